@@ -1,0 +1,223 @@
+# `make` alone lists the targets. Settings: PYTHON= VENV= TORCH= SCENARIO= ARGS= (see `help`).
+
+PYTHON ?= python3
+VENV ?= .venv
+TORCH ?=
+SCENARIO ?= race_condition
+ARGS ?=
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+.PHONY: help setup scenario test lint tox soak clean
+
+BIN := $(VENV)/bin
+
+# pip refuses to install into a virtual environment where the user's configuration says `user = true`.
+export PIP_USER := 0
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# What a download comes to. Measured on the wheels for x86-64; torch's wheel and NVIDIA's packages were added up.
+TORCH_CPU := about 200 MB
+TORCH_LINUX := about 2.7 GB, more than 5 GB unpacked, since it comes with CUDA (`make TORCH=cpu` takes the build without, $(TORCH_CPU))
+TORCH_OTHER := about 120 MB
+REST := about 95 MB
+UV := about 18 MB
+TOX := about 8 MB
+
+# Prints the version and Python of a torch that the interpreter could import, then the folders that it and what it needs
+# are in. It is looked up, not imported: that would take seconds.
+define FIND_TORCH
+import sys
+sys.path[:] = [p for p in sys.path if p]
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from os.path import basename, dirname
+spec = find_spec("torch")
+if spec and spec.origin:
+    try:
+        number = version("torch")
+    except PackageNotFoundError:
+        number = "of unknown version"
+    print(number)
+    print("%d.%d" % sys.version_info[:2])
+    folders = [dirname(dirname(spec.origin))]
+    folders += [p for p in sys.path if basename(p) in ("site-packages", "dist-packages")]
+    print("\n".join(dict.fromkeys(folders)))
+endef
+
+# Prints which packages of constraints.txt the environment lacks, or has in another version.
+define FIND_MISSING
+from importlib.metadata import PackageNotFoundError, version
+from pip._vendor.packaging.requirements import Requirement
+for line in open("constraints.txt"):
+    line = line.partition("#")[0].strip()
+    if not line:
+        continue
+    wanted = Requirement(line)
+    if wanted.name in ("torch", "uv", "tox") or (wanted.marker and not wanted.marker.evaluate()):
+        continue
+    try:
+        there = wanted.specifier.contains(version(wanted.name), prereleases=True)
+    except PackageNotFoundError:
+        there = False
+    if not there:
+        print(wanted.name, end=" ")
+endef
+
+# Ends with 0 if torch is there and `breakrank` is the one of this tree (not of a copy, nor an installed one).
+define READY
+import os, sys
+from importlib.util import find_spec
+ours = find_spec("breakrank")
+here = os.path.realpath("harness") + os.sep
+sys.exit(not (find_spec("torch") and ours and ours.origin and os.path.realpath(ours.origin).startswith(here)))
+endef
+export FIND_TORCH FIND_MISSING READY
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
+	echo
+	echo "PYTHON=python3.12  the interpreter to start from (python3); 3.10 or newer"
+	echo "VENV=DIR           where everything is installed (.venv)"
+	echo "TORCH=cpu|pip      install torch into VENV: the build without CUDA, or what pip finds. Not given: the torch"
+	echo "                   that PYTHON or the active environment has is used as it is; only without one, as with pip"
+	echo "SCENARIO=NAME      for 'make scenario' (race_condition)"
+	echo "ARGS='-k name -x'  more arguments for pytest"
+
+setup: ## install what is needed into .venv; says first what it will download
+	@stop() { printf '%s\n' "breakrank: $$*" >&2; exit 1; }
+	py='$(BIN)/python'
+	stamp='$(VENV)/.breakrank-ready'
+	inputs=$$(cat pyproject.toml constraints.txt | cksum)
+	borrowed='$(wildcard $(VENV)/lib/*/site-packages/breakrank-torch.pth)'
+	if [ "$$(cat "$$stamp" 2>/dev/null)" = "$$inputs" ] && [ -z '$(TORCH)' -o -z "$$borrowed" ] && "$$py" -c "$$READY" 2>/dev/null; then
+		echo "Nothing to download: $(VENV) is ready."
+		exit 0
+	fi
+
+	# The interpreter and the environment.
+	case '$(TORCH)' in ''|cpu|pip) ;; *) stop "TORCH=$(TORCH) is not known: cpu or pip, or leave it out" ;; esac
+	if ! "$$py" -c '' 2>/dev/null; then
+		if [ -n "$$(ls -A '$(VENV)' 2>/dev/null)" ] && [ ! -e '$(VENV)/pyvenv.cfg' ]; then
+			stop "$(VENV) is there and no Python environment: remove it, or name another folder (make VENV=DIR)"
+		fi
+		command -v '$(PYTHON)' >/dev/null || stop "$(PYTHON) is not there: apt-get install python3 python3-venv, or make PYTHON=/path/to/python3"
+		is=$$('$(PYTHON)' -c 'import sys; print("%d.%d" % sys.version_info[:2])') || stop "$(PYTHON) does not run: make PYTHON=/path/to/python3"
+		'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 10))' || stop "$(PYTHON) is Python $$is, 3.10 or newer is needed: make PYTHON=python3.12"
+		if '$(PYTHON)' -c 'import venv, ensurepip' 2>/dev/null; then
+			maker=venv
+		elif '$(PYTHON)' -c 'import virtualenv' 2>/dev/null; then
+			maker=virtualenv
+		else
+			stop "$(PYTHON) cannot make virtual environments: apt-get install python$$is-venv"
+		fi
+		'$(PYTHON)' -m "$$maker" '$(VENV)' >/dev/null || true
+		"$$py" -c '' 2>/dev/null || stop "$(VENV) is broken: rm -r $(VENV), then again"
+	fi
+	if ! "$$py" -m pip --version >/dev/null 2>&1; then
+		# Left by an interrupted call, or made without pip.
+		"$$py" -m ensurepip --upgrade >/dev/null 2>&1 || true
+		"$$py" -m pip --version >/dev/null 2>&1 || stop "$(VENV) has no working pip: rm -r $(VENV), then again"
+	fi
+	is=$$("$$py" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+	"$$py" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || stop "$(VENV) has Python $$is, 3.10 or newer is needed: rm -r $(VENV), then make PYTHON=python3.12"
+
+	# torch: one that is there is used, never replaced. A .pth file makes another environment's visible in this one.
+	version=$$(sed -n 's/^torch==//p' constraints.txt)
+	packages=$$("$$py" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+	torch=
+	if [ -n '$(TORCH)' ]; then rm -f "$$packages/breakrank-torch.pth"; fi
+	if [ ! -e '$(VENV)/.installing-torch' ]; then torch=$$("$$py" -c "$$FIND_TORCH"); fi
+	if [ -z "$$torch" ] && [ -z '$(TORCH)' ]; then
+		for other in '$(PYTHON)' "$${VIRTUAL_ENV:+$$VIRTUAL_ENV/bin/python}" "$${CONDA_PREFIX:+$$CONDA_PREFIX/bin/python}"; do
+			found=$$("$${other:-false}" -c "$$FIND_TORCH" 2>/dev/null) || continue
+			if [ -z "$$found" ] || [ "$$(sed -n 3p <<<"$$found")" -ef "$$packages" ]; then continue; fi
+			if [ "$$(sed -n 2p <<<"$$found")" != "$$is" ]; then
+				echo "The torch of $$other is for another Python than the $$is of $(VENV); to use it: rm -r $(VENV), then make PYTHON=$$other"
+				continue
+			fi
+			sed 1,2d <<<"$$found" >"$$packages/breakrank-torch.pth"
+			torch=$$found
+			break
+		done
+	fi
+
+	# What is to come.
+	missing=$$("$$py" -c "$$FIND_MISSING")
+	on_disk() {
+		local folder
+		for folder in $$("$$py" -m pip config list | sed -n "s/^[^=]*find-links='\(.*\)'$$/\1/p" | sed 's/\\n/ /g'); do
+			if compgen -G "$${folder#file://}/torch-$$version*-cp$${is/./}-*.whl" >/dev/null; then return 0; fi
+		done
+		return 1
+	}
+	if [ -n "$$torch" ]; then
+		echo "torch $$(sed -n 1p <<<"$$torch") is there and used as it is ($$(sed -n 3p <<<"$$torch"); tested: $$version)."
+	elif [ '$(TORCH)' = cpu ]; then
+		echo "Will download: torch $$version without CUDA ($(TORCH_CPU)) and uv, which finds it ($(UV))."
+	elif on_disk; then
+		echo "torch $$version comes from a folder that pip's configuration names; will download what it needs (about 10 MB)."
+	elif [ "$$(uname -s)" = Linux ]; then
+		echo "Will download: torch $$version as pip finds it ($(TORCH_LINUX))."
+	else
+		echo "Will download: torch $$version as pip finds it ($(TORCH_OTHER))."
+	fi
+	if [ -e '$(VENV)/.installing-rest' ]; then
+		echo "An earlier set-up was interrupted: the other packages are installed anew ($(REST), less what pip has kept)."
+	elif [ -n "$$missing" ]; then
+		echo "Will download: $${missing% } and what they need ($(REST) if all is new)."
+	elif [ -n "$$torch" ]; then
+		echo "Nothing to download."
+	fi
+
+	# A marker says that an installation was interrupted. pip believes a half-installed package to be whole.
+	install() {
+		local mark="$(VENV)/.installing-$$1" again=()
+		if [ -e "$$mark" ]; then again=("$$2"); fi
+		touch "$$mark"
+		shift 2
+		"$$@" "$${again[@]}" || { rm -f "$$mark"; stop "the installation failed, the lines above say why; once that is cured (network, space on the disk), call make again: it goes on from here"; }
+		rm -f "$$mark"
+	}
+	if [ -z "$$torch" ] && [ '$(TORCH)' = cpu ]; then
+		install uv --ignore-installed "$$py" -m pip install -q -c constraints.txt uv
+		install torch --reinstall '$(BIN)/uv' pip install --python "$$py" --torch-backend=cpu "torch==$$version"
+	elif [ -z "$$torch" ]; then
+		install torch --ignore-installed "$$py" -m pip install -c constraints.txt torch
+	fi
+	# setuptools goes first and the isolation is off, or pip would fetch another one to build with.
+	install setuptools --ignore-installed "$$py" -m pip install -q -c constraints.txt setuptools
+	install rest --ignore-installed "$$py" -m pip install -q -c constraints.txt --no-build-isolation -e '.[test,lint]'
+
+	"$$py" -c "$$READY" || stop "another breakrank hides the one of this tree, or torch is gone: rm -r $(VENV), and pip uninstall pytest-breakrank where torch is installed"
+	"$$py" -W ignore -c 'import torch' >/dev/null || stop "torch does not import, the lines above say why; to have one of its own in $(VENV): make TORCH=cpu (or TORCH=pip)"
+	echo "$$inputs" >"$$stamp"
+
+scenario: setup ## set up, then run one scenario: pytest --scenario=race_condition
+	@'$(BIN)/python' -m pytest '--scenario=$(SCENARIO)' $(ARGS)
+
+test: setup ## set up, then run the tests
+	@'$(BIN)/python' -m pytest -q -rs -n 2 $(ARGS)
+
+lint: setup ## set up, then ruff and mypy
+	@'$(BIN)/ruff' check harness scenarios fixtures tests
+	'$(BIN)/python' -m mypy harness
+
+tox: setup ## the tests on every Python from 3.10 to 3.13 that is here, each with its own torch
+	@if ! '$(BIN)/python' -c 'import tox' 2>/dev/null; then
+		echo "Will download: tox ($(TOX))."
+		'$(BIN)/python' -m pip install -q -c constraints.txt tox
+	fi
+	echo "Each new environment downloads its own packages: $(REST), and torch as pip finds it, up to 2.7 GB."
+	'$(BIN)/python' -m tox
+
+soak: setup ## set up, then the tests that take long
+	@'$(BIN)/python' -m pytest -m soak -rs tests/soak $(ARGS)
+
+clean: ## remove what tools left in the tree; .venv and saved runs stay
+	@rm -rf build dist .tox .mypy_cache .ruff_cache .pytest_cache *.egg-info
+	for folder in harness scenarios fixtures tests; do
+		if [ -d "$$folder" ]; then find "$$folder" -name __pycache__ -type d -prune -exec rm -rf {} +; fi
+	done

@@ -1,0 +1,101 @@
+"""`python -m breakrank`: what can be asked without pytest."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from breakrank.errors import BreakrankError
+from breakrank_agent.history import HistoryError
+from breakrank_agent.plan import PlanError
+
+#: pytest's exit code for a usage error, so that both ways in answer alike.
+_USAGE = 4
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Answer one command; return the exit code: 0, 1 if a judgement disagrees with the saved one, 4 for bad usage."""
+    options = _parser().parse_args(arguments)
+    try:
+        if options.command == "show":
+            return show(options.run)
+        if options.command == "judge":
+            return judge_again(options.run)
+        return _list() if options.command == "list" else _doctor()
+    except (BreakrankError, PlanError, HistoryError) as error:
+        sys.stderr.write(f"breakrank: {' '.join(str(error).split())}\n")
+        return _USAGE
+    except (KeyboardInterrupt, BrokenPipeError):
+        return 130
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser with pytest's exit code for bad usage."""
+
+    def exit(self, status: int = 0, message: str | None = None) -> None:  # type: ignore[override]
+        """Leave, with 4 instead of argparse's 2."""
+        super().exit(_USAGE if status == 2 else status, message)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="python -m breakrank", description="Distributed training, broken on purpose.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, text in (("show", "explain a saved run again"), ("judge", "judge a saved run again")):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("run", type=Path, metavar="RUN", help="a run directory")
+    commands.add_parser("list", help="list the scenarios and their cases")
+    commands.add_parser("doctor", help="say what this machine has and lacks")
+    return parser
+
+
+def show(folder: Path) -> int:
+    """Explain a saved run as its failure did."""
+    from breakrank.report import explain
+    from breakrank.run import load_run
+
+    print(explain(load_run(folder)))
+    return 0
+
+
+def judge_again(folder: Path) -> int:
+    """Judge a saved run by its saved histories, and say whether that agrees with the saved verdict."""
+    from breakrank.digest import digest
+    from breakrank.judge import judge
+    from breakrank.report import saved_verdict
+    from breakrank.run import load_run
+
+    saved = load_run(folder)
+    before = saved_verdict(saved)
+    # What made a run VOID beside its history (a control that failed to start, say) cannot be read off the history.
+    verdict = judge(saved.history, saved.control, saved.plan, before["void"])
+    now = json.loads(json.dumps(replace(verdict, digest=digest(saved.history)).to_json()))
+    print(f"{now['outcome']}: {now['sentence']}")
+    differing = [name for name in ("outcome", "findings", "blame", "digest") if now[name] != before.get(name)]
+    if not differing:
+        print("this agrees with the saved verdict")
+        return 0
+    print(f"this differs from the saved verdict in {', '.join(differing)}: {before['outcome']}: {before['sentence']}")
+    return 1
+
+
+def _list() -> int:
+    from breakrank.catalogue import load_scenarios
+    from breakrank.report.terminal import scenario_table
+
+    sys.stdout.write(scenario_table(load_scenarios().values()))
+    return 0
+
+
+def _doctor() -> int:
+    from breakrank.doctor import report
+
+    sys.stdout.write(report())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

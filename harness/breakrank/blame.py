@@ -1,0 +1,146 @@
+"""Who is to blame, told from what happened alone: never from strikes, nor from the plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from breakrank.ends import reported, where_at
+from breakrank.history import History, RankHistory
+from breakrank.verdict import Blame, Finding, name_ranks
+
+#: What a report says when a peer, or the way to it, was lost: a rank with such a report may be a victim.
+LOST = re.compile(
+    r"connection (was |is )?(closed|reset|refused|aborted|lost)|closed by peer|reset by peer|broken pipe|"
+    r"socket closed|unavailable|heartbeat",
+    re.IGNORECASE,
+)
+#: What a report says when a rank waited in vain.
+TIMED_OUT = re.compile(r"timed? ?-?out|deadline exceeded", re.IGNORECASE)
+
+
+def blame(history: History, findings: Sequence[Finding]) -> Blame:
+    """Return who is to blame for how the last attempt ended, else for the first finding; perhaps nobody.
+
+    `history` has no fault events. The first rule that names somebody, or can say why nobody, holds.
+    """
+    for rule in (_died, _stands_still, _left_early, _reported_first, _does_not_come, _objected_to):
+        found = rule(history, findings)
+        if found is not None:
+            return found
+    return Blame()
+
+
+def _died(history: History, findings: Sequence[Finding]) -> Blame | None:
+    """Blame the first rank that died of a signal, and with a SIGKILL, which no peer's death causes, all such ranks."""
+    dead = sorted((lived for lived in history.last if lived.died_of()), key=lambda lived: _exit_time(history, lived))
+    if not dead:
+        return None
+    first = dead[0].died_of()
+    guilty = [lived for lived in dead if lived.died_of() == "SIGKILL"] if first == "SIGKILL" else dead[:1]
+    return _name(guilty, f"died of {first} at step {where_at(dead[0])}")
+
+
+def _stands_still(history: History, findings: Sequence[Finding]) -> Blame | None:
+    """Blame the ranks that stood still while others waited for them."""
+    return _peer(history, "peer stopped", "stands still while others wait for it")
+
+
+def _left_early(history: History, findings: Sequence[Finding]) -> Blame | None:
+    """Blame the ranks that left without a word while others waited, or before their work was done."""
+    undone = {r for f in findings if f.cause == "work left undone" and f.attempt == _last(history) for r in f.ranks}
+    left = [
+        lived
+        for lived in history.last
+        if lived.status is not None
+        and lived.status >= 0
+        and not lived.ended_by_us
+        and lived.report is None
+        and (lived.status > 0 or lived.rank in undone)
+    ]
+    if left:
+        return _name(left, f"left with exit code {left[0].status} at step {where_at(left[0])}, and said nothing")
+    return _peer(history, "peer ended", "ended while others wait for it")
+
+
+def _reported_first(history: History, findings: Sequence[Finding]) -> Blame | None:
+    """Blame the first rank to report for itself; who reports a lost connection or a wait is a victim."""
+    reports = sorted((lived for lived in history.last if lived.report is not None), key=_report_time)
+    if not reports:
+        return None
+    own = [lived for lived in reports if not _is_victim(lived)]
+    if own:
+        same = [lived for lived in own if _what_and_where(lived) == _what_and_where(own[0])]
+        return _name(same, f"reported {reported(own[0])} at step {where_at(own[0])}")
+    return _behind_a_victim(history, reports[0])
+
+
+def _behind_a_victim(history: History, victim: RankHistory) -> Blame:
+    """Blame the ranks that had ended before the victim's report; if it waited in vain, those that did not come."""
+    before = _report_time(victim)
+    gone = [p for p in history.last if p.rank != victim.rank and p.report is None and _exit_time(history, p) < before]
+    if gone:
+        return _name(gone, f"had ended when rank {victim.rank} lost its connection")
+    others = [p for p in history.last if p.rank != victim.rank]
+    behind = [p for p in others if len(p.points("collective")) < len(victim.points("collective"))]
+    if behind and TIMED_OUT.search(reported(victim)):
+        op = victim.points("collective")[-1].get("op", "a collective")
+        return _name(behind, f"did not come to {op} at step {where_at(victim)}, where rank {victim.rank} waited")
+    return Blame((), f"rank {victim.rank} was the first to report ({reported(victim)}), and no peer had ended before")
+
+
+def _does_not_come(history: History, findings: Sequence[Finding]) -> Blame | None:
+    """Blame, of ranks that made no progress, those that are in no collective while the others wait in one."""
+    for event in history.seen("hung"):
+        waiting = event.get("waiting") or ()
+        apart = sorted(w["rank"] for w in waiting if w["point"] != "collective")
+        if apart and len(apart) < len(waiting):
+            return Blame(tuple(apart), "did not come to the collective in which the others wait")
+        return Blame((), f"{name_ranks(sorted(event['ranks']))} waited, and nothing shows for whom")
+    return None
+
+
+def _objected_to(history: History, findings: Sequence[Finding]) -> Blame | None:
+    """Blame the ranks of the first finding, unless they are all ranks of the job and none stands out."""
+    if not findings:
+        return None
+    first = findings[0]
+    everyone = len(history.last) > 1 and len(first.ranks) == len(history.last)
+    if first.ranks and (not everyone or first.cause in ("lost update", "replicas differ")):
+        return Blame(first.ranks, first.sentence())
+    return Blame((), f"no rank stands out: {first.sentence()}")
+
+
+def _peer(history: History, why: str, reason: str) -> Blame | None:
+    """Blame the peers that hung events of the last attempt name."""
+    events = [e for e in history.seen("hung") if e["attempt"] == _last(history) and e["why"] == why]
+    peers = sorted({e["peer"] for e in events if e.get("peer") is not None})
+    return Blame(tuple(peers), reason) if peers else None
+
+
+def _is_victim(lived: RankHistory) -> bool:
+    """Whether what a rank reports is the loss of another one."""
+    said = reported(lived)
+    return bool(LOST.search(said) or TIMED_OUT.search(said))
+
+
+def _what_and_where(lived: RankHistory) -> tuple[str, int]:
+    return str((lived.report or {}).get("type")), where_at(lived)
+
+
+def _name(guilty: Sequence[RankHistory], reason: str) -> Blame:
+    return Blame(tuple(sorted(lived.rank for lived in guilty)), reason)
+
+
+def _last(history: History) -> int:
+    return history.attempts[-1]
+
+
+def _report_time(lived: RankHistory) -> float:
+    return float((lived.report or {})["t"])
+
+
+def _exit_time(history: History, lived: RankHistory) -> float:
+    """Return when the Conductor saw the rank end; infinite if it did not."""
+    position = history.exit_position(lived.attempt, lived.rank)
+    return float(history.conductor[position]["t"]) if position is not None else float("inf")

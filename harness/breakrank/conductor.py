@@ -1,0 +1,413 @@
+"""The Conductor: the one loop that owns a run. It starts the ranks, answers them, watches, ends, heals and saves."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from breakrank.errors import BreakrankError
+from breakrank.output import Output
+from breakrank.runners.process import ProcessRunner, RankProcess
+from breakrank.schedules import Diverged, policy
+from breakrank.session import Session
+from breakrank.stillness import Stillness, look
+from breakrank.strikes import Strikes
+from breakrank.turnstile import Turnstile
+from breakrank_agent.boot import STACKS_SIGNAL
+from breakrank_agent.history import Event, append, encode
+from breakrank_agent.plan import Plan
+
+#: How long the loop sleeps when nothing calls it. Nothing is ordered by it.
+TICK_S = 0.02
+#: How long nobody may move before it is worth looking whether they wait.
+IDLE_S = 0.1
+#: A rank that makes points for ever ends at this many times the job's steps.
+ENDLESS = 10
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is: rank to (step, point)."""
+
+    phase: str
+    attempt: int
+    ranks: dict[int, tuple[int, str]]
+
+
+@dataclass
+class Rank:
+    """What the Conductor knows of one rank in one attempt."""
+
+    process: RankProcess
+    file: BinaryIO
+    outputs: dict[str, Output]
+    step: int = 0
+    point: str = "start"
+    op: str = ""
+    status: int | None = None
+    ended_by_us: bool = False
+    reported: bool = False
+    finished: bool = False
+    dropped: int = 0
+    heard: bytes = b""
+    timeout_s: float | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether the process was not waited for yet."""
+        return self.status is None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the rank ended otherwise than well."""
+        return self.status is not None and (self.reported or not (self.status == 0 or self.finished))
+
+
+class Conductor:
+    """Conducts one run into `folder`; afterwards everything that can be known of it is in files."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        folder: Path,
+        session: Session,
+        runner: ProcessRunner,
+        progress: Callable[[Progress], None] | None = None,
+        phase: str = "run",
+    ) -> None:
+        self.plan = plan
+        self.folder = folder
+        self.session = session
+        self.runner = runner
+        self._progress = progress
+        self._phase = phase
+        self._events = (folder / "conductor.jsonl").open("wb", buffering=0)
+
+    def run(self) -> None:
+        """Start the group, and again as often as it may be restarted, until an attempt needs no other."""
+        try:
+            for number in range(self.plan.restarts + 1):
+                attempt = Attempt(self, number)
+                again = attempt.run() and number < self.plan.restarts
+                if not again:
+                    break
+        finally:
+            self.session.clear()
+            self.runner.end()
+            self._events.close()
+
+    def write(self, kind: str, **values: Any) -> None:
+        """Append one of the Conductor's own events."""
+        event: Event = {"kind": kind, "t": round(time.monotonic(), 6), **values}
+        append(self._events, encode(event))
+
+    def show(self, attempt: int, ranks: dict[int, Rank]) -> None:
+        """Tell whoever watches how far the ranks are."""
+        if self._progress is not None:
+            self._progress(Progress(self._phase, attempt, {n: (r.step, r.point) for n, r in ranks.items()}))
+
+
+class Attempt:
+    """One start of all ranks."""
+
+    def __init__(self, conductor: Conductor, number: int) -> None:
+        self._conductor = conductor
+        self._plan = conductor.plan
+        self._session = conductor.session
+        self._number = number
+        self._ranks: dict[int, Rank] = {}
+        self._selector = selectors.DefaultSelector()
+        self._strikes = Strikes(self._plan, number, self._session, conductor.write)
+        self._stillness = Stillness()
+        self._turnstile: Turnstile | None = None
+        self._moved = self._shown = time.monotonic()
+        if self._plan.schedule.mode == "controlled":
+            schedule = self._plan.schedule
+            chooser = policy(schedule.policy, self._plan.seed, schedule.choices)
+            self._turnstile = Turnstile(list(range(self._plan.ranks)), chooser)
+
+    def run(self) -> bool:
+        """Run to the end; return whether a rank failed and the group may be started again."""
+        try:
+            self._start()
+            hung = self._loop()
+            self._strikes.finish()
+            failed = any(rank.failed for rank in self._ranks.values())
+            self._conductor.write("attempt", attempt=self._number, failed=failed, hung=hung)
+            return failed and not hung
+        finally:
+            self._close()
+
+    def _start(self) -> None:
+        self._selector.register(self._session, selectors.EVENT_READ, None)
+        work = self._conductor.folder / "work"
+        for process in self._conductor.runner.start(self._plan, self._number, self._conductor.folder, work):
+            base = self._conductor.folder / f"attempt-{self._number}" / f"rank-{process.rank}"
+            outputs = {name: Output(base.with_suffix(f".{name}")) for name in process.pipes}
+            self._ranks[process.rank] = Rank(process, base.with_suffix(".jsonl").open("wb", buffering=0), outputs)
+            self._selector.register(process.channel, selectors.EVENT_READ, (process.rank, "channel"))
+            for name, descriptor in process.pipes.items():
+                self._selector.register(descriptor, selectors.EVENT_READ, (process.rank, name))
+            self._strikes.started(process.rank, process.pid)
+            self._conductor.write("spawned", attempt=self._number, rank=process.rank, pid=process.pid)
+
+    def _loop(self) -> bool:
+        """Answer and watch until every rank has ended; return whether one had to be ended because it hung."""
+        while any(rank.live for rank in self._ranks.values()):
+            self._wait()
+            self._drain()
+            for number in self._strikes.advance():
+                self._answer(number, {})
+            self._take_turn()
+            self._show()
+            reason = self._reason_to_end()
+            if reason is not None:
+                return self._end(reason)
+        return False
+
+    # --- hearing
+
+    def _wait(self) -> None:
+        for key, _ in self._selector.select(TICK_S):
+            if key.data is None:
+                continue
+            number, what = key.data
+            if what == "channel":
+                self._hear(self._ranks[number])
+            else:
+                self._read_output(self._ranks[number], what)
+        for report in self._session.told():
+            self._reported(report)
+
+    def _hear(self, rank: Rank) -> None:
+        try:
+            data = rank.process.channel.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._selector.unregister(rank.process.channel)
+            return
+        *lines, rank.heard = (rank.heard + data).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            self._moved = time.monotonic()
+            # What the rank recorded before it spoke is read first.
+            self._drain_rank(rank)
+            if "park" in message:
+                self._strikes.park(rank.process.rank, message["park"])
+            elif self._turnstile is not None:
+                self._turnstile.hear(rank.process.rank, message)
+
+    def _read_output(self, rank: Rank, name: str) -> None:
+        descriptor = rank.process.pipes[name]
+        try:
+            data = os.read(descriptor, 65536)
+        except BlockingIOError:
+            return
+        if data:
+            rank.outputs[name].take(data)
+        else:
+            self._selector.unregister(descriptor)
+
+    def _reported(self, report: dict[str, Any]) -> None:
+        found = [r for r in self._ranks.values() if r.process.pid == report.get("child")]
+        for rank in found:
+            number = rank.process.rank
+            self._drain_rank(rank)
+            self._strikes.report(number, report)
+            if report["what"] == "ended" and rank.live:
+                rank.status = report["status"]
+                self._moved = time.monotonic()
+                self._conductor.write(
+                    "exit", attempt=self._number, rank=number, status=rank.status, ended=rank.ended_by_us
+                )
+                if self._turnstile is not None:
+                    self._turnstile.gone(number)
+
+    def _drain(self) -> None:
+        for rank in self._ranks.values():
+            self._drain_rank(rank)
+
+    def _drain_rank(self, rank: Rank) -> None:
+        for line in rank.process.log.drain():
+            self._moved = time.monotonic()
+            append(rank.file, line)
+            self._follow(rank, json.loads(line))
+        if rank.process.log.dropped > rank.dropped:
+            rank.dropped = rank.process.log.dropped
+            self._conductor.write("dropped", attempt=self._number, rank=rank.process.rank, count=rank.dropped)
+
+    def _follow(self, rank: Rank, event: Event) -> None:
+        rank.step = event["step"]
+        if event["kind"] == "point":
+            rank.point, rank.op = event["point"], event.get("op", "")
+            rank.timeout_s = event.get("timeout_s", rank.timeout_s)
+        elif event["kind"] == "report":
+            rank.reported = True
+        elif event["kind"] == "end":
+            rank.finished = True
+            if self._turnstile is not None:
+                self._turnstile.gone(rank.process.rank)
+        self._strikes.event(rank.process.rank, event)
+
+    # --- answering
+
+    def _answer(self, number: int, message: dict[str, Any]) -> None:
+        self._moved = time.monotonic()
+        # A rank that was killed where it waited needs no answer.
+        with contextlib.suppress(OSError):
+            self._ranks[number].process.channel.send(json.dumps(message).encode() + b"\n")
+
+    def _take_turn(self) -> None:
+        while self._turnstile is not None:
+            allowed, taken = self._turnstile.next()
+            if taken is not None:
+                self._conductor.write("turn", attempt=self._number, **taken)
+            for number in allowed:
+                self._answer(number, {"turn": taken["turn"] if taken else None})
+            if not allowed:
+                return
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        if now - self._shown > 0.1:
+            self._shown = now
+            self._conductor.show(self._number, self._ranks)
+
+    # --- ending
+
+    def _reason_to_end(self) -> dict[str, Any] | None:
+        """Return the hung event to write (or `why` empty: a wait after a failure), or None to go on."""
+        live = {n: r for n, r in self._ranks.items() if r.live}
+        idle = time.monotonic() - self._moved
+        if any(r.step > ENDLESS * max(1, self._plan.steps) for r in live.values()):
+            return self._hung(live, "endless", None, idle)
+        if self._strikes.pending or idle < IDLE_S:
+            self._stillness.forget()
+            return None
+        stuck = self._turnstile.stuck() if self._turnstile is not None else None
+        if stuck is not None:
+            return self._wait_is_proven({n: live[n] for n in stuck}, live, idle)
+        stopped = {n for n, r in live.items() if look(r.process.pid).stopped}
+        waiting = {n: r for n, r in live.items() if n not in stopped}
+        peerless = bool(stopped) or len(live) < len(self._ranks)
+        if peerless and (not waiting or self._stillness.proven({n: r.process.pid for n, r in waiting.items()})):
+            return self._wait_is_proven(waiting, live, idle)
+        limit = self._plan.deadline_s + max((self._timeout(r) for r in live.values()), default=0.0)
+        return self._hung(waiting, "deadline", None, idle) if idle > limit else None
+
+    def _timeout(self, rank: Rank) -> float:
+        """Return the time-out that will end the rank's wait, if the plan has the patience for it, else 0."""
+        timeout = rank.timeout_s
+        return timeout if timeout is not None and timeout <= self._plan.patience_s else 0.0
+
+    def _wait_is_proven(self, waiting: dict[int, Rank], live: dict[int, Rank], idle: float) -> dict[str, Any] | None:
+        if any(self._timeout(rank) for rank in waiting.values()):
+            return None
+        failed = [
+            n
+            for n, r in self._ranks.items()
+            if not r.live and r.failed and not self._strikes.struck_down(n)
+        ]
+        if failed:
+            return {"why": "", "peer": failed[0]}
+        stopped = [n for n in live if n not in waiting]
+        ended = [n for n in self._ranks if n not in live]
+        if stopped:
+            return self._hung(waiting or live, "peer stopped", stopped[0], idle)
+        if ended:
+            return self._hung(waiting, "peer ended", ended[0], idle)
+        return self._hung(waiting, "deadlock", None, idle)
+
+    def _hung(self, waiting: dict[int, Rank], why: str, peer: int | None, idle: float) -> dict[str, Any]:
+        return {
+            "why": why,
+            "peer": peer,
+            "ranks": sorted(waiting),
+            "seconds": round(idle, 3),
+            "waiting": [
+                {"rank": n, "step": r.step, "point": r.point, "op": r.op, "timeout_s": r.timeout_s}
+                for n, r in sorted(waiting.items())
+            ],
+        }
+
+    def _end(self, reason: dict[str, Any]) -> bool:
+        """End every rank that is left, after their stacks were taken; return whether this was a hang."""
+        hung = bool(reason["why"])
+        if hung:
+            self._conductor.write("hung", attempt=self._number, **reason)
+        live = [rank for rank in self._ranks.values() if rank.live]
+        for rank in live:
+            self._take_stacks(rank)
+        self._strikes.heal()
+        for rank in live:
+            rank.ended_by_us = True
+            self._session.signal(rank.process.pid, signal.SIGKILL)
+        while any(rank.live for rank in self._ranks.values()):
+            self._wait()
+        return hung
+
+    def _take_stacks(self, rank: Rank) -> None:
+        """Ask the rank for the stacks of its threads; one that stands still cannot answer."""
+        path = self._conductor.folder / f"attempt-{self._number}" / f"rank-{rank.process.rank}.stacks"
+        text = "(the process is stopped)"
+        if not look(rank.process.pid).stopped and path.exists():
+            self._session.signal(rank.process.pid, STACKS_SIGNAL)
+            text = _settled_text(path)
+        self._conductor.write("stacks", attempt=self._number, rank=rank.process.rank, text=text[-20000:])
+
+    def _close(self) -> None:
+        """End what the ranks left running, read what is left to read, and give everything back."""
+        with contextlib.suppress(BreakrankError):
+            self._session.clear()
+        self._conductor.runner.end()
+        for rank in self._ranks.values():
+            self._drain_rank(rank)
+            for name in rank.outputs:
+                while select_readable(rank.process.pipes[name]):
+                    data = os.read(rank.process.pipes[name], 65536)
+                    if not data:
+                        break
+                    rank.outputs[name].take(data)
+                rank.outputs[name].close()
+            rank.file.close()
+            rank.process.close()
+            base = self._conductor.folder / f"attempt-{self._number}" / f"rank-{rank.process.rank}"
+            # The log was drained into the history file; a crash of ours would leave it to be read.
+            base.with_suffix(".log").unlink(missing_ok=True)
+            stacks = base.with_suffix(".stacks")
+            if stacks.exists() and stacks.stat().st_size == 0:
+                stacks.unlink()
+        self._selector.close()
+
+
+def select_readable(descriptor: int) -> bool:
+    """Return whether a read would not block."""
+    import select
+
+    return bool(select.select([descriptor], [], [], 0)[0])
+
+
+def _settled_text(path: Path, limit_s: float = 0.5) -> str:
+    """Return the text of a file once it is no longer growing, or what is there after `limit_s`."""
+    until, size = time.monotonic() + limit_s, 0
+    while time.monotonic() < until:
+        time.sleep(TICK_S)
+        now = path.stat().st_size
+        if now and now == size:
+            break
+        size = now
+    return path.read_text(errors="replace")
+
+
+__all__ = ["Conductor", "Diverged", "Progress"]

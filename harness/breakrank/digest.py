@@ -1,0 +1,164 @@
+"""The digest of a run: equal plans on equal software give equal ones."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from breakrank.ends import acted, classify
+from breakrank.history import History, RankHistory, signal_name
+from breakrank.verdict import Ended
+from breakrank_agent.history import Event
+
+#: What a sequence is made of, by kind of event: never times, pids, ports, addresses or line numbers.
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "rank": ("slot", "world"),
+    "point": ("step", "point", "visit", "op", "group", "shapes", "dtype", "path"),
+    "payload": ("step", "of", "indices", "samples", "batch", "params", "path", "file", "done"),
+    "access": ("step", "op", "mode", "key", "turn"),
+    "strike": ("step", "strike"),
+}
+#: One coordinate: the event's kind and the fields that count.
+Coordinate = dict[str, Any]
+#: The coordinates of one sequence (the main thread, a helper thread, a loader worker) of one rank of one attempt.
+Sequences = dict[tuple[int, int, str], list[Coordinate]]
+
+
+def digest(history: History) -> str:
+    """Return 32 hexadecimal digits over every rank's sequences and ends."""
+    lines = [json.dumps([*key, line], sort_keys=True) for key, line in sorted(sequences(history).items())]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
+
+
+def explain_difference(a: History, b: History) -> str:
+    """Name in one line the first coordinate in which two runs part; empty if their digests are equal."""
+    one, other = sequences(a), sequences(b)
+    parted = [_parting(key, one.get(key), other.get(key)) for key in sorted({*one, *other})]
+    found = [p for p in parted if p is not None]
+    return min(found, key=lambda p: p[0])[1] if found else ""
+
+
+def sequences(history: History) -> Sequences:
+    """Return the coordinates of every sequence, cut where they may depend on when a strike was noticed.
+
+    In an attempt that did not end well on every rank, let K be the least number of collectives that one of the ranks
+    that did not end well had entered. Until its K-th collective no rank can have noticed anything; what it does after
+    that depends on timing and is cut. A rank that the injector ended is followed to the strike.
+    """
+    found: Sequences = {}
+    for attempt in history.attempts:
+        ends = classify(history, attempt)
+        keys = _names_of_keys(history, attempt)
+        limit = _common_collectives(history, attempt, ends)
+        for lived in history.attempt(attempt):
+            events = _before_the_cut(lived, limit, struck=ends[lived.rank] is Ended.STRUCK)
+            for event in events:
+                if event["kind"] in _FIELDS and (event["kind"] != "strike" or event["phase"] == "fired"):
+                    sequence = found.setdefault((attempt, lived.rank, str(event.get("seq", "main"))), [])
+                    sequence.append(_coordinate(event, keys))
+            main = found.setdefault((attempt, lived.rank, "main"), [])
+            main.append(_end(history, lived, ends[lived.rank]))
+    return found
+
+
+def _common_collectives(history: History, attempt: int, ends: Mapping[int, Ended]) -> int | None:
+    """Return K, or None if every rank of the attempt ended well."""
+    counts = [
+        len(lived.points("collective")) for lived in history.attempt(attempt) if ends[lived.rank] is not Ended.WELL
+    ]
+    return min(counts, default=None)
+
+
+def _before_the_cut(lived: RankHistory, limit: int | None, struck: bool) -> tuple[Event, ...]:
+    """Return the rank's events up to its K-th collective; of a rank that was struck, at least up to the strike."""
+    if limit is None:
+        return lived.events
+    collectives = [i for i, e in enumerate(lived.events) if e["kind"] == "point" and e["point"] == "collective"]
+    strikes = [i for i, e in enumerate(lived.events) if e["kind"] == "strike" and e["phase"] == "fired"]
+    stops = [0, *(i + 1 for i in collectives[:limit]), *(i + 1 for i in strikes if struck)]
+    return lived.events[: max(stops)]
+
+
+def _names_of_keys(history: History, attempt: int) -> dict[str, int]:
+    """Number the keys of shared storage in the order of their first use, as their own names hold inodes."""
+    accesses = (e for lived in history.attempt(attempt) for e in lived.of_kind("access"))
+    names: dict[str, int] = {}
+    for event in sorted(accesses, key=lambda e: int(e["turn"])):
+        names.setdefault(event["key"], len(names))
+    return names
+
+
+def _coordinate(event: Event, keys: Mapping[str, int]) -> Coordinate:
+    """Return what counts of an event."""
+    kept = {name: event[name] for name in _FIELDS[event["kind"]] if event.get(name) is not None}
+    if str(kept.get("path", "")).startswith(("/", "..")):
+        del kept["path"]
+    if "key" in kept:
+        kept["key"] = keys[kept["key"]]
+    return {"kind": event["kind"], **kept}
+
+
+def _end(history: History, lived: RankHistory, end: Ended) -> Coordinate:
+    """Return the end as a coordinate: its class, and the parameters and result of a rank that ended by itself."""
+    ended: Coordinate = {"kind": "end", "class": _class(history, lived, end)}
+    if end in (Ended.WELL, Ended.REPORTED) and lived.end is not None:
+        ended.update(params=lived.end.get("params"), state=lived.end.get("state"))
+    return ended
+
+
+def _class(history: History, lived: RankHistory, end: Ended) -> str:
+    """Return how a rank ended, in words that do not change from run to run."""
+    if end is Ended.WELL:
+        return "well"
+    if end is Ended.REPORTED:
+        report = lived.report or {}
+        return str(report.get("type") or f"exit code {report.get('code', lived.status)}")
+    if end is Ended.CRASHED:
+        return str(lived.died_of())
+    if end is Ended.STRUCK:
+        status = acted(history, lived)
+        return "struck" if status is None else f"struck: {signal_name(-status) if status < 0 else status}"
+    return end.name.lower()
+
+
+def _parting(
+    key: tuple[int, int, str], one: list[Coordinate] | None, other: list[Coordinate] | None
+) -> tuple[tuple[int, int, int], str] | None:
+    """Return where in logical time two sequences part, and the line that says so; None if they are equal."""
+    attempt, rank, sequence = key
+    where = f"attempt {attempt}, rank {rank}" + (f", {sequence}" if sequence != "main" else "")
+    for index, (left, right) in enumerate(_side_by_side(one or [], other or [])):
+        if left != right:
+            step = max(int(c.get("step", 0)) for c in [*(one or [])[: index + 1], *(other or [])[: index + 1]])
+            return (attempt, step, rank), f"{where}, step {step}: {_words(left, right)}"
+    return None
+
+
+def _side_by_side(
+    one: list[Coordinate], other: list[Coordinate]
+) -> Iterator[tuple[Coordinate | None, Coordinate | None]]:
+    """Yield the coordinates of two sequences in pairs; None where one is over."""
+    for index in range(max(len(one), len(other))):
+        yield (one[index] if index < len(one) else None), (other[index] if index < len(other) else None)
+
+
+def _words(left: Coordinate | None, right: Coordinate | None) -> str:
+    """Say what differs between two coordinates."""
+    if left is None or right is None or _name(left) != _name(right):
+        return f"{_name(left)} in one run, {_name(right)} in the other"
+    names = sorted(n for n in {*left, *right} if left.get(n) != right.get(n))
+    return f"{names[0]} of {_name(left)} is {left.get(names[0])} in one run, {right.get(names[0])} in the other"
+
+
+def _name(coordinate: Coordinate | None) -> str:
+    """Name a coordinate without its values."""
+    if coordinate is None:
+        return "nothing more"
+    kind = coordinate["kind"]
+    if kind == "point":
+        visit = f" (visit {coordinate['visit']})" if coordinate.get("visit", 1) > 1 else ""
+        return f"{coordinate['point']}{visit}"
+    named = {"payload": "of", "access": "op", "strike": "strike"}.get(kind)
+    return f"the {kind} of {coordinate[named]}" if named else f"the {kind}"

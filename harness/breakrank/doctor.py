@@ -1,0 +1,226 @@
+"""The doctor says what this machine has and lacks, each lack with its cure."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import socket
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+#: Frameworks that programs may need, each with its cure.
+FRAMEWORKS = {
+    "torch": "pip install torch --index-url https://download.pytorch.org/whl/cpu",
+    "tensorflow": "pip install tensorflow-cpu",
+}
+#: About what one rank with its framework takes; a rank of torch on a CPU was seen at 180 MB.
+_RANK_BYTES = 256 * 2**20
+#: More ranks than this on one machine say nothing that fewer do not.
+_MOST_RANKS = 64
+_SHM_ENOUGH = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing a machine may have: what was found, and the cure if it lacks (empty: all is well)."""
+
+    name: str
+    found: str
+    cure: str = ""
+
+
+def missing_framework(name: str) -> str:
+    """Return why a framework cannot be used, with the cure, or the empty string. It is looked up, never imported."""
+    if name in ("", "none") or _installed(name):
+        return ""
+    cure = FRAMEWORKS.get(name, f"pip install {name}")
+    return f"{name} is not installed for this interpreter ({sys.executable}): {cure}"
+
+
+def _installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def most_ranks() -> int:
+    """Return how many ranks this machine bears."""
+    return max(2, min(_MOST_RANKS, psutil.virtual_memory().total // _RANK_BYTES))
+
+
+@functools.lru_cache(maxsize=1)
+def capabilities() -> dict[str, str]:
+    """Return every capability by name: the empty string if it is there, else the reason and the cure."""
+    return {
+        "ptrace": _ptrace(),
+        "namespaces": _namespaces(),
+        "cgroup": _cgroup(),
+        "docker": _docker(),
+        "cuda": _cuda(),
+    }
+
+
+def missing(needs: Iterable[str]) -> str:
+    """Return why the first of `needs` that this machine lacks is not there, or the empty string."""
+    for need in needs:
+        reason = _missing(need)
+        if reason:
+            return f"needs {need}: {reason}"
+    return ""
+
+
+def _missing(need: str) -> str:
+    if need in FRAMEWORKS:
+        return missing_framework(need)
+    gpus = re.fullmatch(r"gpus(?:>=|≥)(\d+)", need)
+    if gpus:
+        there = _gpus()
+        return "" if there >= int(gpus[1]) else f"this machine has {there} NVIDIA GPUs; run on one with {gpus[1]}"
+    return capabilities().get(need, "Breakrank knows no such capability; correct the scenario's needs")
+
+
+def _ptrace() -> str:
+    """Yama's scopes: 0 any process of the user, 1 only children (enough for us), 2 an administrator, 3 nobody."""
+    scope = _read("/proc/sys/kernel/yama/ptrace_scope")
+    if scope in ("", "0", "1") or os.geteuid() == 0:
+        return ""
+    return f"ptrace is restricted (ptrace_scope {scope}); sysctl kernel.yama.ptrace_scope=1"
+
+
+def _namespaces() -> str:
+    if _read("/proc/sys/user/max_user_namespaces") == "0":
+        return "user namespaces are off; sysctl user.max_user_namespaces=15000"
+    if _read("/proc/sys/kernel/unprivileged_userns_clone") == "0" and os.geteuid() != 0:
+        return "user namespaces are for root only; sysctl kernel.unprivileged_userns_clone=1"
+    if _read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" and os.geteuid() != 0:
+        return "AppArmor restricts user namespaces; sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+    return _tried_namespace()
+
+
+def _tried_namespace() -> str:
+    """Return why a child cannot enter a user namespace: containers often forbid it where every setting allows it."""
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        return "" if os.path.exists("/proc/self/ns/user") else "the kernel has no user namespaces; use another kernel"
+    import subprocess
+
+    tried = subprocess.run([unshare, "-Ur", "true"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+    return "" if tried.returncode == 0 else "they are forbidden here; start the container with their syscalls allowed"
+
+
+def _cgroup() -> str:
+    if not os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+        return f"cgroup version is {cgroup_version()}, not 2; boot with systemd.unified_cgroup_hierarchy=1"
+    if not os.access(_own_cgroup(), os.W_OK):
+        return "our cgroup is not delegated to us; start pytest under systemd-run --user --scope -p Delegate=yes"
+    return ""
+
+
+def cgroup_version() -> str:
+    """Return `2`, `1` or `none`."""
+    if os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+        return "2"
+    return "1" if os.path.isdir("/sys/fs/cgroup/memory") else "none"
+
+
+def _own_cgroup() -> str:
+    line = next((row for row in _read("/proc/self/cgroup").splitlines() if row.startswith("0::")), "0::/")
+    return "/sys/fs/cgroup" + line[3:]
+
+
+def _docker() -> str:
+    """Ask the daemon's socket alone: the docker package is only for the runner."""
+    path = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    if not path.startswith("unix://"):
+        return ""
+    path = path[len("unix://") :]
+    if not os.path.exists(path):
+        return f"no Docker daemon at {path}; install and start Docker, or set DOCKER_HOST"
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(1.0)
+        try:
+            client.connect(path)
+        except OSError as error:
+            return f"the Docker daemon at {path} does not answer ({error.strerror}); start it, or join the group docker"
+    return ""
+
+
+def _gpus() -> int:
+    folder = Path("/proc/driver/nvidia/gpus")
+    return len(list(folder.iterdir())) if folder.is_dir() else 0
+
+
+def _cuda() -> str:
+    return "" if _gpus() else "no NVIDIA driver is loaded (/proc/driver/nvidia/gpus); run on a machine with a GPU"
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
+
+def examine() -> list[Check]:
+    """Return everything that is worth knowing about this machine."""
+    return [
+        Check("python", f"{sys.version.split()[0]} at {sys.executable}"),
+        *(_framework_check(name) for name in FRAMEWORKS),
+        Check("cores", str(os.cpu_count())),
+        Check("memory", _size(psutil.virtual_memory().total), "" if most_ranks() > 2 else "use a machine with 2 GB"),
+        Check("most ranks", str(most_ranks())),
+        _shm_check(),
+        Check("cgroup version", cgroup_version()),
+        *(Check(name, "no" if reason else "yes", reason) for name, reason in capabilities().items()),
+    ]
+
+
+def _framework_check(name: str) -> Check:
+    lack = missing_framework(name)
+    if lack:
+        return Check(name, "no", lack)
+    for distribution in (name, f"{name}-cpu"):
+        try:
+            return Check(name, importlib.metadata.version(distribution))
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return Check(name, "yes")
+
+
+def _shm_check() -> Check:
+    try:
+        status = os.statvfs("/dev/shm")
+    except OSError:
+        return Check("/dev/shm", "no", "mount a tmpfs at /dev/shm; a container gets one by default")
+    size = status.f_frsize * status.f_blocks
+    return Check("/dev/shm", _size(size), "" if size >= _SHM_ENOUGH else "start the container with --shm-size=1g")
+
+
+def _size(size: int) -> str:
+    return f"{size / 2**30:.1f} GB" if size >= 2**30 else f"{size / 2**20:.0f} MB"
+
+
+def report() -> str:
+    """Return the examination as text, after sweeping what dead sessions left behind."""
+    left = "leftovers"
+    checks = examine()
+    width = max(len(left), *(len(check.name) for check in checks))
+    lines = [f"{c.name:<{width}}  {c.found}{f'  ({c.cure})' if c.cure else ''}" for c in checks]
+    return "\n".join([*lines, f"{left:<{width}}  {_swept()}"]) + "\n"
+
+
+def _swept() -> str:
+    """Sweep, and say what was found."""
+    from breakrank.session import sweep
+
+    swept = sweep()
+    return f"{swept} processes of sessions whose pytest is dead were ended" if swept else "none of dead sessions"

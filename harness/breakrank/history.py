@@ -1,0 +1,147 @@
+"""A saved run, read back: what each rank did in each attempt, and what the Conductor saw."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from breakrank_agent.history import Event, read_events
+
+
+@dataclass(frozen=True)
+class RankHistory:
+    """One attempt of one rank. `status` is its exit code, or minus the signal; None: it never ended by itself.
+
+    `ended_by_us` says that the Conductor ended it (a hang, or the end of an attempt that another rank had failed).
+    """
+
+    attempt: int
+    rank: int
+    events: tuple[Event, ...] = ()
+    status: int | None = None
+    ended_by_us: bool = False
+
+    def of_kind(self, kind: str) -> list[Event]:
+        """Return the events of one kind, in order."""
+        return [e for e in self.events if e["kind"] == kind]
+
+    def points(self, point: str) -> list[Event]:
+        """Return the entries of one point, in order."""
+        return [e for e in self.events if e["kind"] == "point" and e["point"] == point]
+
+    def payloads(self, of: str) -> list[Event]:
+        """Return the payloads of one point, in order."""
+        return [e for e in self.events if e["kind"] == "payload" and e["of"] == of]
+
+    @property
+    def end(self) -> Event | None:
+        """The event that says that the main module is over, if it is."""
+        ends = self.of_kind("end")
+        return ends[-1] if ends else None
+
+    @property
+    def report(self) -> Event | None:
+        """What the rank reported: an uncaught exception, or a non-zero exit by its own will."""
+        reports = self.of_kind("report")
+        return reports[-1] if reports else None
+
+    @property
+    def last_step(self) -> int:
+        """The last step that the rank finished; 0 if none."""
+        return max((int(e["step"]) for e in self.points("step")), default=0)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the main module was over with nothing to complain of."""
+        end = self.end
+        return end is not None and not end.get("code") and self.report is None
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether the rank ended with exit code 0, or of any signal after its work was over."""
+        if self.status is None or self.report is not None:
+            return False
+        if self.status < 0:
+            return self.finished
+        return self.status == 0 and not self.ended_by_us
+
+    def died_of(self) -> str | None:
+        """Return the signal that ended the rank before its work was over, if the rank itself reported nothing."""
+        if self.status is None or self.status >= 0 or self.ended_by_us:
+            return None
+        if self.end is not None or self.report is not None:
+            return None
+        return signal_name(-self.status)
+
+
+@dataclass(frozen=True)
+class History:
+    """One run: every rank of every attempt, and the Conductor's own events."""
+
+    ranks: Mapping[tuple[int, int], RankHistory] = field(default_factory=dict)
+    conductor: tuple[Event, ...] = ()
+
+    @property
+    def attempts(self) -> list[int]:
+        """The numbers of the attempts that were started."""
+        return sorted({attempt for attempt, _ in self.ranks})
+
+    def attempt(self, number: int) -> list[RankHistory]:
+        """Return the ranks of one attempt, in order."""
+        return [self.ranks[key] for key in sorted(self.ranks) if key[0] == number]
+
+    @property
+    def last(self) -> list[RankHistory]:
+        """The ranks of the last attempt."""
+        return self.attempt(self.attempts[-1]) if self.ranks else []
+
+    def seen(self, kind: str) -> list[Event]:
+        """Return the Conductor's events of one kind."""
+        return [e for e in self.conductor if e["kind"] == kind]
+
+    def exit_position(self, attempt: int, rank: int) -> int | None:
+        """Return where among the Conductor's events the rank's exit stands, or None if it never ended."""
+        for position, event in enumerate(self.conductor):
+            if event["kind"] == "exit" and (event["attempt"], event["rank"]) == (attempt, rank):
+                return position
+        return None
+
+    def without_faults(self) -> History:
+        """Return the history as an oracle and blame may read it: no fault events, and no word of who struck."""
+        bare = {
+            key: replace(lived, events=tuple(e for e in lived.events if e["kind"] != "strike"))
+            for key, lived in self.ranks.items()
+        }
+        return History(bare, tuple(e for e in self.conductor if e["kind"] != "strike"))
+
+
+def signal_name(number: int) -> str:
+    """Return `SIGKILL` for 9 and so on; an unknown number as `signal 99`."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def read_history(folder: Path) -> History:
+    """Read the history files of a run directory. Raises `HistoryError` for a damaged one."""
+    conductor = tuple(read_events(str(folder / "conductor.jsonl")))
+    exits: dict[tuple[int, int], Event] = {
+        (e["attempt"], e["rank"]): e for e in conductor if e["kind"] == "exit"
+    }
+    started: Iterable[tuple[int, int]] = [(e["attempt"], e["rank"]) for e in conductor if e["kind"] == "spawned"]
+    ranks: dict[tuple[int, int], RankHistory] = {}
+    for attempt, rank in started:
+        path = folder / f"attempt-{attempt}" / f"rank-{rank}.jsonl"
+        events = tuple(read_events(str(path))) if path.exists() else ()
+        exit_event = exits.get((attempt, rank))
+        ranks[attempt, rank] = RankHistory(
+            attempt,
+            rank,
+            events,
+            exit_event["status"] if exit_event else None,
+            bool(exit_event and exit_event["ended"]),
+        )
+    return History(ranks, conductor)

@@ -1,0 +1,231 @@
+"""From what a run recorded to its verdict: why nothing can be said, what the oracles object to, which rule matches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from breakrank import ends as endings
+from breakrank.blame import blame
+from breakrank.digest import digest
+from breakrank.history import History, RankHistory
+from breakrank.lineage import lineage
+from breakrank.oracles import Abstain, Terms, all_oracles
+from breakrank.verdict import Blame, Ended, Finding, Verdict, decide
+from breakrank_agent.plan import Plan, Strike
+
+#: Kinds of events whose text may be cut without loss: nothing is judged by it.
+_PROSE = ("report", "raised", "note")
+
+
+@dataclass
+class Account:
+    """What is gathered before the rules are read: why nothing can be said, and remarks."""
+
+    void: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def judge(history: History, control: History | None, plan: Plan, void: Sequence[str] = ()) -> Verdict:
+    """Return the verdict on a saved run.
+
+    `control` is what the run is compared with, None where there is none. `void` holds reasons known before why nothing
+    can be said: the control failed, a replay diverged. Only this function and those it calls read fault events; the
+    oracles and blame get the history without them.
+    """
+    account = Account(void=list(void))
+    ends = {attempt: endings.classify(history, attempt) for attempt in history.attempts}
+    _see_enough(history, control, plan, account)
+    _see_strikes(history, plan, ends, account)
+    findings, abstained = _consult(history, control, plan, account)
+    last = ends[history.attempts[-1]] if ends else {}
+    if last and set(last.values()) == {Ended.STRUCK}:
+        account.void.append("the injector ended every rank of the last attempt")
+    judged = _set_aside(history, findings, last, account)
+    _remember(history, ends, account)
+    launcher = [e for e in history.seen("launcher") if e["status"]]
+    return Verdict(
+        outcome=decide(last, judged, account.void, launcher_reported=bool(launcher)),
+        findings=tuple(judged),
+        blame=blame(history.without_faults(), judged) if ends else Blame(),
+        latency_s=_latency(history),
+        reported=(
+            *_say(history.last, last, Ended.REPORTED),
+            *(f"the launcher ended with exit code {e['status']}" for e in launcher),
+        ),
+        crashed=tuple(_say(history.last, last, Ended.CRASHED)),
+        void=tuple(account.void),
+        abstained=abstained,
+        notes=tuple(account.notes),
+        digest=digest(history),
+    )
+
+
+def _see_enough(history: History, control: History | None, plan: Plan, account: Account) -> None:
+    """Give the reasons why too little was seen."""
+    if not history.attempts:
+        account.void.append("no rank was started")
+    for attempt in history.attempts:
+        for rank in range(plan.ranks):
+            lived = history.ranks.get((attempt, rank))
+            if lived is None or not lived.of_kind("rank"):
+                account.void.append(f"rank {rank} never started in attempt {attempt}")
+            elif lived.status is None:
+                account.void.append(f"rank {rank} has no end on record in attempt {attempt}")
+    for event in history.seen("dropped"):
+        if event["count"]:
+            account.void.append(f"{event['count']} records of rank {event['rank']} were dropped")
+    for lived in history.ranks.values():
+        cut = [e for e in lived.events if "cut" in e and e["kind"] not in _PROSE]
+        if cut:
+            account.void.append(f"a record of rank {lived.rank} was too long and lost its {cut[0]['cut']}")
+    if not any(_steps_seen(side) for side in (history, control) if side is not None):
+        account.void.append("no step was seen: no rank stepped an optimizer or called breakrank_agent.step()")
+
+
+def _steps_seen(history: History) -> bool:
+    """Whether some rank entered the first step or a later one."""
+    return any(e["step"] > 0 for lived in history.ranks.values() for e in lived.of_kind("point"))
+
+
+def _see_strikes(
+    history: History, plan: Plan, ends: dict[int, dict[int, Ended]], account: Account
+) -> None:
+    """Check that every strike fired and landed on each of its ranks; one that came too late is a note."""
+    for index, strike in enumerate(plan.strikes):
+        attempt = strike.trigger.attempt
+        name = f"strike {index} ({strike.words()})"
+        if not strike.ranks:
+            account.void.append(f"{name} names no ranks: the plan was not resolved")
+        for rank in strike.ranks:
+            on = f" on rank {rank}" if len(strike.ranks) > 1 else ""
+            landed = endings.landed(history, attempt, rank)
+            if any(e["strike"] == index for e in landed):
+                continue
+            if landed and ends.get(attempt, {}).get(rank) is Ended.STRUCK:
+                account.notes.append(f"{name} was overtaken: rank {rank} had been struck by strike {landed[0]['strike']}")
+            elif _fired(history, index, attempt, rank):
+                account.void.append(f"{name} fired{on}, but did not land{_why_missed(history, index, attempt, rank)}")
+            else:
+                account.void.append(f"{name} never fired{on}: {_what_there_is(history, strike, rank)}")
+
+
+def _fired(history: History, index: int, attempt: int, rank: int) -> bool:
+    """Whether the rank recorded that the strike fired."""
+    lived = history.ranks.get((attempt, rank))
+    return lived is not None and any(e["strike"] == index and e["phase"] == "fired" for e in lived.of_kind("strike"))
+
+
+def _why_missed(history: History, index: int, attempt: int, rank: int) -> str:
+    """Return what the Conductor says of a strike that missed."""
+    said = [e["why"] for e in history.seen("strike") if e["phase"] == "missed" and e["strike"] == index]
+    return f": {said[0]}" if said else ""
+
+
+def _what_there_is(history: History, strike: Strike, rank: int) -> str:
+    """Say which points the rank does have at the strike's step."""
+    trigger = strike.trigger
+    lived = history.ranks.get((trigger.attempt, rank))
+    if lived is None:
+        return f"there was no attempt {trigger.attempt}" if rank < _world(history) else f"there is no rank {rank}"
+    visits = Counter(e["point"] for e in lived.of_kind("point") if e["step"] == trigger.step)
+    if not visits:
+        return f"rank {rank} came to step {endings.where_at(lived)}"
+    names = [_name_visits(point, count, trigger.point) for point, count in visits.items()]
+    return f"rank {rank} at step {trigger.step} has {', '.join(names)}"
+
+
+def _name_visits(point: str, count: int, sought: str) -> str:
+    """Name a point, with its number of visits where it is the one sought, or there are several."""
+    if count > 1:
+        return f"{point} ({count} visits)"
+    return f"{point} (1 visit)" if point == sought else point
+
+
+def _world(history: History) -> int:
+    """Return how many ranks the job had."""
+    return 1 + max((rank for _, rank in history.ranks), default=-1)
+
+
+def _consult(
+    history: History, control: History | None, plan: Plan, account: Account
+) -> tuple[list[Finding], dict[str, str]]:
+    """Ask the plan's oracles; return their findings by attempt, step and order of oracles, and who abstained."""
+    bare = history.without_faults()
+    model = control.without_faults() if control is not None else None
+    terms = Terms(plan.ranks, plan.steps, plan.tolerance, plan.deadline_s)
+    known = all_oracles()
+    findings: list[Finding] = []
+    abstained: dict[str, str] = {}
+    for name in plan.oracles:
+        if name not in known:
+            account.void.append(f"there is no oracle {name!r}; oracles are {', '.join(known)}")
+            continue
+        try:
+            findings += known[name](bare, model, terms)
+        except Abstain as reason:
+            abstained[name] = str(reason)
+        except Exception as error:  # noqa: BLE001 - an oracle that raises makes the run VOID, whatever it raises
+            account.void.append(f"the oracle {name} raised {type(error).__name__}: {error}")
+    if set(abstained) == set(plan.oracles):
+        account.void.append("every oracle abstained: " + "; ".join(f"{n}: {why}" for n, why in abstained.items()))
+    return sorted(findings, key=lambda f: (f.attempt, f.step)), abstained
+
+
+def _set_aside(
+    history: History, findings: Sequence[Finding], last: dict[int, Ended], account: Account
+) -> list[Finding]:
+    """Return the findings that the rules read, and make notes of the others.
+
+    The others are those of earlier attempts, and waits of ranks that we ended because another rank had failed.
+    """
+    judged = []
+    for finding in findings:
+        waits = finding.cause in ("peer stopped", "peer ended", "no progress")
+        if finding.attempt != history.attempts[-1]:
+            account.notes.append(f"attempt {finding.attempt}: {finding.sentence()}")
+        elif waits and not any(last.get(rank) is Ended.HUNG for rank in finding.ranks):
+            account.notes.append(finding.sentence())
+        else:
+            judged.append(finding)
+    return judged
+
+
+def _remember(history: History, ends: dict[int, dict[int, Ended]], account: Account) -> None:
+    """Note how earlier attempts ended, what work was lost, and which ranks died after their work was over."""
+    for attempt in history.attempts:
+        earlier = attempt != history.attempts[-1]
+        for lived in history.attempt(attempt):
+            end = ends[attempt][lived.rank]
+            if earlier:
+                account.notes.append(f"attempt {attempt}: {endings.describe(lived, end)}")
+            elif (end is Ended.WELL and lived.status) or end in (Ended.STRUCK, Ended.COLLATERAL):
+                account.notes.append(endings.describe(lived, end))
+        if attempt:
+            account.notes.extend(_work_lost(history, attempt))
+
+
+def _work_lost(history: History, attempt: int) -> list[str]:
+    """Say how many steps of the attempt before are not in what this one restored."""
+    done = max((lived.last_step for lived in history.attempt(attempt - 1)), default=0)
+    kept = [s.steps for s in lineage(history, attempt, 0) if s.attempt == attempt - 1]
+    lost = done - sum(kept)
+    return [f"{lost} of {done} steps of attempt {attempt - 1} were lost"] if lost > 0 else []
+
+
+def _say(ranks: Sequence[RankHistory], ends: dict[int, Ended], end: Ended) -> list[str]:
+    """Say how each rank with this end ended, in the order in which they did."""
+    return [
+        endings.describe(lived, end)
+        for lived in sorted(ranks, key=lambda lived: float((lived.report or {}).get("t", float("inf"))))
+        if ends[lived.rank] is end
+    ]
+
+
+def _latency(history: History) -> float | None:
+    """Return the seconds from the first strike fired to the first report after it."""
+    fired = [e["t"] for lived in history.ranks.values() for e in lived.of_kind("strike") if e["phase"] == "fired"]
+    reports = [lived.report["t"] for lived in history.ranks.values() if lived.report is not None]
+    after = [t for t in reports if fired and t >= min(fired)]
+    return float(min(after) - min(fired)) if after else None

@@ -1,0 +1,46 @@
+"""Oracles, one property per file: the folder is the registry.
+
+An oracle is a module with one function `judge(history, control, terms)`. It returns findings, in order, or raises
+`Abstain` with the reason. It is pure: it reads the saved history, from which the fault events were removed, and the
+control's; never the plan.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from breakrank.history import History
+from breakrank.verdict import Finding
+
+
+class Abstain(Exception):
+    """An oracle has nothing to judge by; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What was agreed before: how many ranks and steps the job has, and how far a result may lie from the control's.
+
+    `tolerance` is relative, 0 for bit-for-bit. `deadline_s` is only for sentences.
+    """
+
+    ranks: int
+    steps: int
+    tolerance: float = 0.0
+    deadline_s: float = 30.0
+
+
+Judge = Callable[[History, "History | None", Terms], Sequence[Finding]]
+
+
+@functools.lru_cache(maxsize=None)
+def all_oracles() -> Mapping[str, Judge]:
+    """Return every oracle by name."""
+    found: dict[str, Judge] = {}
+    for module in pkgutil.iter_modules(__path__):
+        found[module.name] = importlib.import_module(f"{__name__}.{module.name}").judge
+    return dict(sorted(found.items()))

@@ -1,0 +1,169 @@
+"""Objects to a result that is not the control's."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from breakrank import laws
+from breakrank.history import History, RankHistory
+from breakrank.oracles import Abstain, Terms
+from breakrank.verdict import Finding
+from breakrank_agent.history import Event
+
+
+class Pair(NamedTuple):
+    """A rank that ended well, and the same rank of the control."""
+
+    lived: RankHistory
+    model: RankHistory
+
+
+def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
+    """Compare what the program named as its result, else the parameters at the end.
+
+    Parameters are compared by digest when the tolerance is 0, else their norms within it.
+    """
+    if control is None:
+        raise Abstain("there is no control to compare with")
+    models = {lived.rank: lived for lived in control.last if lived.ended_well}
+    pairs = [Pair(lived, models[lived.rank]) for lived in history.last if lived.ended_well and lived.rank in models]
+    if not pairs:
+        raise Abstain("no rank ended well here and in the control")
+    named = [pair for pair in pairs if _state(pair.lived) is not None and _state(pair.model) is not None]
+    rest = [pair for pair in pairs if pair not in named]
+    compared = _comparable(rest, terms)
+    if not named and not compared:
+        raise Abstain("no rank recorded its parameters or a state, here and in the control")
+    return [*_states(history, named, terms), *_parameters(history, compared, terms)]
+
+
+def _state(lived: RankHistory) -> dict[str, Any] | None:
+    """Return what the program named as its result."""
+    return (lived.end or {}).get("state")
+
+
+def _measure(terms: Terms) -> str:
+    """Return the name of what is compared."""
+    return "norm" if terms.tolerance else "params"
+
+
+def _comparable(pairs: Sequence[Pair], terms: Terms) -> list[Pair]:
+    """Return the pairs of which both sides recorded what is compared."""
+    return [pair for pair in pairs if all(laws.results([side], _measure(terms)) for side in pair)]
+
+
+def _parameters(history: History, pairs: Sequence[Pair], terms: Terms) -> list[Finding]:
+    """Return the finding that some ranks' parameters at the end are not the control's."""
+    name = _measure(terms)
+    same = laws.within(terms.tolerance) if terms.tolerance else operator.eq
+    here = laws.results([p.lived for p in pairs], name)
+    there = laws.results([p.model for p in pairs], name)
+    wrong = sorted(rank for rank in here if not same(here[rank], there[rank]))
+    if not wrong:
+        return []
+    guilty = [pair for pair in pairs if pair.lived.rank in wrong]
+    parted: list[laws.Breach] = []
+    if len(history.attempts) == 1:
+        rule = laws.like(laws.steps([p.model for p in guilty], name), same)
+        parted = laws.breaches(laws.steps([p.lived for p in guilty], name), rule)
+    step = parted[0].place.step if parted else max(p.lived.last_step for p in guilty)
+    evidence = {
+        "compared": name,
+        "results": {str(rank): here[rank] for rank in wrong},
+        "control": {str(rank): there[rank] for rank in wrong},
+    }
+    return [Finding("control", "wrong result", tuple(wrong), step, guilty[0].lived.attempt, evidence=evidence)]
+
+
+def _states(history: History, pairs: Sequence[Pair], terms: Terms) -> list[Finding]:
+    """Return the finding that the results which the program named are not the control's."""
+    wrong = [p for p in pairs if not _same_state(_state(p.lived) or {}, _state(p.model) or {}, terms)]
+    if not wrong:
+        return []
+    fewer = [p for p in wrong if _updates(p.lived) < _updates(p.model)]
+    if fewer:
+        lost = _lost_update(history, fewer)
+        if lost is not None:
+            return [lost]
+    ranks = tuple(p.lived.rank for p in wrong)
+    step = max(p.lived.last_step for p in wrong)
+    evidence = {
+        "compared": "state",
+        "results": {str(p.lived.rank): _state(p.lived) for p in wrong},
+        "control": {str(p.lived.rank): _state(p.model) for p in wrong},
+    }
+    return [Finding("control", "wrong result", ranks, step, wrong[0].lived.attempt, evidence=evidence)]
+
+
+def _same_state(here: dict[str, Any], there: dict[str, Any], terms: Terms) -> bool:
+    """Whether two results name the same things with the same values, numbers within the tolerance."""
+    near = laws.within(terms.tolerance)
+    return here.keys() == there.keys() and all(
+        here[k] == there[k] or (_number(here[k]) and _number(there[k]) and near(here[k], there[k])) for k in here
+    )
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _updates(lived: RankHistory) -> float:
+    """Return how many updates the program counted; infinite where it counted none."""
+    return float((_state(lived) or {}).get("updates", "inf"))
+
+
+def _lost_update(history: History, fewer: Sequence[Pair]) -> Finding | None:
+    """Return the finding that updates were overwritten, with the first one that was, as far as accesses show it.
+
+    If no access shows one and some rank did not end well, its updates were perhaps never made: then it is no such
+    finding.
+    """
+    events = overwritten(history.last)
+    if not events and not all(lived.ended_well for lived in history.last):
+        return None
+    worst = min(fewer, key=lambda pair: _updates(pair.lived))
+    evidence: dict[str, Any] = {
+        "applied": int(_updates(worst.lived)),
+        "expected": int(_updates(worst.model)),
+        "how": "updates were overwritten, and no access on record shows which",
+        "events": events,
+    }
+    ranks, step = tuple(p.lived.rank for p in fewer), 0
+    if events:
+        loser, winner = events[-2], events[-1]
+        ranks, step = tuple(sorted({loser["rank"], winner["rank"]})), loser["step"]
+        evidence["how"] = f"rank {winner['rank']} overwrote the update of rank {loser['rank']} at step {step}"
+    return Finding("control", "lost update", ranks, step, worst.lived.attempt, evidence=evidence)
+
+
+def overwritten(ranks: Sequence[RankHistory]) -> list[Event]:
+    """Return the accesses that show the first lost update, in order of turns; none if there is none.
+
+    Rank B writes what it had read before rank A wrote: A's read, B's read, A's write, B's write. The last two are
+    always the overwritten write and the one that overwrote it. A read-modify-write (`rw`) counts once.
+    """
+    accesses = sorted(
+        ({**e, "rank": lived.rank} for lived in ranks for e in lived.of_kind("access")), key=lambda e: int(e["turn"])
+    )
+    reads: dict[tuple[str, int], Event] = {}
+    updates: dict[str, list[tuple[Event, Event]]] = {}
+    for event in accesses:
+        key, rank = event["key"], event["rank"]
+        if "r" in event["mode"]:
+            reads[key, rank] = event
+        read = reads.get((key, rank))
+        if "w" not in event["mode"] or read is None:
+            continue
+        for their_read, their_write in updates.get(key, ()):
+            if their_write["rank"] != rank and their_write["turn"] > read["turn"]:
+                return _shown(their_read, read, their_write, event)
+        updates.setdefault(key, []).append((read, event))
+    return []
+
+
+def _shown(*events: Event) -> list[Event]:
+    """Return the accesses in order of turns, each once, with what a report shows of them."""
+    shown = {e["turn"]: {k: e[k] for k in ("rank", "step", "op", "mode", "turn")} for e in events}
+    return [shown[turn] for turn in sorted(shown)]

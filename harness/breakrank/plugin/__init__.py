@@ -1,0 +1,53 @@
+"""The pytest plugin. It is light: without a `--scenario` option it adds its options, its marker and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from breakrank.plugin import options
+from breakrank.plugin.boundary import usage_errors
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the ini options; the command line's come later, see `pytest_load_initial_conftests`."""
+    options.add_ini(parser)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> Generator[None, object, object]:
+    """Add the options after every other plugin and conftest had its turn.
+
+    Somebody else may own `--scenario` (PyPI's `pytest-scenario` does). Whoever registers an option second fails, so we
+    are always second, and say in one line what to do; a run that uses none of our options goes on without us.
+    """
+    options.hide_values(early_config, parser, args)
+    result = yield
+    options.add_command_line(early_config, parser, args)
+    return result
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """Answer `--scenario-list` and `--scenario-doctor` before anything is collected."""
+    if not options.asks_for_text(config):
+        return None
+    from breakrank.plugin.texts import show_text
+
+    with usage_errors():
+        return show_text(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker, and all the rest only if a scenario is asked for."""
+    config.addinivalue_line("markers", "scenario: an item that Breakrank runs (added by itself)")
+    if not options.asked_for(config):
+        return
+    from breakrank.plugin.active import activate
+
+    with usage_errors():
+        activate(config)

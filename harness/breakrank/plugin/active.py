@@ -1,0 +1,183 @@
+"""What a pytest process has once a scenario is asked for: the choice, the bench, the header and the summary."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from breakrank import weights
+from breakrank.errors import BreakrankError
+from breakrank.plugin import options as options_module
+from breakrank.plugin import workers
+from breakrank.plugin.collect import Collection, NothingElse, Replayed, Subject, choose, load_replay
+from breakrank.plugin.items import ACTIVE, ScenarioItem
+from breakrank.plugin.options import Options
+from breakrank.plugin.progress import Live
+from breakrank.report import explain, plan_words
+from breakrank.report.terminal import Row, headline, verdict_table
+from breakrank.run import Bench, Result, load_run
+from breakrank.verdict import Record
+from breakrank_agent.plan import Plan
+
+#: Less room than this on the disk of the run directories, and a run would not get far.
+_ROOM_BYTES = 64 * 2**20
+
+
+def activate(config: pytest.Config) -> None:
+    """Choose what runs and register the hooks for it. Raises `BreakrankError` for what cannot be."""
+    options = options_module.read(config)
+    sent = workers.received(config)
+    if sent is not None:
+        options = replace(options, seed=sent.seed)
+    replayed = load_replay(options.replay) if options.replay is not None else None
+    subjects = choose(options) if replayed is None else []
+    if sent is None and not options.dry_run and not config.option.collectonly:
+        _check_runs(options.runs)
+    exclusive = sent.exclusive if sent is not None else _no_path_given(config)
+    if options.dry_run:
+        config.option.dist = "no"  # nothing runs, so nothing is distributed
+    active = Active(config, options, subjects, replayed)
+    config.stash[ACTIVE] = active
+    config.pluginmanager.register(active, "breakrank-active")
+    config.pluginmanager.register(Collection(subjects, replayed), "breakrank-collection")
+    if exclusive:
+        config.pluginmanager.register(NothingElse(), "breakrank-nothing-else")
+    if sent is None:
+        config.pluginmanager.register(workers.Sender(options.seed, exclusive), "breakrank-sender")
+
+
+def _no_path_given(config: pytest.Config) -> bool:
+    """Return whether the command line names no path: then only scenarios are collected."""
+    return config.args_source != pytest.Config.ArgsSource.ARGS
+
+
+def _check_runs(runs: Path) -> None:
+    """Raise `BreakrankError` if no run directory can be made: no right, or no room."""
+    probe = runs / f".probe-{os.getpid()}"
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"probe")
+        probe.unlink()
+        free = shutil.disk_usage(runs).free
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            probe.unlink()
+        cure = "set the ini option scenario_runs to a folder of yours"
+        raise BreakrankError(f"cannot write run directories to {runs}: {error.strerror}; {cure}") from None
+    if free < _ROOM_BYTES:
+        raise BreakrankError(
+            f"only {free >> 20} MB are free at {runs}, a run needs {_ROOM_BYTES >> 20}; "
+            "make room, or set the ini option scenario_runs to another disk"
+        )
+
+
+class Active:
+    """The session's part: owns the bench, and knows how to run, explain and sum up."""
+
+    def __init__(
+        self, config: pytest.Config, options: Options, subjects: list[Subject], replayed: Replayed | None
+    ) -> None:
+        self.options = options
+        self._config = config
+        self._subjects = subjects
+        self._ids = {s.nodeid for s in subjects} | ({replayed.nodeid} if replayed is not None else set())
+        self._bench: Bench | None = None
+
+    def run(self, title: str, plan: Plan, record: Record) -> Result:
+        """Run a plan once, when the machine has room for its ranks."""
+        with weights.hold(self.options.runs / "slots", plan.ranks), Live(self._config, title) as live:
+            return self._open_bench().run(plan, record, progress=live)
+
+    def replay(self, title: str, folder: Path, plan: Plan) -> tuple[Result, dict[str, Any]]:
+        """Run a saved run's plan again; return the result and the saved verdict."""
+        with weights.hold(self.options.runs / "slots", plan.ranks), Live(self._config, title) as live:
+            return self._open_bench().replay(folder, progress=live)
+
+    def _open_bench(self) -> Bench:
+        """Return the bench of this process, which is opened for the first run."""
+        if self._bench is None:
+            controller = workers.received(self._config)
+            pid = controller.pid if controller is not None else None
+            self._bench = Bench(self.options.runs, self.options.runs_limit_mb, pid)
+        return self._bench
+
+    def explain(self, folder: Path) -> str:
+        """Explain a saved run."""
+        return explain(load_run(folder))
+
+    def difference(self, one: Path, other: Path) -> str:
+        """Say where two runs part first."""
+        from breakrank.digest import explain_difference
+
+        return explain_difference(load_run(one).history, load_run(other).history) or "their histories are equal"
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        """Close the bench, and with it every process of ours."""
+        bench, self._bench = self._bench, None
+        if bench is not None:
+            bench.close()
+
+    def pytest_report_header(self) -> list[str]:
+        """Say what will run, with the defaults that the scenarios bring."""
+        if not self._subjects:
+            return []
+        cases = len(self._subjects)
+        names = {s.scenario.name for s in self._subjects}
+        lines = [
+            f"breakrank: {cases} case{'s' * (cases != 1)} of {len(names)} scenario{'s' * (len(names) != 1)}, "
+            f"seed {self.options.seed}, runner {self.options.runner}, runs in {self.options.runs}"
+        ]
+        jobs: dict[str, dict[str, None]] = {}
+        for subject in self._subjects:
+            if subject.plan is not None:
+                plan = subject.plan
+                job = f"{plan.ranks} ranks, {plan.steps} steps, deadline {plan.deadline_s:g} s"
+                jobs.setdefault(job, {})[subject.scenario.name] = None
+        return [*lines, *(f"breakrank: {job}: {', '.join(scenarios)}" for job, scenarios in jobs.items())]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Under `--scenario-dry-run`, say the plans in words and run nothing."""
+        if not self.options.dry_run or session.testsfailed:
+            return None
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None and not self._config.option.collectonly:
+            for item in session.items:
+                if isinstance(item, ScenarioItem):
+                    reporter.write_line(_dry_words(item))
+        return True
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Write the table of verdicts and the headline."""
+        rows = self._rows(terminalreporter)
+        if not rows:
+            return
+        terminalreporter.section("breakrank")
+        for line in verdict_table(rows):
+            terminalreporter.write_line(line)
+        terminalreporter.write_line(headline(rows))
+
+    def _rows(self, reporter: pytest.TerminalReporter) -> list[Row]:
+        """Return one row for each case that was run or skipped."""
+        rows = []
+        for category in ("passed", "failed", "skipped", "error"):
+            for report in reporter.stats.get(category, []):
+                ours = isinstance(report, pytest.TestReport) and report.nodeid in self._ids
+                if ours and (report.when == "call" or not report.passed):
+                    properties = {str(k): str(v) for k, v in report.user_properties}
+                    rows.append(Row.from_properties(properties, report.passed))
+        return rows
+
+
+def _dry_words(item: ScenarioItem) -> str:
+    """Return the plan of an item in words, or why there is none."""
+    skips = [str(mark.kwargs.get("reason")) for mark in item.iter_markers("skip")]
+    words = plan_words(item.plan) if item.plan is not None else item.nodeid
+    return "\n".join([words, *(f"  Skipped here: {reason}." for reason in skips)])

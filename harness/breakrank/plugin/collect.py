@@ -1,0 +1,174 @@
+"""Which cases are collected, and how they enter pytest's session."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from breakrank import doctor
+from breakrank.catalogue import load_scenarios, select
+from breakrank.errors import BreakrankError
+from breakrank.plugin.boundary import one_line
+from breakrank.plugin.items import ReplayItem, ScenarioItem
+from breakrank.plugin.options import Options
+from breakrank.report import saved_verdict
+from breakrank.run import Choices, SavedRun, load_run, make_plan
+from breakrank.scenario import Case, Scenario
+from breakrank_agent.plan import Plan, PlanError
+
+#: The first part of a replay's node id.
+REPLAY = "replay"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One case that was selected: its plan, or the reason why it is skipped."""
+
+    scenario: Scenario
+    case: Case
+    plan: Plan | None = None
+    skip: str = ""
+
+    @property
+    def nodeid(self) -> str:
+        """The test's id: it does not depend on a folder."""
+        return f"{self.scenario.name}::{self.case.name}"
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A saved run that is to be run again."""
+
+    folder: Path
+    saved: SavedRun
+
+    @property
+    def nodeid(self) -> str:
+        """The test's id."""
+        return f"{REPLAY}::{self.saved.plan.scenario}-{self.saved.plan.case}"
+
+
+def choose(options: Options) -> list[Subject]:
+    """Return the subjects that the options select, in order.
+
+    Raises `BreakrankError` if there are none, or if none of them can run here for the same kind of reason.
+    """
+    chosen = select(load_scenarios(options.paths), options.names)
+    if options.framework:
+        chosen = [(s, case) for s, case in chosen if case.framework == options.framework]
+        if not chosen:
+            raise BreakrankError(f"no case of {', '.join(options.names)} is for {options.framework}")
+    lacks = {missing for _, case in chosen for missing in [doctor.missing_framework(case.framework)]}
+    if "" not in lacks:
+        raise BreakrankError("; ".join(sorted(lacks)))
+    subjects = [_subject(scenario, case, options) for scenario, case in chosen]
+    refused = [s.skip for s in subjects if s.skip.startswith(_NO_PLAN)]
+    if len(refused) == len(subjects):
+        raise BreakrankError(refused[0].removeprefix(_NO_PLAN))
+    return subjects
+
+
+_NO_PLAN = "no such plan: "
+
+
+def _subject(scenario: Scenario, case: Case, options: Options) -> Subject:
+    """Return one subject with its plan, or with the reason why there is none."""
+    lack = doctor.missing_framework(case.framework)
+    if lack:
+        return Subject(scenario, case, skip=lack)
+    choices = Choices(
+        options.seed,
+        options.ranks,
+        options.deadline_s,
+        options.restarts,
+        options.patience_s,
+        options.tolerance,
+        options.runner,
+    )
+    try:
+        plan = make_plan(scenario, case, choices)
+    except (BreakrankError, PlanError) as error:
+        return Subject(scenario, case, skip=f"{_NO_PLAN}{scenario.name}::{case.name}: {one_line(error)}")
+    needs = [*case.needs, *(need for strike in plan.strikes for need in strike.fault.needs)]
+    return Subject(scenario, case, plan, doctor.missing(needs))
+
+
+def load_replay(folder: Path) -> Replayed:
+    """Return the saved run in `folder`. Raises `BreakrankError` if it cannot be replayed."""
+    saved = load_run(folder)
+    saved_verdict(saved)
+    lack = doctor.missing_framework(saved.plan.framework)
+    if lack:
+        raise BreakrankError(lack)
+    return Replayed(folder, saved)
+
+
+class ScenarioCollector(pytest.Collector):
+    """A scenario in pytest's tree; its id is its name."""
+
+    subjects: list[Subject]
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """Return the selected cases."""
+        for subject in self.subjects:
+            item = ScenarioItem.from_parent(self, name=subject.case.name)
+            item.prepare(subject.scenario, subject.case, subject.plan, subject.skip)
+            yield item
+
+
+class ReplayCollector(pytest.Collector):
+    """The parent of a replay."""
+
+    replayed: Replayed
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """Return the one replay."""
+        item = ReplayItem.from_parent(self, name=self.replayed.nodeid.split("::", 1)[1])
+        item.prepare(self.replayed.folder, self.replayed.saved)
+        yield item
+
+
+class Collection:
+    """Puts the subjects into the session, after what else it collects."""
+
+    def __init__(self, subjects: list[Subject], replayed: Replayed | None) -> None:
+        self._subjects = subjects
+        self._replayed = replayed
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Add our collectors to what the session collects."""
+        report = yield
+        if isinstance(collector, pytest.Session) and report.passed:
+            report.result = [*report.result, *self._collectors(collector)]
+        return report
+
+    def _collectors(self, session: pytest.Session) -> list[pytest.Collector]:
+        if self._replayed is not None:
+            replay = ReplayCollector.from_parent(session, name=REPLAY, nodeid=REPLAY, path=self._replayed.folder)
+            replay.replayed = self._replayed
+            return [replay]
+        collectors: dict[str, pytest.Collector] = {}
+        for subject in self._subjects:
+            name = subject.scenario.name
+            if name not in collectors:
+                made = ScenarioCollector.from_parent(session, name=name, nodeid=name, path=subject.scenario.path)
+                made.subjects = [s for s in self._subjects if s.scenario.name == name]
+                collectors[name] = made
+        return list(collectors.values())
+
+
+class NothingElse:
+    """Stands in for the session's own collection where only scenarios are wanted: no file of the user is read."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> pytest.CollectReport | None:
+        """Return an empty report for the session."""
+        if isinstance(collector, pytest.Session):
+            return pytest.CollectReport(collector.nodeid, "passed", None, [])
+        return None

@@ -1,0 +1,142 @@
+"""The test items: one case of a scenario, and one replay of a saved run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from breakrank.errors import BreakrankError
+from breakrank.plugin.boundary import OUR_ERRORS, one_line
+from breakrank.scenario import Case, Scenario
+from breakrank_agent.plan import Plan
+
+if TYPE_CHECKING:
+    from breakrank.plugin.active import Active
+    from breakrank.run import Result, SavedRun
+
+#: Where the items find what the whole session shares.
+ACTIVE: pytest.StashKey[Active] = pytest.StashKey()
+
+
+class Failed(Exception):
+    """A verdict that fails the test; the message is the whole explanation."""
+
+
+class BreakrankItem(pytest.Item):
+    """What both kinds of items share: reports of ours instead of tracebacks, data that crosses xdist."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.add_marker(pytest.mark.scenario)
+
+    def tell(self, **properties: object) -> None:
+        """Attach data to the report: it reaches the xdist controller and JUnit. A later value replaces an earlier."""
+        kept = [(name, value) for name, value in self.user_properties if name not in properties]
+        words = {True: "true", False: "false", None: ""}
+        told = [(n, words[v] if v is None or isinstance(v, bool) else str(v)) for n, v in properties.items()]
+        self.user_properties[:] = [*kept, *told]
+
+    def tell_result(self, result: Result) -> None:
+        """Attach what a run came to."""
+        verdict = result.verdict
+        self.tell(
+            outcome=verdict.outcome,
+            seed=result.plan.seed,
+            digest=verdict.digest,
+            blame=verdict.blame.words(),
+            run_directory=result.folder,
+            sentence=verdict.sentence(),
+            recorded=result.record.words() if result.record is not None else "",
+            as_recorded=result.as_recorded if result.record is not None else None,
+            seconds=f"{result.seconds:.2f}",
+        )
+
+    @contextmanager
+    def at_the_boundary(self) -> Iterator[Active]:
+        """Give the session's part, with our errors turned into one line and an interruption cut off from our frames."""
+        try:
+            yield self.config.stash[ACTIVE]
+        except OUR_ERRORS as error:
+            raise Failed(f"{self.nodeid}: {one_line(error)}") from None
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt from None
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Return our explanation; of any other exception the traceback, which is then a defect of ours."""
+        if isinstance(excinfo.value, Failed):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Return where the item comes from."""
+        return self.path, None, self.nodeid
+
+
+class ScenarioItem(BreakrankItem):
+    """One case of a scenario: it passes if its verdict is the one on record."""
+
+    scenario: Scenario
+    case: Case
+    plan: Plan | None
+
+    def prepare(self, scenario: Scenario, case: Case, plan: Plan | None, skip: str) -> None:
+        """Say which case it is, and why it is skipped, if it is."""
+        self.scenario, self.case, self.plan = scenario, case, plan
+        self.tell(scenario=scenario.name, case=case.name, recorded=case.expect.words(), sentence=skip)
+        if plan is not None:
+            self.tell(seed=plan.seed)
+        if skip:
+            self.add_marker(pytest.mark.skip(reason=skip))
+
+    def runtest(self) -> None:
+        """Run the case as often as asked for. Raises `Failed` if a verdict is not as recorded, or digests differ."""
+        with self.at_the_boundary() as active:
+            if self.plan is None:
+                raise BreakrankError("there is no plan to run")
+            results: list[Result] = []
+            for _ in range(active.options.repeat):
+                results.append(active.run(self.nodeid, self.plan, self.case.expect))
+                self._judge(active, results)
+
+    def _judge(self, active: Active, results: list[Result]) -> None:
+        """Attach the last result, and raise `Failed` if it is not as it should be."""
+        first, last = results[0], results[-1]
+        self.tell_result(last)
+        if active.options.repeat > 1:
+            self.tell(repeats=f"{len(results)}/{active.options.repeat}")
+        if not last.as_recorded:
+            raise Failed(active.explain(last.folder))
+        if last.verdict.digest != first.verdict.digest:
+            self.tell(repeats=f"{len(results) - 1}/{active.options.repeat}", as_recorded=False)
+            number = f"run {len(results)} of {active.options.repeat}"
+            difference = active.difference(first.folder, last.folder)
+            raise Failed(f"{self.nodeid}: {number} differs from run 1: {difference}\n  {first.folder}\n  {last.folder}")
+
+
+class ReplayItem(BreakrankItem):
+    """A saved run, run again: it passes if outcome and digest are the saved ones."""
+
+    folder: Path
+    saved: SavedRun
+
+    def prepare(self, folder: Path, saved: SavedRun) -> None:
+        """Say which run it is."""
+        self.folder, self.saved = folder, saved
+        self.tell(scenario=saved.plan.scenario, case=f"{saved.plan.case} (replay)", seed=saved.plan.seed)
+
+    def runtest(self) -> None:
+        """Run the saved plan again. Raises `Failed` if the replay diverges."""
+        with self.at_the_boundary() as active:
+            result, saved = active.replay(self.nodeid, self.folder, self.saved.plan)
+            same = (str(result.verdict.outcome), result.verdict.digest) == (saved["outcome"], saved["digest"])
+            self.tell_result(result)
+            self.tell(recorded=saved["outcome"], as_recorded=same)
+            if same:
+                return
+            self.tell(outcome="VOID")
+            what = f"{saved['outcome']} was saved, {result.verdict.outcome} came now: {result.verdict.sentence()}"
+            raise Failed(f"{self.nodeid}: the replay is not the saved run: {what}\n  {self.folder}\n  {result.folder}")

@@ -1,0 +1,263 @@
+"""The options, the ini values, and what they come to."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from breakrank.errors import BreakrankError
+
+PREFIX = "--scenario"
+#: Runners of the design that come later; `auto` is `process` until then.
+LATER_RUNNERS = ("sandbox", "docker", "slurm")
+_MOST_SEED = 2**63 - 1
+_MOST_REPEATS = 1000
+_MOST_RESTARTS = 100
+#: The option pairs (flag, settings). Numbers stay text here, so that a bad one gets one line and not argparse's usage.
+_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("", {"action": "append", "metavar": "NAME", "help": "run these scenarios: a name, glob, family, `all`, or a list "
+          "of them with commas; repeatable. Without a path nothing else is collected"}),
+    ("-ranks", {"metavar": "N", "help": "number of ranks (default: the scenario's)"}),
+    ("-seed", {"metavar": "N", "help": "seed of all chance (default: 0)"}),
+    ("-framework", {"metavar": "NAME", "help": "only cases of this framework: torch or tensorflow"}),
+    ("-runner", {"metavar": "NAME", "help": "how ranks are started: auto or process"}),
+    ("-restarts", {"metavar": "N", "help": "how often a failed group is started again (default: the scenario's)"}),
+    ("-patience", {"metavar": "S", "help": "seconds that a proven wait may go on, so that the framework can time out"}),
+    ("-deadline", {"metavar": "S", "help": "seconds without a new point on any rank until a run is ended as hung"}),
+    ("-tolerance", {"metavar": "X", "help": "relative distance that a result may have from the control's"}),
+    ("-repeat", {"metavar": "N", "help": "run each case N times and require one digest"}),
+    ("-replay", {"metavar": "RUN_DIR", "help": "run a saved plan again and compare with its saved verdict"}),
+    ("-dry-run", {"action": "store_true", "help": "say in words what would run, and run nothing"}),
+    ("-list", {"action": "store_true", "help": "list the scenarios and their cases"}),
+    ("-doctor", {"action": "store_true", "help": "say what this machine has and lacks"}),
+)  # fmt: skip
+
+
+def _destination(suffix: str) -> str:
+    """Return the attribute of an option: not `scenario…`, which another plugin's option of that name would share."""
+    return "breakrank" + suffix.replace("-", "_")
+
+
+def add_ini(parser: pytest.Parser) -> None:
+    """Add the ini options."""
+    parser.addini("scenario_paths", "folders with scenarios of your own", type="paths", default=[])
+    parser.addini("scenario_runs", "folder for run directories (default: .breakrank)", default=".breakrank")
+    parser.addini("scenario_runs_limit", "size of that folder in MB (default: 500)", default="500")
+
+
+def hide_values(config: pytest.Config, parser: pytest.Parser, args: list[str]) -> None:
+    """Take our options and their values out of what pytest has parsed so far.
+
+    They are not registered yet, and pytest would take a value for a path when it looks for the initial conftests.
+    """
+    if not _uses_ours(args):
+        return
+    ours = _Quiet(add_help=False, allow_abbrev=False)
+    for suffix, settings in _OPTIONS:
+        ours.add_argument(PREFIX + suffix, dest=_destination(suffix), **settings)
+    try:
+        _, others = ours.parse_known_args(args)
+        config.known_args_namespace = parser.parse_known_args(others, namespace=copy.copy(config.option))
+    except _Unusable:
+        return  # pytest says it better when it parses for good
+
+
+class _Unusable(Exception):
+    """The command line cannot be parsed."""
+
+
+class _Quiet(argparse.ArgumentParser):
+    """A parser that raises instead of ending the process."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise `_Unusable`."""
+        raise _Unusable(message)
+
+
+def _uses_ours(args: Sequence[str]) -> bool:
+    return any(arg == PREFIX or arg.startswith((f"{PREFIX}=", f"{PREFIX}-")) for arg in args)
+
+
+def add_command_line(config: pytest.Config, parser: pytest.Parser, args: list[str]) -> None:
+    """Add the command line's options. Raises `pytest.UsageError` if another plugin has one and it is in use."""
+    group = parser.getgroup("breakrank", "Breakrank: distributed training, broken on purpose")
+    for suffix, settings in _OPTIONS:
+        try:
+            group.addoption(PREFIX + suffix, dest=_destination(suffix), **settings)
+        except ValueError:
+            if _uses_ours(args):
+                raise pytest.UsageError(f"breakrank: {_conflict(config, PREFIX + suffix)}") from None
+            setattr(config.option, _destination(suffix), settings.get("default"))
+
+
+def _conflict(config: pytest.Config, flag: str) -> str:
+    """Name the plugin that owns our option, and the way out."""
+    for name, plugin in config.pluginmanager.list_name_plugin():
+        # The owner is found by the constants of its function: pytest keeps no note of who added an option.
+        code = getattr(getattr(plugin, "pytest_addoption", None), "__code__", None)
+        if code is None or flag not in code.co_consts:
+            continue
+        cure = "rename it there" if name.endswith("conftest.py") else f"add -p no:{name} or uninstall that plugin"
+        return f"the plugin {name!r} has an option {flag} of its own; {cure}"
+    return f"another plugin has an option {flag} of its own; disable it with -p no:NAME or uninstall it"
+
+
+def _given(config: pytest.Config, suffix: str) -> Any:
+    """Return an option's value, or None if it was not given."""
+    return getattr(config.option, _destination(suffix), None) or None
+
+
+def asks_for_text(config: pytest.Config) -> bool:
+    """Return whether the list or the doctor is asked for."""
+    return bool(_given(config, "-list") or _given(config, "-doctor"))
+
+
+def wants_doctor(config: pytest.Config) -> bool:
+    """Return whether the doctor is asked for."""
+    return bool(_given(config, "-doctor"))
+
+
+def asked_for(config: pytest.Config) -> bool:
+    """Return whether any scenario is to run."""
+    return any(_given(config, s) is not None for s in ("", "-replay", "-dry-run")) or _empty(config)
+
+
+def _empty(config: pytest.Config) -> bool:
+    """Return whether an option was given with an empty value."""
+    return any(getattr(config.option, _destination(s), None) in ("", [""]) for s in ("", "-replay"))
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was asked for; None: the scenario's own."""
+
+    names: tuple[str, ...]
+    paths: tuple[Path, ...]
+    runs: Path
+    runs_limit_mb: int
+    seed: int = 0
+    ranks: int | None = None
+    restarts: int | None = None
+    deadline_s: float | None = None
+    patience_s: float | None = None
+    tolerance: float | None = None
+    runner: str = "process"
+    framework: str = ""
+    repeat: int = 1
+    replay: Path | None = None
+    dry_run: bool = False
+
+
+def scenario_paths(config: pytest.Config) -> tuple[Path, ...]:
+    """Return the folders of the ini option `scenario_paths`."""
+    return tuple(Path(p) for p in config.getini("scenario_paths"))
+
+
+def read(config: pytest.Config) -> Options:
+    """Return what was asked for. Raises `BreakrankError` for a value that cannot be."""
+    from breakrank import doctor
+
+    replay = _replay(config)
+    return Options(
+        names=() if replay else _names(config),
+        paths=scenario_paths(config),
+        runs=_runs(config),
+        runs_limit_mb=_whole("scenario_runs_limit", str(config.getini("scenario_runs_limit")), 1, 10**9) or 500,
+        seed=_whole(PREFIX + "-seed", _text(config, "-seed"), 0, _MOST_SEED) or 0,
+        ranks=_whole(PREFIX + "-ranks", _text(config, "-ranks"), 1, doctor.most_ranks(), "this machine bears"),
+        restarts=_whole(PREFIX + "-restarts", _text(config, "-restarts"), 0, _MOST_RESTARTS),
+        deadline_s=_number(PREFIX + "-deadline", _text(config, "-deadline"), above_zero=True),
+        patience_s=_number(PREFIX + "-patience", _text(config, "-patience")),
+        tolerance=_number(PREFIX + "-tolerance", _text(config, "-tolerance")),
+        runner=_runner(config),
+        framework=_framework(config),
+        repeat=_whole(PREFIX + "-repeat", _text(config, "-repeat"), 1, _MOST_REPEATS) or 1,
+        replay=replay,
+        dry_run=bool(_given(config, "-dry-run")),
+    )
+
+
+def _text(config: pytest.Config, suffix: str) -> str | None:
+    value = getattr(config.option, _destination(suffix), None)
+    return None if value is None else str(value)
+
+
+def _names(config: pytest.Config) -> tuple[str, ...]:
+    """Return the names that `--scenario` lists."""
+    given: list[str] = getattr(config.option, _destination(""), None) or []
+    names = tuple(name.strip() for value in given for name in value.split(",") if name.strip())
+    if not names:
+        raise BreakrankError(f"no scenario is named; use {PREFIX}=NAME or {PREFIX}=all ({PREFIX}-list shows them)")
+    return names
+
+
+def _replay(config: pytest.Config) -> Path | None:
+    """Return the run directory to replay. A replay takes everything from the saved plan."""
+    text = _text(config, "-replay")
+    if text is None:
+        return None
+    if not text:
+        raise BreakrankError(f"{PREFIX}-replay needs a run directory, as a failure's report names it")
+    plan = ("", "-ranks", "-seed", "-framework", "-restarts", "-patience", "-deadline", "-tolerance", "-repeat")
+    for suffix in plan:
+        if _given(config, suffix) is not None:
+            raise BreakrankError(f"{PREFIX}-replay runs the saved plan as it is; leave out {PREFIX}{suffix}")
+    return config.invocation_params.dir / text
+
+
+def _runs(config: pytest.Config) -> Path:
+    """Return the folder for run directories; a relative one lies in the root directory."""
+    return config.rootpath / (str(config.getini("scenario_runs")).strip() or ".breakrank")
+
+
+def _runner(config: pytest.Config) -> str:
+    runner = _text(config, "-runner") or "auto"
+    if runner in LATER_RUNNERS:
+        raise BreakrankError(f"{PREFIX}-runner={runner} comes later; use auto or process")
+    if runner not in ("auto", "process"):
+        raise BreakrankError(f"{PREFIX}-runner is {runner!r}; use auto or process")
+    return "process"
+
+
+def _framework(config: pytest.Config) -> str:
+    from breakrank.doctor import FRAMEWORKS
+
+    framework = _text(config, "-framework") or ""
+    if framework and framework not in FRAMEWORKS:
+        raise BreakrankError(f"{PREFIX}-framework is {framework!r}; use {' or '.join(FRAMEWORKS)}")
+    return framework
+
+
+def _whole(name: str, text: str | None, least: int, most: int, limit: str = "the most is") -> int | None:
+    """Return a whole number from `least` to `most`, or None if none was given."""
+    if text is None:
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        raise BreakrankError(f"{name} is {text!r}; give a whole number from {least}") from None
+    if number < least:
+        raise BreakrankError(f"{name} is {number}; give a whole number from {least}")
+    if number > most:
+        raise BreakrankError(f"{name} is {number}; {limit} {most}")
+    return number
+
+
+def _number(name: str, text: str | None, above_zero: bool = False) -> float | None:
+    """Return a finite number that is not negative, or None if none was given."""
+    if text is None:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number) or number < 0 or (above_zero and number == 0):
+        raise BreakrankError(f"{name} is {text!r}; give a number {'above' if above_zero else 'from'} 0")
+    return number

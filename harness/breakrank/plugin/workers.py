@@ -1,0 +1,40 @@
+"""The controller's word to its xdist workers: one seed, one way of collecting, one owner."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+_KEYS = ("breakrank_seed", "breakrank_exclusive", "breakrank_controller")
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a worker is told. `pid` is the controller's: when it dies, nothing of ours outlives it."""
+
+    seed: int
+    exclusive: bool
+    pid: int
+
+
+def received(config: pytest.Config) -> Sent | None:
+    """Return what the controller sent, or None where this process is no xdist worker."""
+    given: dict[str, Any] | None = getattr(config, "workerinput", None)
+    if given is None or any(key not in given for key in _KEYS):
+        return None
+    return Sent(*(given[key] for key in _KEYS))
+
+
+class Sender:
+    """The controller's side."""
+
+    def __init__(self, seed: int, exclusive: bool) -> None:
+        self._values = (seed, exclusive, os.getpid())
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell one worker. (A worker sees every path as given, so it cannot know whether the user gave one.)"""
+        node.workerinput.update(zip(_KEYS, self._values, strict=True))

@@ -1,0 +1,109 @@
+"""The terminal's part: the table of verdicts, its headline, the list of scenarios, the live line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from breakrank.scenario import Scenario
+
+#: The widest that one cell of a table gets.
+_CELL = 72
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case as the table shows it. `outcome` is empty for a case that was skipped; `as_recorded` None: no record."""
+
+    scenario: str
+    case: str
+    outcome: str = ""
+    sentence: str = ""
+    recorded: str = ""
+    as_recorded: bool | None = None
+    digest: str = ""
+    seconds: float = 0.0
+    folder: str = ""
+    repeats: str = ""
+    passed: bool = False
+
+    @property
+    def tested(self) -> bool:
+        """Whether the run said anything: skips, errors and VOID do not."""
+        return self.outcome not in ("", "VOID")
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str], passed: bool) -> Row:
+        """Return the row of a report's user properties."""
+        known = {"true": True, "false": False}
+        return cls(
+            scenario=properties["scenario"],
+            case=properties["case"],
+            outcome=properties.get("outcome", ""),
+            sentence=properties.get("sentence", ""),
+            recorded=properties.get("recorded", ""),
+            as_recorded=known.get(properties.get("as_recorded", "")),
+            digest=properties.get("digest", ""),
+            seconds=float(properties.get("seconds", 0)),
+            folder=properties.get("run_directory", ""),
+            repeats=properties.get("repeats", ""),
+            passed=passed,
+        )
+
+
+def headline(rows: Iterable[Row]) -> str:
+    """Return `71 as recorded, 3 changed, 9 not tested`."""
+    rows = list(rows)
+    tested = [row for row in rows if row.tested]
+    fine = sum(row.passed for row in tested)
+    return f"{fine} as recorded, {len(tested) - fine} changed, {len(rows) - len(tested)} not tested"
+
+
+def verdict_table(rows: Sequence[Row]) -> list[str]:
+    """Return the table of verdicts, one line a case."""
+    repeated = any(row.repeats for row in rows)
+    cells = [["scenario", "case", "outcome", "recorded", "digest", *(["repeat"] if repeated else []), "s", "finding"]]
+    for row in sorted(rows, key=lambda r: (r.scenario, r.case)):
+        line = [row.scenario, row.case, row.outcome or "not tested", _recorded(row), row.digest[:8]]
+        line += [row.repeats] if repeated else []
+        seconds = f"{row.seconds:.1f}" if row.outcome else ""
+        cells.append([*line, seconds, row.sentence or "there is no verdict"])
+    return align(cells)
+
+
+def _recorded(row: Row) -> str:
+    """Say whether the verdict is the one on record."""
+    if not row.outcome:
+        return ""
+    if row.as_recorded is None:
+        return "no record"
+    return "as recorded" if row.as_recorded else f"no: {row.recorded}"
+
+
+def align(cells: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows with their columns aligned; the last column is as wide as it likes."""
+    widths = [max(min(len(row[n]), _CELL) for row in cells) for n in range(len(cells[0]) - 1)]
+    padded = [[*(f"{c:<{w}}" for c, w in zip(row[:-1], widths, strict=True)), row[-1]] for row in cells]
+    return ["  ".join(row).rstrip() for row in padded]
+
+
+def scenario_table(scenarios: Iterable[Scenario]) -> str:
+    """Return the list of scenarios: case, family, record, needs."""
+    cells = [["scenario::case", "family", "on record", "needs"]]
+    summaries = []
+    for scenario in scenarios:
+        summaries.append(f"{scenario.name}: {scenario.summary or 'no summary'}")
+        for case in scenario.cases:
+            needs = ", ".join([case.framework, *case.needs])
+            cells.append([f"{scenario.name}::{case.name}", scenario.family, case.expect.words(), needs])
+    if not summaries:
+        return "there are no scenarios\n"
+    return "\n".join([*summaries, "", *align(cells)]) + "\n"
+
+
+def live_line(phase: str, attempt: int, ranks: Mapping[int, tuple[int, str]], width: int) -> str:
+    """Return one line that says where every rank is, at most `width` wide."""
+    where = " │ ".join(f"rank {rank} step {step} {point}" for rank, (step, point) in sorted(ranks.items()))
+    prefix = ("control " if phase == "control" else "") + (f"attempt {attempt} " if attempt else "")
+    line = f"{prefix}{where}" if where else f"{prefix}starting"
+    return line if len(line) <= width else line[: max(0, width - 1)] + "…"

@@ -1,0 +1,364 @@
+"""One run, from plan to verdict: the run directory, the data, the control, the ranks, the judgement."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import random
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from breakrank.conductor import Conductor, Progress
+from breakrank.digest import digest, explain_difference
+from breakrank.errors import BreakrankError
+from breakrank.history import History, read_history
+from breakrank.judge import judge
+from breakrank.runners.process import ProcessRunner, free_space, stage_agent
+from breakrank.scenario import Case, Scenario
+from breakrank.schedules import Diverged
+from breakrank.session import Session, sweep
+from breakrank.verdict import Outcome, Record, Verdict
+from breakrank_agent.history import DEFAULT_SIZE, HistoryError
+from breakrank_agent.plan import Plan, PlanError, Schedule, Strike
+
+#: The most ranks that one machine is asked to run.
+MOST_RANKS = 64
+
+Watch = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the person who starts a run decides; None leaves it to the scenario."""
+
+    seed: int = 0
+    ranks: int | None = None
+    deadline_s: float | None = None
+    restarts: int | None = None
+    patience_s: float | None = None
+    tolerance: float | None = None
+    runner: str = "process"
+
+
+def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
+    """Resolve all chance of a case with the seed. Raises `BreakrankError` for what cannot be run."""
+    job = scenario.job
+    ranks = job.ranks if choices.ranks is None else choices.ranks
+    if not 1 <= ranks <= MOST_RANKS:
+        raise BreakrankError(f"{ranks} ranks cannot be run here; choose 1 to {MOST_RANKS}")
+    declared = scenario.strikes if case.strikes is None else case.strikes
+    try:
+        strikes = tuple(_resolve(s, i, ranks, choices.seed, scenario.name) for i, s in enumerate(declared))
+    except PlanError as error:
+        raise BreakrankError(f"{scenario.name}, case {case.name}: {error}") from None
+    restarts = job.restarts if case.restarts is None else case.restarts
+    return Plan(
+        scenario=scenario.name,
+        case=case.name,
+        program=case.program,
+        seed=choices.seed,
+        framework=case.framework,
+        ranks=ranks,
+        steps=job.steps,
+        restarts=restarts if choices.restarts is None else choices.restarts,
+        deadline_s=job.deadline_s if choices.deadline_s is None else choices.deadline_s,
+        patience_s=job.patience_s if choices.patience_s is None else choices.patience_s,
+        tolerance=case.tolerance if choices.tolerance is None else choices.tolerance,
+        runner=choices.runner,
+        control=case.control or ("same" if strikes else ""),
+        data=job.data,
+        oracles=tuple(scenario.oracles),
+        schedule=scenario.schedule,
+        strikes=strikes,
+    )
+
+
+def _resolve(strike: Strike, index: int, ranks: int, seed: int, scenario: str) -> Strike:
+    draw = random.Random(f"{seed}:{scenario}:{index}").randrange(ranks)
+    return replace(strike, ranks=strike.trigger.select(ranks, draw))
+
+
+def control_plan(plan: Plan) -> Plan:
+    """Return the plan of the control: without the strikes, or the sound twin that the case names."""
+    program = plan.program if plan.control == "same" else plan.control
+    return replace(plan, scenario="control", case="control", program=program, strikes=(), control="", restarts=0)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run and its verdict; `record` is what is known of the case, if anything is."""
+
+    plan: Plan
+    verdict: Verdict
+    folder: Path
+    seconds: float
+    record: Record | None = None
+
+    @property
+    def as_recorded(self) -> bool:
+        """Whether the verdict is the record's; without a record, whether nothing is to be objected to."""
+        if self.record is not None:
+            return self.record.matches(self.verdict.outcome, self.verdict.findings)
+        return self.verdict.outcome in (Outcome.SURVIVED, Outcome.DETECTED) and not self.verdict.findings
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """A run directory, read back."""
+
+    folder: Path
+    plan: Plan
+    history: History
+    control: History | None
+    verdict: dict[str, Any] | None
+
+
+def load_run(folder: Path) -> SavedRun:
+    """Read a run directory. Raises `BreakrankError`, in one line, if there is none, or it is damaged or newer."""
+    if not (folder / "plan.json").is_file():
+        raise BreakrankError(f"{folder} is no run directory: it has no plan.json")
+    try:
+        plan = Plan.loads((folder / "plan.json").read_text(), "plan.json")
+        history = read_history(folder)
+        control = read_history(folder / "control") if (folder / "control").is_dir() else None
+        path = folder / "verdict.json"
+        verdict = json.loads(path.read_text()) if path.exists() else None
+    except (PlanError, HistoryError, OSError, ValueError, KeyError, TypeError) as error:
+        raise BreakrankError(f"{folder} cannot be read: {error}") from None
+    return SavedRun(folder, plan, history, control, verdict)
+
+
+class Bench:
+    """Where runs are made: one per pytest process. It owns the warden and the folder of the runs.
+
+    `limit_mb` bounds the folder: the oldest finished runs make room. `controller_pid` is another process whose death
+    ends everything here, too (the xdist controller). Raises `BreakrankError` if the folder cannot be used.
+    """
+
+    def __init__(self, runs: Path, limit_mb: int = 500, controller_pid: int | None = None) -> None:
+        self.runs = runs.absolute()
+        try:
+            self.runs.mkdir(parents=True, exist_ok=True)
+            # What lies here is for people to look at, never for their version control.
+            (self.runs / ".gitignore").write_text("*\n")
+            self._archive = stage_agent(self.runs)
+        except OSError as error:
+            raise BreakrankError(
+                f"cannot use {self.runs} for the runs: {error.strerror}; choose another folder with the ini option "
+                "scenario_runs"
+            ) from None
+        _make_room(self.runs, limit_mb)
+        sweep()
+        self._session = Session(controller_pid)
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End whatever still runs, and the warden."""
+        self._session.close()
+
+    def run(
+        self,
+        plan: Plan,
+        record: Record | None = None,
+        programs: Path | None = None,
+        progress: Watch | None = None,
+        agent: bool = True,
+    ) -> Result:
+        """Run a plan and judge it. `programs` is the folder of its programs, by default the packaged one.
+
+        Without `agent` the ranks run as if we were not there, and nothing is judged: the verdict is VOID.
+        """
+        _require(plan.framework)
+        began = time.monotonic()
+        programs = programs or packaged_programs()
+        folder = self._new_folder(plan)
+        void = self._control(plan, folder, programs, progress) if plan.control and agent else []
+        void += self._conduct(plan, folder, programs, progress, agent=agent)
+        saved = load_run(folder)
+        verdict = judge(saved.history, saved.control, plan, void)
+        verdict = replace(verdict, digest=digest(saved.history))
+        result = Result(plan, verdict, folder, time.monotonic() - began, record)
+        _save_verdict(result)
+        return result
+
+    def replay(
+        self, folder: Path, programs: Path | None = None, progress: Watch | None = None
+    ) -> tuple[Result, dict[str, Any]]:
+        """Run a saved plan again, with the saved schedule; return the result and the saved verdict.
+
+        A replay that parts from the saved run is VOID, with the first difference.
+        """
+        saved = load_run(folder)
+        if saved.verdict is None:
+            raise BreakrankError(f"{folder} was never judged: its run was cut short; start the scenario again")
+        plan = saved.plan
+        if plan.schedule.mode == "controlled":
+            choices = tuple(e["rank"] for e in saved.history.seen("turn"))
+            plan = replace(plan, schedule=Schedule("controlled", "replay", choices))
+        result = self.run(plan, None, programs, progress)
+        if result.verdict.digest != saved.verdict["digest"]:
+            difference = explain_difference(saved.history, load_run(result.folder).history)
+            verdict = replace(
+                result.verdict,
+                outcome=Outcome.VOID,
+                void=(f"the replay diverged from {folder.name}: {difference}", *result.verdict.void),
+            )
+            result = replace(result, verdict=verdict)
+            _save_verdict(result)
+        return result, saved.verdict
+
+    def _new_folder(self, plan: Plan) -> Path:
+        if free_space(self.runs) < (plan.ranks + 4) * 2 * DEFAULT_SIZE:
+            raise BreakrankError(f"no space is left in {self.runs} for the records of {plan.ranks} ranks; free some")
+        stem = f"{plan.scenario}-{plan.case}-s{plan.seed}"
+        for number in range(1, 1_000_000):
+            folder = self.runs / f"{stem}-{number:04d}"
+            with contextlib.suppress(FileExistsError):
+                return _fill(folder, plan)
+        raise BreakrankError(f"{self.runs} holds too many runs of {stem}; remove some")
+
+    def _conduct(self, plan: Plan, folder: Path, programs: Path, watch: Watch | None, **options: Any) -> list[str]:
+        """Run the ranks; return the reasons, if any, why nothing can be said of it."""
+        phase = options.pop("phase", "run")
+        runner = ProcessRunner(self._session, self._archive, programs, **options)
+        try:
+            Conductor(plan, folder, self._session, runner, watch, phase).run()
+        except Diverged as error:
+            return [f"the replay diverged: {error}"]
+        return []
+
+    def _control(self, plan: Plan, folder: Path, programs: Path, watch: Watch | None) -> list[str]:
+        """Lay the control's history into the run directory, from the cache or by a run; return why it failed."""
+        wanted = control_plan(plan)
+        kept = self.runs / "controls" / self._control_key(wanted, programs)
+        void: list[str] = []
+        if not (kept / "plan.json").exists():
+            kept.parent.mkdir(exist_ok=True)
+            scratch = _fill(kept.with_name(f"{kept.name}.{os.getpid()}"), wanted)
+            void = self._conduct(wanted, scratch, programs, watch, phase="control")
+            history = read_history(scratch)
+            void += [
+                f"the control failed: rank {r.rank} {_how(r.status, r.report)}" for r in history.last if not r.ended_well
+            ]
+            if void:
+                shutil.move(scratch, folder / "control")
+                return void[:1]
+            shutil.rmtree(scratch / "work")
+            with contextlib.suppress(OSError):
+                scratch.rename(kept)
+            # Somebody else was first: theirs is as good.
+            shutil.rmtree(scratch, ignore_errors=True)
+        shutil.copytree(kept, folder / "control")
+        return void
+
+    def _control_key(self, plan: Plan, programs: Path) -> str:
+        """Return what a control depends on, as a name: plan, programs, agent, data and versions."""
+        import breakrank.fixtures.data as data
+
+        parts = [plan.dumps(), self._archive.name, platform.python_version(), _version(plan.framework)]
+        parts += [path.read_text() for path in sorted(programs.glob("*.py"))]
+        parts.append(Path(data.__file__).read_text())
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+
+
+def packaged_programs() -> Path:
+    """Return the folder of the programs that come with us."""
+    spec = importlib.util.find_spec("breakrank.fixtures.programs")
+    if spec is None or not spec.submodule_search_locations:
+        raise BreakrankError("the programs of Breakrank are not installed; reinstall pytest-breakrank")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _fill(folder: Path, plan: Plan) -> Path:
+    """Make a run directory: the plan, what it runs on, and the working folder with its data."""
+    from breakrank.fixtures.data import lay
+
+    try:
+        folder.mkdir()
+        (folder / "plan.json").write_text(plan.dumps())
+        (folder / "meta.json").write_text(json.dumps(_meta(plan), indent=1) + "\n")
+        (folder / "work").mkdir()
+        lay(plan.data, folder / "work", plan.seed, plan.ranks)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise BreakrankError(f"cannot write the run directory {folder}: {error.strerror}") from None
+    return folder
+
+
+def _meta(plan: Plan) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "breakrank": importlib.metadata.version("pytest-breakrank") if _installed("pytest-breakrank") else "source",
+        "python": platform.python_version(),
+        plan.framework: _version(plan.framework),
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "began": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "plan": plan.key(),
+    }
+
+
+def _installed(distribution: str) -> bool:
+    return bool(importlib.metadata.packages_distributions()) and _version(distribution) != "missing"
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "missing"
+
+
+def _require(framework: str) -> None:
+    if importlib.util.find_spec(framework) is None:
+        raise BreakrankError(
+            f"{framework} is not installed for {sys.executable}: install it there, as in 'pip install {framework}'"
+        )
+
+
+def _save_verdict(result: Result) -> None:
+    saved = {
+        **result.verdict.to_json(),
+        "record": result.record.words() if result.record else None,
+        "as_recorded": result.as_recorded,
+        "seconds": round(result.seconds, 3),
+    }
+    (result.folder / "verdict.json").write_text(json.dumps(saved, indent=1) + "\n")
+
+
+def _how(status: int | None, report: dict[str, Any] | None) -> str:
+    if report is not None:
+        return f"raised {report['type']}: {report['message'].splitlines()[0] if report['message'] else ''}"
+    return f"ended with status {status}"
+
+
+def _make_room(runs: Path, limit_mb: int) -> None:
+    """Remove the oldest finished runs until the folder is below its limit."""
+    finished = [p.parent for p in runs.glob("*/verdict.json")]
+    sizes = {folder: _size(folder) for folder in finished}
+    total = sum(sizes.values())
+    for folder in sorted(finished, key=lambda f: (f / "verdict.json").stat().st_mtime):
+        if total <= limit_mb * 1_000_000:
+            return
+        total -= sizes[folder]
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

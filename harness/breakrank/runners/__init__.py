@@ -1,0 +1,1 @@
+"""Runners: how ranks come to exist, and what can be done to them from outside. One per file."""

@@ -1,0 +1,182 @@
+"""Ranks as plain processes of this machine, below the warden, under the environment contract of torchrun."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from breakrank.errors import BreakrankError
+from breakrank.session import Session
+from breakrank_agent.history import LogReader, create_log
+from breakrank_agent.plan import Plan
+
+#: Of the environment that pytest runs in, what a rank must not inherit.
+_OURS = ("BREAKRANK_", "TORCHELASTIC_", "PYTEST_")
+_CONTRACT = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+@dataclass
+class RankProcess:
+    """One started rank: its process, the log it writes, the line to its agent, its output."""
+
+    rank: int
+    pid: int
+    log: LogReader
+    channel: socket.socket
+    pipes: dict[str, int] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """Give back what the Conductor holds of the rank."""
+        self.channel.close()
+        for descriptor in self.pipes.values():
+            os.close(descriptor)
+        self.log.close()
+
+
+@dataclass
+class ProcessRunner:
+    """Starts the ranks of one attempt. `archive` is the staged agent, `programs` the folder of the programs."""
+
+    session: Session
+    archive: Path
+    programs: Path
+    agent: bool = True
+    _port: socket.socket | None = None
+
+    def start(self, plan: Plan, attempt: int, folder: Path, work: Path) -> Iterator[RankProcess]:
+        """Start the ranks of `attempt`, one after the other. Raises `BreakrankError`."""
+        self._port = _reserve_port()
+        port = self._port.getsockname()[1]
+        (folder / f"attempt-{attempt}").mkdir(exist_ok=True)
+        for rank in range(plan.ranks):
+            yield self._start_rank(plan, rank, attempt, folder, work, port)
+
+    def end(self) -> None:
+        """Give the attempt's port back."""
+        if self._port is not None:
+            self._port.close()
+            self._port = None
+
+    def _start_rank(self, plan: Plan, rank: int, attempt: int, folder: Path, work: Path, port: int) -> RankProcess:
+        base = folder / f"attempt-{attempt}" / f"rank-{rank}"
+        log = base.with_suffix(".log")
+        try:
+            create_log(str(log))
+        except OSError as error:
+            raise BreakrankError(f"cannot allocate the log of rank {rank} in {folder}: {error.strerror}") from None
+        boot = {
+            "plan": str(folder / "plan.json"),
+            "rank": rank,
+            "attempt": attempt,
+            "world": plan.ranks,
+            "log": str(log),
+            "stacks": str(base.with_suffix(".stacks")),
+            "channel": 3,
+            "program": plan.program,
+            "programs": str(self.programs),
+            "agent": self.agent,
+        }
+        env = self._environment(plan, rank, attempt, port)
+        env["BREAKRANK_BOOT"] = json.dumps(boot)
+        ours, theirs = socket.socketpair()
+        with contextlib.ExitStack() as stack:
+            stack.callback(theirs.close)
+            null = os.open(os.devnull, os.O_RDONLY)
+            stack.callback(os.close, null)
+            pipes: dict[str, int] = {}
+            ends = [null]
+            for name in ("out", "err"):
+                pipes[name], end = os.pipe()
+                stack.callback(os.close, end)
+                ends.append(end)
+            argv = [sys.executable, "-m", "breakrank_agent.boot"]
+            try:
+                pid = self.session.spawn(argv, env, work, [*ends, theirs.fileno()])
+            except BreakrankError:
+                ours.close()
+                for descriptor in pipes.values():
+                    os.close(descriptor)
+                raise
+        ours.setblocking(False)
+        for descriptor in pipes.values():
+            os.set_blocking(descriptor, False)
+        return RankProcess(rank, pid, LogReader(str(log)), ours, pipes)
+
+    def _environment(self, plan: Plan, rank: int, attempt: int, port: int) -> dict[str, str]:
+        env = {k: v for k, v in os.environ.items() if not k.startswith(_OURS) and k not in _CONTRACT}
+        ranks = str(plan.ranks)
+        env |= {
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "GROUP_RANK": "0",
+            "ROLE_RANK": str(rank),
+            "ROLE_NAME": "default",
+            "WORLD_SIZE": ranks,
+            "LOCAL_WORLD_SIZE": ranks,
+            "GROUP_WORLD_SIZE": "1",
+            "ROLE_WORLD_SIZE": ranks,
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+            "TORCHELASTIC_RESTART_COUNT": str(attempt),
+            "TORCHELASTIC_MAX_RESTARTS": str(plan.restarts),
+            "TORCHELASTIC_RUN_ID": self.session.id,
+            "BREAKRANK_SEED": str(plan.seed),
+            "BREAKRANK_STEPS": str(plan.steps),
+        }
+        # All ranks are on this machine; without it gloo looks the host's own name up.
+        env.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        if plan.pin:
+            env |= {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(self.archive), env.get("PYTHONPATH", "")]))
+        return env | dict(plan.environment)
+
+
+def _reserve_port() -> socket.socket:
+    """Return a socket that holds a free port for rank 0's server to bind, without a race.
+
+    It is bound alone, so nobody else gets the port; only then is the address made reusable, and it never listens, so
+    a server that sets SO_REUSEADDR, as they all do, may bind the same port while it is held.
+    """
+    holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    holder.bind(("127.0.0.1", 0))
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return holder
+
+
+def stage_agent(folder: Path) -> Path:
+    """Pack the agent into one archive in `folder`, unless the same one is there; return its path.
+
+    It goes on the path of whatever interpreter runs the ranks, which need nothing else of ours.
+    """
+    import hashlib
+    import io
+    import zipfile
+
+    import breakrank_agent
+
+    source = Path(breakrank_agent.__file__).parent
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path in sorted(source.rglob("*.py")):
+            # A fixed date: equal sources give an equal archive.
+            entry = zipfile.ZipInfo(str(Path(source.name) / path.relative_to(source)), (2020, 1, 1, 0, 0, 0))
+            archive.writestr(entry, path.read_bytes())
+    data = packed.getvalue()
+    target = folder / f"agent-{hashlib.sha256(data).hexdigest()[:12]}.zip"
+    if not target.exists():
+        scratch = folder / f"{target.name}.{os.getpid()}"
+        scratch.write_bytes(data)
+        os.replace(scratch, target)
+    return target
+
+
+def free_space(folder: Path) -> int:
+    """Return the bytes that are free where `folder` lies."""
+    return shutil.disk_usage(folder).free

@@ -1,0 +1,93 @@
+"""A scenario reads like a sentence: which job, struck how, judged by what, and what is known of each case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from breakrank.errors import BreakrankError
+from breakrank.verdict import Outcome, Record
+from breakrank_agent.plan import Schedule, Strike
+
+#: What every scenario's oracles are, unless it names others: their order is the order of findings at one step.
+DEFAULT_ORACLES = ("ends", "progress", "finite", "replicas", "samples", "control", "checkpoint")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What runs: how many ranks, for how many steps, restarted how often, from which data.
+
+    `deadline_s` is how long no rank may reach a new point; `data` names what is laid into the working folder.
+    """
+
+    ranks: int = 2
+    steps: int = 5
+    restarts: int = 0
+    deadline_s: float = 30.0
+    patience_s: float = 0.0
+    data: str = "digits"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One subject of a scenario, and its record.
+
+    `program` is `module:function`. `control` is another program (the sound twin), or empty: then the same program
+    without the strikes, if there are strikes. `restarts` and `strikes` replace the scenario's for this case; twins have
+    the same. `sound` says which twin it is, for the conformance suite; by default a case on record as SURVIVED or
+    DETECTED is sound.
+    """
+
+    name: str
+    program: str
+    expect: Record
+    framework: str = "torch"
+    needs: tuple[str, ...] = ()
+    control: str = ""
+    tolerance: float = 0.0
+    restarts: int | None = None
+    strikes: tuple[Strike, ...] | None = None
+
+    @property
+    def sound(self) -> bool:
+        """Whether the record says that the program copes."""
+        return self.expect.outcome in (Outcome.SURVIVED, Outcome.DETECTED)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A named experiment: one file in `scenarios/`, one value `SCENARIO`.
+
+    `name`, `summary` and `path` come from the file.
+    """
+
+    cases: Sequence[Case]
+    job: Job = field(default_factory=Job)
+    strikes: Sequence[Strike] = ()
+    schedule: Schedule = field(default_factory=Schedule)
+    oracles: Sequence[str] = DEFAULT_ORACLES
+    family: str = ""
+    name: str = ""
+    summary: str = ""
+    path: Path = Path()
+
+    def __post_init__(self) -> None:
+        names = [case.name for case in self.cases]
+        doubled = {n for n in names if names.count(n) > 1}
+        if doubled:
+            raise BreakrankError(f"two cases are called {doubled.pop()!r}")
+
+    def named(self, name: str, summary: str, path: Path) -> Scenario:
+        """Return the scenario with what its file says of it."""
+        return replace(self, name=name, summary=summary, path=path)
+
+
+def controlled(policy: str) -> Schedule:
+    """Return the schedule under which one rank moves at a time, chosen by `policy` (a file of `schedules/`)."""
+    return Schedule("controlled", policy)
+
+
+def free() -> Schedule:
+    """Return the schedule of full speed."""
+    return Schedule()

@@ -1,0 +1,151 @@
+"""A session: one owner, one warden, one id that everything of ours carries."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from breakrank import warden
+from breakrank.errors import BreakrankError
+
+#: The variable that every process of ours carries: who owns it.
+VARIABLE = "BREAKRANK_SESSION"
+
+
+class Session:
+    """The owner's end of the warden. Raises `BreakrankError` when the warden is gone."""
+
+    def __init__(self, controller_pid: int | None = None) -> None:
+        self.id = f"{os.getpid()}-{_started(os.getpid())}-{secrets.token_hex(4)}"
+        self._queue: list[dict[str, Any]] = []
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, warden.PACKET)
+        owners = {os.getpid(), controller_pid or os.getpid()}
+        command = [sys.executable, "-I", "-S", str(Path(warden.__file__)), str(theirs.fileno())]
+        self._process = subprocess.Popen(
+            [*command, *(str(pid) for pid in owners)],
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env={VARIABLE: self.id, "PATH": os.environ.get("PATH", "")},
+        )
+        theirs.close()
+        self.socket = ours
+
+    @property
+    def warden_pid(self) -> int:
+        """The warden's process number."""
+        return self._process.pid
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when the warden has something to tell."""
+        return self.socket.fileno()
+
+    def spawn(self, argv: Sequence[str], env: dict[str, str], cwd: Path, descriptors: Sequence[int]) -> int:
+        """Start a process below the warden and return its pid.
+
+        `descriptors` become its 0, 1, 2, 3 …. Raises `BreakrankError` when it cannot be started.
+        """
+        message = {"do": "spawn", "id": 0, "argv": list(argv), "env": {**env, VARIABLE: self.id}, "cwd": str(cwd)}
+        data = json.dumps(message).encode()
+        try:
+            socket.send_fds(self.socket, [data], list(descriptors))
+        except OSError as error:
+            raise BreakrankError(f"cannot start {argv[0]}: {error.strerror or error}") from None
+        answer = self._await("spawned", "failed")
+        if "failed" in answer:
+            raise BreakrankError(f"cannot start {argv[0]}: {answer['text']}")
+        return int(answer["pid"])
+
+    def signal(self, pid: int, number: int) -> bool:
+        """Send a signal to a process of ours; return False if it has ended and was waited for."""
+        self._send({"do": "signal", "pid": pid, "signal": number})
+        return bool(self._await("signalled")["done"])
+
+    def clear(self) -> int:
+        """End everything below the warden; return how many processes there were."""
+        self._send({"do": "clear"})
+        return int(self._await("cleared")["cleared"])
+
+    def told(self) -> Iterator[dict[str, Any]]:
+        """Yield what waitpid told the warden since the last call, without waiting."""
+        while select.select([self.socket], [], [], 0)[0]:
+            self._queue.append(self._receive())
+        queue, self._queue = self._queue, []
+        yield from queue
+
+    def close(self) -> None:
+        """End everything below the warden, and the warden."""
+        with contextlib.suppress(BreakrankError):
+            self.clear()
+        self.socket.close()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        try:
+            self.socket.send(json.dumps(message).encode())
+        except OSError:
+            raise BreakrankError("the warden process is gone; was it killed?") from None
+
+    def _receive(self) -> dict[str, Any]:
+        try:
+            data = self.socket.recv(warden.PACKET)
+        except OSError:
+            data = b""
+        if not data:
+            raise BreakrankError("the warden process is gone; was it killed?")
+        message: dict[str, Any] = json.loads(data)
+        return message
+
+    def _await(self, *names: str) -> dict[str, Any]:
+        while True:
+            message = self._receive()
+            if any(name in message for name in names):
+                return message
+            self._queue.append(message)
+
+
+def sweep() -> int:
+    """Kill what sessions left behind whose owner is dead; return how many processes that were.
+
+    Only processes that carry a session id of ours are touched. It is for the case that the warden itself was killed.
+    """
+    swept = 0
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            owner = process.environ().get(VARIABLE)
+            if owner and not _alive(owner):
+                process.send_signal(signal.SIGKILL)
+                swept += 1
+    return swept
+
+
+def _alive(session: str) -> bool:
+    pid, started, _ = (session.split("-") + ["", ""])[:3]
+    return pid.isdigit() and _started(int(pid)) == started
+
+
+def _started(pid: int) -> str:
+    """Return the start time of a process in clock ticks since boot: with the pid, it is unique. Empty if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19].decode()
+    except OSError:
+        return ""

@@ -1,0 +1,153 @@
+"""The strikes of one attempt, from armed to landed: who is parked for which, what was done, who saw it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from breakrank.session import Session
+from breakrank.witness import WITNESSES, Evidence
+from breakrank_agent.fault import Fault
+from breakrank_agent.history import Event
+from breakrank_agent.plan import Plan, Strike
+
+#: How long a strike may take to be seen by its witness before it counts as missed. A limit, not a trigger.
+CONFIRM_S = 1.0
+
+#: Writes one of the Conductor's events.
+Write = Callable[..., None]
+
+
+@dataclass
+class _Target:
+    """The rank as a fault sees it."""
+
+    session: Session
+    pid: int
+
+    def signal(self, number: int) -> None:
+        self.session.signal(self.pid, number)
+
+
+@dataclass
+class _OnRank:
+    """One strike on one rank. `state`: armed, parked, fired, struck, landed, missed or overtaken."""
+
+    index: int
+    strike: Strike
+    rank: int
+    pid: int = 0
+    state: str = "armed"
+    since: float = 0.0
+    evidence: Evidence = field(default_factory=Evidence)
+
+
+class Strikes:
+    """All strikes that are due in one attempt."""
+
+    def __init__(self, plan: Plan, attempt: int, session: Session, write: Write) -> None:
+        self._attempt = attempt
+        self._session = session
+        self._write = write
+        self._all = [
+            _OnRank(index, strike, rank)
+            for index, strike in enumerate(plan.strikes)
+            if strike.trigger.attempt == attempt
+            for rank in strike.ranks
+        ]
+
+    def started(self, rank: int, pid: int) -> None:
+        """A rank exists now."""
+        for item in self._of(rank):
+            item.pid = pid
+
+    def park(self, rank: int, index: int) -> None:
+        """A rank waits at the point of a strike from outside."""
+        for item in self._of(rank):
+            if item.index == index:
+                item.state = "parked"
+
+    def event(self, rank: int, event: Event) -> None:
+        """Take what the rank recorded: that a strike fired, was seen, or that the rank went on after one."""
+        for item in self._of(rank):
+            mine = event["kind"] == "strike" and event["strike"] == item.index
+            if mine and event["phase"] == "fired" and item.strike.fault.side == "inside":
+                item.state, item.since = "struck", time.monotonic()
+            elif mine and event["phase"] == "seen":
+                item.evidence.seen = event
+            elif item.state in ("struck", "landed") and not mine:
+                item.evidence.silent = False
+
+    def report(self, rank: int, report: dict[str, Any]) -> None:
+        """Take what waitpid told of a rank."""
+        for item in self._of(rank):
+            if item.state == "struck":
+                item.evidence.reports.append(report)
+            elif report["what"] == "ended" and item.state in ("armed", "parked"):
+                item.state = "overtaken"
+
+    def advance(self) -> list[int]:
+        """Strike where every rank of a strike has come, look for witnesses, and return the ranks to release."""
+        released: list[int] = []
+        for index in sorted({item.index for item in self._all}):
+            members = [i for i in self._all if i.index == index and i.state != "overtaken"]
+            if members and all(i.state == "parked" for i in members):
+                self._strike(members)
+        for item in self._all:
+            if item.state == "struck" and self._settled(item) and item.strike.fault.side == "outside":
+                released.append(item.rank)
+        return released
+
+    @property
+    def pending(self) -> bool:
+        """Whether a rank is parked, or a strike waits for its witness: then no wait is proof of a hang."""
+        return any(item.state in ("parked", "struck") for item in self._all)
+
+    def struck_down(self, rank: int) -> bool:
+        """Return whether a landed strike has ended or stopped the rank."""
+        return any(i.state == "landed" and i.strike.fault.witness in ("ended", "stopped") for i in self._of(rank))
+
+    def finish(self) -> None:
+        """The attempt is over: whatever fired and was not seen has missed."""
+        for item in self._all:
+            if item.state in ("parked", "struck"):
+                self._settle(item, "nobody saw it before the attempt was over")
+
+    def heal(self) -> None:
+        """Undo what landed strikes left, the last one first."""
+        for item in reversed(self._all):
+            if item.state == "landed" and type(item.strike.fault).heal is not Fault.heal:
+                item.strike.fault.heal(_Target(self._session, item.pid))
+                self._say(item, "healed")
+
+    def _of(self, rank: int) -> Iterable[_OnRank]:
+        return [item for item in self._all if item.rank == rank]
+
+    def _strike(self, members: list[_OnRank]) -> None:
+        for item in members:
+            # What the rank recorded until now was before the strike.
+            item.evidence = Evidence()
+            item.state, item.since = "struck", time.monotonic()
+            item.strike.fault.strike(_Target(self._session, item.pid))
+
+    def _settled(self, item: _OnRank) -> bool:
+        witness = WITNESSES[item.strike.fault.witness](item.strike.fault, item.evidence)
+        if witness is not None:
+            item.state = "landed"
+            if item.strike.fault.own_act() is not None:
+                self._say(item, "act", status=item.strike.fault.own_act())
+            self._say(item, "landed", witness=witness)
+            return True
+        if time.monotonic() - item.since > CONFIRM_S and item.strike.fault.side == "outside":
+            self._settle(item, f"{item.strike.fault.witness}: not seen within {CONFIRM_S:g} s")
+            return True
+        return False
+
+    def _settle(self, item: _OnRank, why: str) -> None:
+        item.state = "missed"
+        self._say(item, "missed", why=why)
+
+    def _say(self, item: _OnRank, phase: str, **values: Any) -> None:
+        self._write("strike", strike=item.index, rank=item.rank, attempt=self._attempt, phase=phase, **values)

@@ -1,0 +1,267 @@
+"""What came of a run: outcomes, findings, records, and the rules that decide."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from breakrank.errors import BreakrankError
+
+#: The closed list of causes, each with the sentence that is made of it. `{who}` is one or several ranks, `{step}` a
+#: step, and the other names come from the finding's evidence.
+CAUSES: dict[str, str] = {
+    "lost update": "{applied} of {expected} updates arrived: {how}",
+    "wrong result": "the result of {who} differs from the control's, first at step {step}",
+    "replicas differ": "the parameters of {who} part from {others} at step {step}",
+    "samples lost": "{count} of {expected} samples did not reach the final state, the first at step {step}",
+    "samples doubled": "{count} samples were trained on more often than in the control, the first at step {step}",
+    "not finite": "{what} in {who} at step {step}",
+    "no checkpoint": "nothing can be resumed from: {what}",
+    "torn checkpoint": "the checkpoint {path}, read by {who}, is not as it was written",
+    "work left undone": "{who} ended with exit code 0 after step {step} of {expected}",
+    "parameters stand still": "the parameters of {who} did not change at step {step}",
+    "loss does not fall": "{who} ended with loss {loss}, and its program asks for less than {goal}",
+    "peer stopped": "{who} {waits} in {where} at step {step} for rank {peer}, which stands still",
+    "peer ended": "{who} {waits} in {where} at step {step} for rank {peer}, which has ended",
+    "no progress": "{who} reached no new point for {seconds} s, last seen in {where} at step {step}",
+}
+
+
+class Outcome(enum.Enum):
+    """What the framework and the user's code made of the fault."""
+
+    VOID = "VOID"
+    HUNG = "HUNG"
+    CRASHED = "CRASHED"
+    SILENT = "SILENT"
+    DETECTED = "DETECTED"
+    SURVIVED = "SURVIVED"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One objection of one oracle. `step` is 0 where none can be named; `cause` is a key of `CAUSES`."""
+
+    oracle: str
+    cause: str
+    ranks: tuple[int, ...] = ()
+    step: int = 0
+    attempt: int = 0
+    places: tuple[str, ...] = ()
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.cause not in CAUSES:
+            raise ValueError(f"{self.cause!r} is not among the causes of verdict.py")
+
+    def sentence(self) -> str:
+        """Say the finding in one sentence."""
+        waits = "wait" if len(self.ranks) > 1 else "waits"
+        facts = {"waits": waits, **self.evidence, "who": name_ranks(self.ranks), "step": self.step}
+        return CAUSES[self.cause].format_map(_Facts(facts))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "oracle": self.oracle,
+            "cause": self.cause,
+            "ranks": list(self.ranks),
+            "step": self.step,
+            "attempt": self.attempt,
+            "places": list(self.places),
+            "evidence": self.evidence,
+            "sentence": self.sentence(),
+        }
+
+
+class _Facts(dict[str, Any]):
+    """What a sentence is made of; a fact that the evidence lacks is said to be unknown."""
+
+    def __missing__(self, name: str) -> str:
+        return f"(unknown {name})"
+
+
+@dataclass(frozen=True)
+class Record:
+    """The outcome and finding that are known for a case; `rank` and the rest only where the finding is part of it."""
+
+    outcome: Outcome
+    oracle: str | None = None
+    rank: int | None = None
+    step: int | None = None
+    cause: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.cause is not None and self.cause not in CAUSES:
+            raise BreakrankError(f"a record names the cause {self.cause!r}; causes are {', '.join(CAUSES)}")
+
+    def matches(self, outcome: Outcome, findings: Sequence[Finding]) -> bool:
+        """Return whether a verdict is as recorded: its outcome, and its first finding or that there is none."""
+        if outcome is not self.outcome:
+            return False
+        if self.oracle is None and self.cause is None:
+            return not findings
+        if not findings:
+            return False
+        first = findings[0]
+        return (
+            self.oracle in (None, first.oracle)
+            and self.cause in (None, first.cause)
+            and self.step in (None, first.step)
+            and (self.rank is None or self.rank in first.ranks)
+        )
+
+    def words(self) -> str:
+        """Say the record in short."""
+        finding = [str(v) for v in (self.oracle, self.cause) if v is not None]
+        if self.rank is not None:
+            finding.append(f"rank {self.rank}")
+        if self.step is not None:
+            finding.append(f"step {self.step}")
+        return f"{self.outcome} ({', '.join(finding)})" if finding else str(self.outcome)
+
+
+VOID = Record(Outcome.VOID)
+HUNG = Record(Outcome.HUNG)
+CRASHED = Record(Outcome.CRASHED)
+SILENT = Record(Outcome.SILENT)
+DETECTED = Record(Outcome.DETECTED)
+SURVIVED = Record(Outcome.SURVIVED)
+
+
+def hung(**finding: Any) -> Record:
+    """Return the record HUNG with a finding (`oracle=`, `rank=`, `step=`, `cause=`)."""
+    return Record(Outcome.HUNG, **finding)
+
+
+def crashed(**finding: Any) -> Record:
+    """Return the record CRASHED with a finding."""
+    return Record(Outcome.CRASHED, **finding)
+
+
+def silent(**finding: Any) -> Record:
+    """Return the record SILENT with a finding."""
+    return Record(Outcome.SILENT, **finding)
+
+
+def detected(**finding: Any) -> Record:
+    """Return the record DETECTED with a finding."""
+    return Record(Outcome.DETECTED, **finding)
+
+
+def survived(**finding: Any) -> Record:
+    """Return the record SURVIVED; a finding makes no sense with it and is refused."""
+    if finding:
+        raise BreakrankError("a case on record as SURVIVED has no finding")
+    return SURVIVED
+
+
+class Ended(enum.Enum):
+    """How one rank of the last attempt ended, as the rules see it."""
+
+    WELL = "ended well"
+    REPORTED = "reported"
+    CRASHED = "died of a signal that nobody sent"
+    STRUCK = "ended or stopped by the injector"
+    HUNG = "ended by us, waiting"
+    COLLATERAL = "ended by us, after another rank had failed"
+
+
+def decide(
+    ends: dict[int, Ended], findings: Sequence[Finding], void: Sequence[str] = (), launcher_reported: bool = False
+) -> Outcome:
+    """Return the outcome: the first rule of the design that matches.
+
+    `ends` is the last attempt's, by rank; `void` holds the reasons why nothing can be said.
+    """
+    kinds = set(ends.values())
+    if void or not ends or kinds == {Ended.STRUCK}:
+        return Outcome.VOID
+    if Ended.HUNG in kinds:
+        return Outcome.HUNG
+    if Ended.CRASHED in kinds:
+        return Outcome.CRASHED
+    reported = Ended.REPORTED in kinds or launcher_reported
+    well = {rank for rank, end in ends.items() if end is Ended.WELL}
+    if findings and (not reported or any(well & set(f.ranks) for f in findings)):
+        return Outcome.SILENT
+    if reported:
+        return Outcome.DETECTED
+    if well and kinds <= {Ended.WELL, Ended.STRUCK}:
+        return Outcome.SURVIVED
+    return Outcome.VOID
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Who is to blame: a set of ranks, possibly empty, and the reason in a clause."""
+
+    ranks: tuple[int, ...] = ()
+    reason: str = ""
+
+    def words(self) -> str:
+        """Say it."""
+        return f"{name_ranks(self.ranks)}: {self.reason}" if self.ranks else self.reason or "nobody can be named"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The judgement of one run. `latency_s` runs from the first strike fired to the first report, if there were both.
+
+    `reported` says who reported what, `crashed` who died of what; `void` why nothing can be said; `abstained` which
+    oracles did not judge, and why. `findings` are the last attempt's: those of earlier attempts are among the `notes`.
+    """
+
+    outcome: Outcome
+    findings: tuple[Finding, ...] = ()
+    blame: Blame = field(default_factory=Blame)
+    latency_s: float | None = None
+    reported: tuple[str, ...] = ()
+    crashed: tuple[str, ...] = ()
+    void: tuple[str, ...] = ()
+    abstained: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    digest: str = ""
+
+    def sentence(self) -> str:
+        """Say in one sentence what happened."""
+        if self.outcome is Outcome.VOID:
+            return self.void[0] if self.void else "nothing can be said: no rule matches how the ranks ended"
+        objections = tuple(f.sentence() for f in self.findings)
+        said = {
+            Outcome.CRASHED: self.crashed + objections,
+            Outcome.DETECTED: self.reported + objections,
+            Outcome.HUNG: (*objections, "a rank had to be ended by us"),
+        }.get(self.outcome, objections)
+        return said[0] if said else "no rank reported and no oracle objects"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "outcome": str(self.outcome),
+            "sentence": self.sentence(),
+            "findings": [f.to_json() for f in self.findings],
+            "blame": {"ranks": list(self.blame.ranks), "reason": self.blame.reason},
+            "latency_s": self.latency_s,
+            "reported": list(self.reported),
+            "crashed": list(self.crashed),
+            "void": list(self.void),
+            "abstained": self.abstained,
+            "notes": list(self.notes),
+            "digest": self.digest,
+        }
+
+
+def name_ranks(ranks: Sequence[int]) -> str:
+    """Return `rank 1`, `ranks 0 and 2`, `ranks 0, 1 and 2`, or `the job`."""
+    names = [str(r) for r in ranks]
+    if not names:
+        return "the job"
+    if len(names) == 1:
+        return f"rank {names[0]}"
+    return f"ranks {', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,209 @@
+"""The warden: the process below which every rank lives, and that leaves nothing behind when its owner is gone.
+
+It is started as a script of its own (`python -I -S warden.py FD OWNER…`), with the standard library alone and one
+thread, so that forking from it is safe and costs little. It is the sub-reaper of all that its ranks start
+(prctl(2), PR_SET_CHILD_SUBREAPER), reports what waitpid says, and ends everything below it when the socket to its
+owner closes or one of the owners' processes ends (pidfd_open(2)).
+
+Messages are JSON, one per packet (SOCK_SEQPACKET). From the owner: `spawn` (id, argv, env, cwd; with the file
+descriptors for stdin, stdout, stderr and those to pass on as 3, 4, …), `signal` (pid, signal), `clear` (end everything
+below). To the owner: `spawned` (id, pid), `failed` (id, text), `child` (pid, what: ended, stopped, continued; status),
+`signalled` (pid, done), `cleared` (count).
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import ctypes
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+PACKET = 1 << 20
+
+
+def main(argv: list[str]) -> None:
+    """Serve the owner on the inherited socket until it is gone."""
+    connection = socket.socket(fileno=int(argv[0]))
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    Warden(connection, libc, [int(pid) for pid in argv[1:]]).serve()
+
+
+class Warden:
+    """One socket to the owner, and the processes below."""
+
+    def __init__(self, connection: socket.socket, libc: ctypes.CDLL, owners: list[int]) -> None:
+        self._connection = connection
+        self._libc = libc
+        self._live: set[int] = set()
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(connection, selectors.EVENT_READ, "owner")
+        self._owner_gone = False
+        for pid in owners:
+            self._watch(pid)
+        self._wake, wake_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._selector.register(self._wake, selectors.EVENT_READ, "children")
+
+    def _watch(self, pid: int) -> None:
+        try:
+            descriptor = os.pidfd_open(pid)
+        except OSError:
+            # Gone already; or a kernel without pidfd (before 5.3), where the socket alone tells.
+            self._owner_gone = self._owner_gone or not os.path.exists(f"/proc/{pid}")
+            return
+        self._selector.register(descriptor, selectors.EVENT_READ, "gone")
+
+    def serve(self) -> None:
+        """Answer until the owner is gone, then end everything below."""
+        while not self._owner_gone:
+            for key, _ in self._selector.select():
+                if key.data == "owner":
+                    self._owner_gone = self._owner_gone or not self._answer()
+                elif key.data == "children":
+                    self._reap()
+                else:
+                    self._owner_gone = True
+        self._clear()
+
+    def _say(self, **message: object) -> None:
+        # An owner that has died in between is noticed by the loop.
+        with contextlib.suppress(OSError):
+            self._connection.send(json.dumps(message).encode())
+
+    def _answer(self) -> bool:
+        descriptors = array.array("i")
+        try:
+            data, ancillary, _, _ = self._connection.recvmsg(PACKET, socket.CMSG_SPACE(16 * descriptors.itemsize))
+        except OSError:
+            return False
+        if not data:
+            return False
+        for _, _, raw in ancillary:
+            descriptors.frombytes(raw)
+        message = json.loads(data)
+        if message["do"] == "spawn":
+            self._spawn(message, list(descriptors))
+        elif message["do"] == "signal":
+            self._signal(message["pid"], message["signal"])
+        else:
+            self._say(cleared=self._clear())
+        return True
+
+    def _spawn(self, message: dict, descriptors: list[int]) -> None:
+        failure, failure_in = os.pipe2(os.O_CLOEXEC)
+        pid = os.fork()
+        if pid == 0:
+            self._become(message, descriptors, failure_in)
+        self._live.add(pid)
+        os.close(failure_in)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        with os.fdopen(failure, "rb") as pipe:
+            text = pipe.read().decode()
+        if text:
+            self._say(failed=message["id"], text=text)
+        else:
+            self._say(spawned=message["id"], pid=pid)
+
+    def _become(self, message: dict, descriptors: list[int], failure_in: int) -> None:
+        """In the child: take the descriptors, a session of its own, and the program. Never returns."""
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.setsid()
+            self._libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            # First out of the way of the numbers that they are to have, then into place.
+            high = [self._duplicate(d, 64) for d in [failure_in, *descriptors]]
+            for number, descriptor in enumerate(high[1:]):
+                os.dup2(descriptor, number, inheritable=True)
+            os.closerange(len(descriptors), 64)
+            os.chdir(message["cwd"])
+            os.execve(message["argv"][0], message["argv"], message["env"])
+        except BaseException as error:
+            os.write(high[0] if "high" in locals() else failure_in, f"{error}".encode())
+        finally:
+            os._exit(127)
+
+    @staticmethod
+    def _duplicate(descriptor: int, least: int) -> int:
+        import fcntl
+
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least)
+
+    def _signal(self, pid: int, number: int) -> None:
+        # A child that was not waited for keeps its number, so nobody else can be hit.
+        done = pid in self._live
+        if done:
+            os.kill(pid, number)
+        self._say(signalled=pid, done=done)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake, 4096)
+        options = os.WEXITED | os.WSTOPPED | os.WCONTINUED | os.WNOHANG
+        while True:
+            try:
+                seen = os.waitid(os.P_ALL, 0, options)
+            except ChildProcessError:
+                return
+            if seen is None:
+                return
+            self._tell(seen)
+
+    def _tell(self, seen: os.waitid_result) -> None:
+        known = seen.si_pid in self._live
+        if seen.si_code == os.CLD_EXITED:
+            what, status = "ended", seen.si_status
+        elif seen.si_code in (os.CLD_KILLED, os.CLD_DUMPED):
+            what, status = "ended", -seen.si_status
+        else:
+            what, status = ("continued" if seen.si_code == os.CLD_CONTINUED else "stopped"), seen.si_status
+        if what == "ended":
+            self._live.discard(seen.si_pid)
+        if known:
+            self._say(child=seen.si_pid, what=what, status=status)
+
+    def _clear(self) -> int:
+        """Kill everything below, again and again until nothing is left; return how many processes there were."""
+        killed: set[int] = set()
+        while True:
+            below = descendants(os.getpid())
+            self._reap()
+            if not below:
+                return len(killed)
+            for pid in below:
+                killed.add(pid)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._selector.select(0.005)
+
+
+def descendants(root: int) -> list[int]:
+    """Return the pids of all processes below `root`, zombies included, from /proc."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+                # The command name may hold blanks and parentheses; the parent is the second field behind it.
+                parent = int(file.read().rpartition(b")")[2].split()[1])
+                children.setdefault(parent, []).append(int(name))
+    found: list[int] = []
+    queue = [root]
+    while queue:
+        below = children.get(queue.pop(), [])
+        found += below
+        queue += below
+    return found
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,97 @@
+"""How a rank begins: `python -m breakrank_agent.boot` starts the agent and then the program, as its main module.
+
+The variable BREAKRANK_BOOT holds a JSON object: `plan` (path), `rank`, `attempt`, `world`, `log` (path of the mapped
+log), `stacks` (path where stacks are dumped on a signal), `channel` (descriptor), `program` (`module:function`),
+`programs` (folder). Without an agent (`agent` false) the program runs alone.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import json
+import os
+import platform
+import signal
+import sys
+from typing import Any, Dict, NoReturn, Optional, TextIO
+
+from breakrank_agent import probe
+from breakrank_agent.history import LogWriter
+from breakrank_agent.hooks import install_all
+from breakrank_agent.plan import Plan
+from breakrank_agent.probe import Agent, Channel
+
+#: Asks a rank for the Python stacks of all its threads. A real-time signal, which no program of the field uses.
+STACKS_SIGNAL = signal.SIGRTMAX - 3
+
+_stacks: Optional[TextIO] = None
+
+
+def main() -> NoReturn:
+    """Start the agent and run the program that the boot specification names."""
+    spec = json.loads(os.environ["BREAKRANK_BOOT"])
+    sys.path.insert(0, spec["programs"])
+    agent = start_agent(spec) if spec.get("agent", True) else None
+    run_program(agent, spec["program"])
+
+
+def start_agent(spec: Dict[str, Any]) -> Agent:
+    """Start the agent of this rank: the log, the line to the Conductor, the hooks."""
+    global _stacks
+    with open(spec["plan"], encoding="utf-8") as file:
+        plan = Plan.loads(file.read(), spec["plan"])
+    channel = Channel(spec["channel"]) if spec.get("channel") is not None else None
+    agent = Agent(plan, spec["rank"], spec["attempt"], LogWriter(spec["log"]), channel)
+    faulthandler.enable()
+    _stacks = open(spec["stacks"], "w")  # noqa: SIM115 - it stays open for as long as the rank lives
+    faulthandler.register(STACKS_SIGNAL, file=_stacks, all_threads=True)
+    probe.start(agent)
+    agent.begin(world=spec["world"], python=platform.python_version())
+    _watch_exit(agent)
+    install_all(agent)
+    agent.reach("start")
+    return agent
+
+
+def run_program(agent: Optional[Agent], program: str) -> NoReturn:
+    """Run `module:function` and end the process as Python would have."""
+    module, _, function = program.partition(":")
+    how, code, error = "returned", 0, None
+    try:
+        getattr(importlib.import_module(module), function)()
+    except SystemExit as leaving:
+        how, code = "exit", _exit_code(leaving)
+    except BaseException as raised:
+        how, code, error = "raised", 1, raised
+    if agent is not None:
+        agent.finish(how, code, error)
+    if error is not None:
+        sys.excepthook(type(error), error, error.__traceback__)
+    sys.exit(code)
+
+
+def _exit_code(leaving: SystemExit) -> int:
+    if leaving.code is None:
+        return 0
+    if isinstance(leaving.code, int):
+        return leaving.code
+    print(leaving.code, file=sys.stderr)
+    return 1
+
+
+def _watch_exit(agent: Agent) -> None:
+    """See `os._exit` too: the agent's last events are written before it leaves."""
+    leave = os._exit
+
+    def _exit(status: int) -> NoReturn:
+        # A fault that leaves early passes unseen: to the rest of the world the rank is simply gone.
+        if agent.here and not agent.busy:
+            agent.finish("os._exit", status)
+        leave(status)
+
+    os._exit = _exit  # type: ignore[assignment]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""What a fault is: one thing that goes wrong, small enough to say in a sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import pkgutil
+import re
+from typing import Any, ClassVar, Dict, List, Mapping, Protocol, Tuple, Type
+
+from breakrank_agent.plan import PlanError, Strike, Trigger
+
+
+class Target(Protocol):
+    """The rank as a fault from outside sees it."""
+
+    pid: int
+
+    def signal(self, number: int) -> None:
+        """Send the signal `number` to the rank."""
+
+
+class Payload(Protocol):
+    """What the rank's hook hands to a fault from inside, at the point of the strike."""
+
+    def buffers(self) -> List[Tuple[str, memoryview]]:
+        """Return the rank's parameters as (name, writable bytes)."""
+
+
+class Fault:
+    """One thing that goes wrong. A subclass is a frozen dataclass in the file of its family.
+
+    Class attributes say what a fault is: `side` (`inside`: the agent strikes at the point, no round trip; `outside`:
+    the rank parks, the Conductor strikes, confirms, releases), `needs` (capabilities of the machine), `certifies` (what
+    a run with it shows, and what not), `witness` (who sees that it landed: a name in `breakrank.witness`).
+    """
+
+    side: ClassVar[str] = "inside"
+    needs: ClassVar[Tuple[str, ...]] = ()
+    certifies: ClassVar[str] = ""
+    witness: ClassVar[str] = ""
+    #: The signal (negative) or exit code that the fault itself delivers to its rank; None: the rank lives on.
+    delivers: ClassVar[Any] = None
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the fault's name: the class name in the field's spelling (`FlipBit` is `flip_bit`)."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
+    @classmethod
+    def family(cls) -> str:
+        """Return the family: the name of the fault's file."""
+        return cls.__module__.rsplit(".", 1)[-1]
+
+    def strike(self, target: Target) -> None:
+        """Do it, from outside. Faults of side `outside` override this."""
+        raise NotImplementedError(f"{self.name()} does not strike from outside")
+
+    def strike_inside(self, payload: Payload) -> None:
+        """Do it, from inside the rank. Faults of side `inside` override this."""
+        raise NotImplementedError(f"{self.name()} does not strike from inside")
+
+    def heal(self, target: Target) -> None:  # noqa: B027 - most faults need no healing
+        """Undo what outlives the strike."""
+
+    def own_act(self) -> Any:
+        """Return the exit status (signals negative) that this fault delivers, or None if its rank lives on."""
+        return self.delivers
+
+    def words(self) -> str:
+        """Say the fault in a few words."""
+        values = ", ".join(f"{k}={v}" for k, v in self.to_json().items() if k != "name")
+        return f"{self.name()}({values})" if values else self.name()
+
+    def to_json(self) -> Dict[str, Any]:
+        """Return the name and the fields as plain values."""
+        fields = dataclasses.fields(self) if dataclasses.is_dataclass(self) else ()
+        return {"name": self.name(), **{f.name: getattr(self, f.name) for f in fields}}
+
+    def __matmul__(self, trigger: Trigger) -> Strike:
+        return Strike(self, trigger)
+
+
+@functools.lru_cache(maxsize=None)
+def all_faults() -> Mapping[str, Type[Fault]]:
+    """Return every fault class by name: the folder `faults/` is the registry."""
+    from breakrank_agent import faults
+
+    found: Dict[str, Type[Fault]] = {}
+    for module in pkgutil.iter_modules(faults.__path__):
+        loaded = importlib.import_module(f"{faults.__name__}.{module.name}")
+        for value in vars(loaded).values():
+            if isinstance(value, type) and issubclass(value, Fault) and value.__module__ == loaded.__name__:
+                found[value.name()] = value
+    return dict(sorted(found.items()))
+
+
+def fault_from_json(raw: Any) -> Fault:
+    """Read a fault. Raises `PlanError` for an unknown name or field."""
+    if not isinstance(raw, Mapping) or "name" not in raw:
+        raise PlanError("a strike's fault has no name")
+    known = all_faults()
+    if raw["name"] not in known:
+        raise PlanError(f"unknown fault {raw['name']!r}; faults are {', '.join(known)}")
+    values = {k: v for k, v in raw.items() if k != "name"}
+    try:
+        return known[raw["name"]](**values)
+    except TypeError as error:
+        raise PlanError(f"fault {raw['name']!r}: {error}") from None

@@ -1,0 +1,29 @@
+"""Faults of numbers: values change without a word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from breakrank_agent.fault import Fault, Payload
+
+
+@dataclass(frozen=True)
+class FlipBit(Fault):
+    """One bit of one parameter flips, as in a faulty memory module.
+
+    `parameter` counts the parameters in the order of the optimizer, `bit` counts from the lowest bit of the first byte.
+    """
+
+    parameter: int = 0
+    bit: int = 22
+
+    certifies: ClassVar[str] = "silent corruption of a weight; says nothing about ECC or where in memory it happens"
+    witness: ClassVar[str] = "parameters"
+
+    def strike_inside(self, payload: Payload) -> None:
+        """Flip the bit in the parameter's own memory."""
+        buffers = payload.buffers()
+        _, raw = buffers[self.parameter % len(buffers)]
+        byte, bit = divmod(self.bit, 8)
+        raw[byte % len(raw)] ^= 1 << bit

@@ -1,0 +1,179 @@
+"""A history is what happened: the mapped log that a rank writes, and the events that are read back.
+
+An event is a JSON object. Of every rank's event: `kind`, `n` (its index in the rank's sequence), `seq` (`main`, or the
+helper thread or loader worker), `step`. The kinds:
+
+========  ====================================================================================================
+rank      first of all: attempt, slot, rank, world, pid, versions
+point     a point was entered: point, visit; a collective also op, group, shapes, dtype; a file its path
+payload   what a point handled: of (the point), and digests, indices, norms
+raised    an exception passed through a point: point, type, message
+told      the program said: name, values
+access    a read or write of shared storage under a controlled schedule: op, mode (r, w, rw), key, turn
+strike    a fault event: strike (its index), phase (armed, fired, seen, landed, act, healed, missed), witness
+report    an exception left the main thread, or the program chose a non-zero exit: type, message, code, frames
+end       the main module is over: how (returned, exit, os._exit, raised), code, params, norms, state
+note      a remark: text
+========  ====================================================================================================
+
+The Conductor's events have `attempt` and mostly `rank`: spawned, exit (status: exit code or minus the signal; ended:
+true if the Conductor ended it), hung (why, waiting), turn (rank, op, key, turn), stacks (rank, text), and strike.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import time
+from typing import Any, BinaryIO, Dict, Iterator, List
+
+Event = Dict[str, Any]
+
+VERSION = 1
+MAGIC = b"BRKRANK1"
+HEADER_SIZE = 64
+DEFAULT_SIZE = 1 << 20
+#: The largest record: a longer one is cut by its writer and marked.
+RECORD_LIMIT = 1 << 16
+
+_WORD = struct.Struct("<Q")
+_LENGTH = struct.Struct("<I")
+_HEAD, _TAIL, _DROPPED = 16, 24, 32
+
+
+class HistoryError(ValueError):
+    """A history, or a file of it, cannot be read."""
+
+
+def create_log(path: str, size: int = DEFAULT_SIZE) -> None:
+    """Allocate the mapped log at `path`: `size` bytes of records behind the header.
+
+    The blocks are reserved here, so that a disk that fills later cannot touch what a rank records. Raises `OSError`.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(descriptor, 0, HEADER_SIZE + size)
+        os.pwrite(descriptor, MAGIC + struct.pack("<II", VERSION, size), 0)
+    finally:
+        os.close(descriptor)
+
+
+class _Log:
+    """The ring both ends share: a byte counter of what was written, one of what was drained."""
+
+    def __init__(self, path: str) -> None:
+        with open(path, "r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+        magic, version, size = struct.unpack_from("<8sII", self._map, 0)
+        if magic != MAGIC or version != VERSION or len(self._map) < HEADER_SIZE + size:
+            raise HistoryError(f"{path} is no log of version {VERSION}")
+        self._size: int = size
+
+    def _get(self, offset: int) -> int:
+        return int(_WORD.unpack_from(self._map, offset)[0])
+
+    def _put(self, offset: int, value: int) -> None:
+        _WORD.pack_into(self._map, offset, value)
+
+    @property
+    def dropped(self) -> int:
+        """How many records were lost; more than none is VOID."""
+        return self._get(_DROPPED)
+
+    def close(self) -> None:
+        """Unmap the log."""
+        self._map.close()
+
+
+class LogWriter(_Log):
+    """The rank's end. The caller holds a lock: one record is written at a time."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._head = self._get(_HEAD)
+        self._room_from = self._size + self._get(_TAIL)
+
+    def write(self, record: bytes) -> None:
+        """Append one record; wait for the reader if the log is full."""
+        need = _LENGTH.size + len(record)
+        if need > self._size:
+            self._put(_DROPPED, self.dropped + 1)
+            return
+        while self._head + need > self._room_from:
+            self._room_from = self._size + self._get(_TAIL)
+            if self._head + need > self._room_from:
+                time.sleep(0.0005)
+        self._copy_in(_LENGTH.pack(len(record)) + record)
+        self._put(_HEAD, self._head)
+
+    def _copy_in(self, data: bytes) -> None:
+        start = self._head % self._size
+        first = min(len(data), self._size - start)
+        at = HEADER_SIZE + start
+        self._map[at : at + first] = data[:first]
+        if first < len(data):
+            self._map[HEADER_SIZE : HEADER_SIZE + len(data) - first] = data[first:]
+        self._head += len(data)
+
+
+class LogReader(_Log):
+    """The Conductor's end: whatever the rank wrote stays readable after the rank is gone."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._tail = self._get(_TAIL)
+
+    def drain(self) -> List[bytes]:
+        """Return the records written since the last call, and give their room back."""
+        head = self._get(_HEAD)
+        records: List[bytes] = []
+        while self._tail < head:
+            (length,) = _LENGTH.unpack(self._copy_out(self._tail, _LENGTH.size))
+            records.append(self._copy_out(self._tail + _LENGTH.size, length))
+            self._tail += _LENGTH.size + length
+        self._put(_TAIL, self._tail)
+        return records
+
+    def _copy_out(self, position: int, length: int) -> bytes:
+        start = position % self._size
+        first = min(length, self._size - start)
+        at = HEADER_SIZE + start
+        data = bytes(self._map[at : at + first])
+        if first < length:
+            data += bytes(self._map[HEADER_SIZE : HEADER_SIZE + length - first])
+        return data
+
+
+def encode(event: Event) -> bytes:
+    """Return the event as one line of JSON without its newline; an oversized one loses its longest text."""
+    line = json.dumps(event, separators=(",", ":"), default=str).encode()
+    while len(line) > RECORD_LIMIT:
+        longest = max(event, key=lambda k: len(json.dumps(event[k], default=str)))
+        event = {**event, longest: "(cut)", "cut": longest}
+        line = json.dumps(event, separators=(",", ":"), default=str).encode()
+    return line
+
+
+def append(file: BinaryIO, line: bytes) -> None:
+    """Append one encoded event to a history file."""
+    file.write(line + b"\n")
+
+
+def read_events(path: str) -> Iterator[Event]:
+    """Yield the events of a history file; a last line that a crash cut short is left out.
+
+    Raises `HistoryError`, naming file and line, for anything else that is no event.
+    """
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                event = json.loads(line)
+            except ValueError:
+                raise HistoryError(f"{path}, line {number} is damaged") from None
+            if not isinstance(event, dict) or "kind" not in event:
+                raise HistoryError(f"{path}, line {number} is no event")
+            yield event

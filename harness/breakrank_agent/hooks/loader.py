@@ -1,0 +1,108 @@
+"""What a torch DataLoader hands out: which samples, by index where the dataset has indices, else by content."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import hashlib
+from typing import Any, Deque, Dict, List, Optional
+from weakref import WeakKeyDictionary
+
+from breakrank_agent.probe import Agent
+
+WAITS_FOR = "torch.utils.data.dataloader"
+
+
+def install(agent: Agent) -> None:
+    """Wrap the iterators of every DataLoader, which the program is about to use."""
+    from torch.utils.data import dataloader
+
+    kind = dataloader._BaseDataLoaderIter
+    fetch, draw = kind.__next__, kind._next_index
+    drawn: WeakKeyDictionary[Any, Deque[Any]] = WeakKeyDictionary()
+
+    @functools.wraps(draw)
+    def _next_index(self: Any) -> Any:
+        index = draw(self)
+        # Loader workers are handed their indices ahead of time; batches still come out in this order.
+        drawn.setdefault(self, collections.deque()).append(index)
+        return index
+
+    @functools.wraps(fetch)
+    def __next__(self: Any) -> Any:
+        agent.reach("load")
+        try:
+            batch = fetch(self)
+        except StopIteration:
+            agent.clock.leave_empty_load()
+            raise
+        except Exception as error:
+            agent.raised("load", error)
+            raise
+        waiting = drawn.get(self)
+        index = waiting.popleft() if waiting else None
+        with agent.quietly():
+            agent.payload("load", **_describe(self, index, batch))
+        return batch
+
+    kind._next_index = _next_index
+    kind.__next__ = __next__
+
+
+def _describe(iterator: Any, index: Any, batch: Any) -> Dict[str, Any]:
+    from torch.utils.data.dataloader import _DatasetKind
+
+    indices = None
+    if iterator._dataset_kind == _DatasetKind.Map:
+        indices = _resolve(iterator._dataset, index if isinstance(index, (list, tuple)) else [index])
+    tensors: List[Any] = []
+    _tensors(batch, tensors)
+    digest = hashlib.blake2b(digest_size=8)
+    for tensor in tensors:
+        digest.update(_content(tensor))
+    return {
+        "indices": indices,
+        "samples": None if indices is not None else _samples(tensors),
+        "batch": digest.hexdigest(),
+    }
+
+
+def _resolve(dataset: Any, indices: Any) -> Optional[List[Any]]:
+    """Return the indices in the innermost dataset: a `Subset` renumbers those of the one that it is taken from."""
+    from torch.utils.data import Subset
+
+    found = list(indices)
+    while isinstance(dataset, Subset):
+        found = [dataset.indices[i] for i in found]
+        dataset = dataset.dataset
+    return [int(i) if hasattr(i, "__index__") else str(i) for i in found]
+
+
+def _tensors(value: Any, into: List[Any]) -> None:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        into.append(value)
+    elif isinstance(value, dict):
+        for key in value:
+            _tensors(value[key], into)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _tensors(item, into)
+
+
+def _content(tensor: Any) -> memoryview:
+    from breakrank_agent.hooks.torch import raw_bytes
+
+    return raw_bytes(tensor.detach().cpu().contiguous())
+
+
+def _samples(tensors: List[Any]) -> List[str]:
+    """Return a digest per sample: the first dimension that all tensors share is taken for the batch."""
+    sizes = {t.shape[0] for t in tensors if t.dim()}
+    if len(sizes) != 1:
+        return []
+    return [
+        hashlib.blake2b(b"".join(bytes(_content(t[i])) for t in tensors if t.dim()), digest_size=8).hexdigest()
+        for i in range(sizes.pop())
+    ]

@@ -1,0 +1,230 @@
+"""The training loop of a torch program: backward, optimizer, outermost module, save and load, and the parameters.
+
+Nothing is wrapped per module or per tensor: `backward` and `torch.save` once, the optimizer by torch's own global step
+hooks, the outermost module through its class, after the first step has shown which one it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+from typing import Any, Callable, Dict, List, Tuple, Type
+
+from breakrank_agent.probe import Agent
+
+WAITS_FOR = "torch"
+
+
+def install(agent: Agent) -> None:
+    """Hook torch, which has just been imported."""
+    import torch
+
+    if agent.plan.pin:
+        torch.manual_seed(agent.plan.seed)
+        torch.set_num_threads(1)
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    training = Training(agent)
+    agent.handles = training
+    agent.summarize = training.summarize
+    agent.record("note", text=f"torch {torch.__version__}", torch=torch.__version__)
+    _wrap_backward(agent, training)
+    _hook_optimizers(agent, training)
+    _Outermost(agent).discover()
+    _wrap_files(agent)
+
+
+class Training:
+    """What is being trained: the parameters of the optimizer that counts the steps, else of the outermost module."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self.constructed = False
+        self.optimizer: Any = None
+
+    def parameters(self) -> List[Any]:
+        """Return the parameters, in the optimizer's order."""
+        if self.optimizer is None:
+            return []
+        return [p for group in self.optimizer.param_groups for p in group["params"]]
+
+    def buffers(self) -> List[Tuple[str, memoryview]]:
+        """Return (name, writable bytes) of every parameter. Raises `RuntimeError` when there are none yet."""
+        found = [(f"parameter {i}", raw_bytes(p)) for i, p in enumerate(self.parameters())]
+        if not found:
+            raise RuntimeError("no optimizer has stepped yet, so no parameters are known")
+        return found
+
+    def summarize(self) -> Dict[str, Any]:
+        """Return the digest, the norm and the finiteness of the parameters; empty when there are none."""
+        import torch
+
+        parameters = self.parameters()
+        if not parameters:
+            return {}
+        with self._agent.quietly(), torch.no_grad():
+            digest = hashlib.blake2b(digest_size=8)
+            norm = 0.0
+            for parameter in parameters:
+                here = parameter.detach().cpu().contiguous()
+                digest.update(raw_bytes(here))
+                norm += float(here.double().pow(2).sum()) if here.is_floating_point() else 0.0
+        # A sum of squares is finite exactly when every term is.
+        finite = norm == norm and norm not in (float("inf"), float("-inf"))
+        return {"params": digest.hexdigest(), "norm": norm**0.5 if finite else None, "finite": finite}
+
+
+def raw_bytes(tensor: Any) -> memoryview:
+    """Return a writable view of the bytes of a contiguous CPU tensor."""
+    size = tensor.numel() * tensor.element_size()
+    if size == 0:
+        return memoryview(bytearray())
+    return memoryview((ctypes.c_ubyte * size).from_address(tensor.data_ptr())).cast("B")
+
+
+def _wrap_backward(agent: Agent, training: Training) -> None:
+    import torch
+
+    original = torch.autograd.backward
+
+    @functools.wraps(original)
+    def backward(*args: Any, **kwargs: Any) -> None:
+        agent.reach("backward")
+        try:
+            original(*args, **kwargs)
+        except Exception as error:
+            agent.raised("backward", error)
+            raise
+        if not training.constructed:
+            # Without any optimizer, a step is a backward pass.
+            agent.close_step("backward")
+
+    torch.autograd.backward = backward
+
+
+def _hook_optimizers(agent: Agent, training: Training) -> None:
+    from torch.optim import optimizer as module
+
+    construct = module.Optimizer.__init__
+
+    @functools.wraps(construct)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        training.constructed = True
+        construct(self, *args, **kwargs)
+
+    module.Optimizer.__init__ = __init__
+
+    def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if training.optimizer is None:
+            training.optimizer = optimizer
+        agent.reach("optimize")
+
+    def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if optimizer is training.optimizer:
+            agent.close_step(f"optimizer {type(optimizer).__name__}")
+
+    module.register_optimizer_step_pre_hook(before)
+    module.register_optimizer_step_post_hook(after)
+
+
+class _Outermost:
+    """Finds the outermost module by torch's global hooks during the first step, then wraps its class alone.
+
+    A module without parameters, such as a loss, is none. Hooks on the instance are not used: they would be saved with
+    the module.
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._depth = 0
+        self._found: List[Type[Any]] = []
+        self._removers: List[Callable[[], None]] = []
+
+    def discover(self) -> None:
+        from torch.nn.modules import module
+
+        self._removers = [
+            module.register_module_forward_pre_hook(self._before).remove,
+            module.register_module_forward_hook(self._after, always_call=True).remove,
+        ]
+
+    def _before(self, called: Any, args: Any) -> None:
+        if self._depth == 0 and not self._agent.busy and next(called.parameters(), None) is not None:
+            if self._agent.clock.done and self._found:
+                self._settle()
+            if type(called) not in self._found:
+                self._found.append(type(called))
+            self._agent.reach("forward")
+        self._depth += 1
+
+    def _after(self, called: Any, args: Any, output: Any) -> None:
+        self._depth = max(0, self._depth - 1)
+
+    def _settle(self) -> None:
+        """The first step is over: from now on only the classes found are watched."""
+        for remove in self._removers:
+            remove()
+        for kind in self._found:
+            self._wrap(kind)
+
+    def _wrap(self, kind: Type[Any]) -> None:
+        original = kind.__call__
+
+        @functools.wraps(original)
+        def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._depth == 0 and not self._agent.busy:
+                self._agent.reach("forward")
+            self._depth += 1
+            try:
+                return original(module, *args, **kwargs)
+            finally:
+                self._depth -= 1
+
+        kind.__call__ = __call__
+
+
+def _wrap_files(agent: Agent) -> None:
+    import torch
+
+    save, load = torch.save, torch.load
+
+    @functools.wraps(save)
+    def saving(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
+        path = _path(agent, f)
+        agent.reach("save", path=path)
+        with agent.quietly():
+            save(obj, f, *args, **kwargs)
+        agent.payload("save", path=path, done=agent.clock.done, **_file_digest(f))
+
+    @functools.wraps(load)
+    def loading(f: Any, *args: Any, **kwargs: Any) -> Any:
+        path = _path(agent, f)
+        agent.reach("restore", path=path)
+        digest = _file_digest(f)
+        with agent.quietly():
+            loaded = load(f, *args, **kwargs)
+        agent.payload("restore", path=path, **digest)
+        return loaded
+
+    torch.save, torch.load = saving, loading
+
+
+def _path(agent: Agent, file: Any) -> str:
+    name = file if isinstance(file, (str, bytes, os.PathLike)) else getattr(file, "name", None)
+    return agent.relative(name) if isinstance(name, (str, bytes, os.PathLike)) else "(memory)"
+
+
+def _file_digest(file: Any) -> Dict[str, Any]:
+    """Return digest and size of the bytes that lie on disk; nothing for a file object, which is not written yet."""
+    if not isinstance(file, (str, bytes, os.PathLike)):
+        return {"file": None, "size": None}
+    digest, size = hashlib.blake2b(digest_size=8), 0
+    try:
+        with open(file, "rb") as raw:
+            for block in iter(lambda: raw.read(1 << 20), b""):
+                digest.update(block)
+                size += len(block)
+    except OSError:
+        return {"file": None, "size": None}
+    return {"file": digest.hexdigest(), "size": size}

@@ -1,0 +1,236 @@
+"""A plan is a scenario with all chance resolved: what both sides read, and the unit of replay."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Union
+
+if TYPE_CHECKING:
+    from breakrank_agent.fault import Fault
+
+VERSION = 1
+
+#: Named places in logical time. `collective` includes point-to-point.
+POINTS = (
+    "start",
+    "load",
+    "forward",
+    "backward",
+    "collective",
+    "optimize",
+    "step",
+    "save",
+    "restore",
+    "write",
+    "end",
+)
+#: Selectors of ranks that are resolved when the plan is made; `one` is drawn from the seed.
+SELECTORS = ("first", "last", "all", "one")
+
+
+class PlanError(ValueError):
+    """A plan, or the file that holds it, cannot be used."""
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """Coordinates of logical time at which a fault strikes, on entering the point and before its operation.
+
+    `rank` is a number, one of `SELECTORS`, or `all-but:N`. Ranks and attempts count from 0, steps and visits from 1;
+    step 0 is everything before the first step.
+    """
+
+    rank: Union[int, str]
+    step: int
+    point: str = "step"
+    visit: int = 1
+    attempt: int = 0
+
+    def __post_init__(self) -> None:
+        if self.point not in POINTS:
+            raise PlanError(f"unknown point {self.point!r}; points are {', '.join(POINTS)}")
+        if isinstance(self.rank, str) and self.rank not in SELECTORS and not self.rank.startswith("all-but:"):
+            raise PlanError(f"unknown rank selector {self.rank!r}; use a number, {', '.join(SELECTORS)} or all_but(r)")
+        if self.step < 0 or self.visit < 1 or self.attempt < 0:
+            raise PlanError(f"step and attempt count from 0 and visit from 1, not {self}")
+
+    def select(self, ranks: int, draw: int) -> Tuple[int, ...]:
+        """Return the ranks that are meant, of `ranks`; `draw` (any integer, from the seed) decides `one`."""
+        if isinstance(self.rank, int):
+            chosen = [self.rank]
+        elif self.rank == "first":
+            chosen = [0]
+        elif self.rank == "last":
+            chosen = [ranks - 1]
+        elif self.rank == "one":
+            chosen = [draw % ranks]
+        elif self.rank == "all":
+            chosen = list(range(ranks))
+        else:
+            spared = int(self.rank.split(":")[1])
+            chosen = [r for r in range(ranks) if r != spared]
+        beyond = [r for r in chosen if not 0 <= r < ranks]
+        if beyond or not chosen:
+            raise PlanError(f"the trigger names rank {beyond or self.rank}, but the job has ranks 0 to {ranks - 1}")
+        return tuple(chosen)
+
+    def words(self) -> str:
+        """Say the coordinates as a person would."""
+        visit = f", visit {self.visit}" if self.visit > 1 else ""
+        attempt = f", attempt {self.attempt}" if self.attempt else ""
+        who = f"rank {self.rank}" if isinstance(self.rank, int) else f"{self.rank.replace(':', ' ')} of the ranks"
+        return f"{who}, step {self.step}, {self.point}{visit}{attempt}"
+
+
+def at(
+    rank: Union[int, str], step: int, point: str = "step", visit: int = 1, attempt: int = 0
+) -> Trigger:
+    """Return the trigger `rank, step, point, visit`; without a point, the end of the step.
+
+    Raises `PlanError` for coordinates that cannot exist.
+    """
+    return Trigger(rank, step, point, visit, attempt)
+
+
+def all_but(rank: int) -> str:
+    """Return the selector of every rank except `rank`."""
+    return f"all-but:{rank}"
+
+
+@dataclass(frozen=True)
+class Strike:
+    """A fault at a trigger. `ranks` is empty until the plan resolves the trigger's selector."""
+
+    fault: Fault
+    trigger: Trigger
+    ranks: Tuple[int, ...] = ()
+
+    def to_json(self) -> Dict[str, Any]:
+        """Return plain values that `from_json` reads back."""
+        return {
+            "fault": self.fault.to_json(),
+            "trigger": dataclasses.asdict(self.trigger),
+            "ranks": list(self.ranks),
+        }
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Strike:
+        """Read a strike. Raises `PlanError` for a fault or field that is not known."""
+        from breakrank_agent.fault import fault_from_json
+
+        known = _checked(raw, ("fault", "trigger", "ranks"), "strike")
+        trigger = Trigger(**_checked(known["trigger"], [f.name for f in dataclasses.fields(Trigger)], "trigger"))
+        return cls(fault_from_json(known["fault"]), trigger, tuple(known["ranks"]))
+
+    def words(self) -> str:
+        """Say the strike in one clause."""
+        return f"{self.fault.words()} at {self.trigger.words()}"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Who moves when: `free` is full speed; `controlled` lets one rank move at a time, chosen by `policy`.
+
+    `choices` is the list of ranks chosen, turn by turn; only the policy `replay` has one.
+    """
+
+    mode: str = "free"
+    policy: str = ""
+    choices: Tuple[int, ...] = ()
+
+    def to_json(self) -> Dict[str, Any]:
+        """Return plain values."""
+        return {"mode": self.mode, "policy": self.policy, "choices": list(self.choices)}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Schedule:
+        """Read a schedule. Raises `PlanError` for an unknown field."""
+        known = _checked(raw, ("mode", "policy", "choices"), "schedule")
+        return cls(known["mode"], known["policy"], tuple(known["choices"]))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that one run depends on; equal plans on equal software give equal digests.
+
+    `program` is `module:function`, looked up among the programs staged for the run. `control` is empty (none), `same`
+    (this plan without its strikes) or another `module:function`. `data` names what is laid into the working folder
+    before the ranks start. Seconds appear only as limits: nothing fires on them.
+    """
+
+    scenario: str
+    case: str
+    program: str
+    seed: int = 0
+    framework: str = "torch"
+    ranks: int = 2
+    steps: int = 5
+    restarts: int = 0
+    deadline_s: float = 30.0
+    patience_s: float = 0.0
+    tolerance: float = 0.0
+    pin: bool = True
+    runner: str = "process"
+    control: str = ""
+    data: str = ""
+    oracles: Tuple[str, ...] = ()
+    schedule: Schedule = field(default_factory=Schedule)
+    strikes: Tuple[Strike, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    version: int = VERSION
+
+    def to_json(self) -> Dict[str, Any]:
+        """Return plain values that `from_json` reads back."""
+        raw = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        raw["oracles"] = list(self.oracles)
+        raw["environment"] = dict(self.environment)
+        raw["schedule"] = self.schedule.to_json()
+        raw["strikes"] = [s.to_json() for s in self.strikes]
+        return raw
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Plan:
+        """Read a plan. Raises `PlanError` for a newer version, an unknown field or a missing one."""
+        version = raw.get("version") if isinstance(raw, Mapping) else None
+        if not isinstance(version, int):
+            raise PlanError("this is no plan: it has no version")
+        if version > VERSION:
+            raise PlanError(f"the plan has version {version}, this Breakrank reads up to {VERSION}; upgrade it")
+        names = [f.name for f in dataclasses.fields(cls)]
+        values = dict(_checked(raw, names, "plan"))
+        values["oracles"] = tuple(values["oracles"])
+        values["schedule"] = Schedule.from_json(values["schedule"])
+        values["strikes"] = tuple(Strike.from_json(s) for s in values["strikes"])
+        return cls(**values)
+
+    def dumps(self) -> str:
+        """Return the plan as the text of `plan.json`."""
+        return json.dumps(self.to_json(), indent=1, sort_keys=True) + "\n"
+
+    @classmethod
+    def loads(cls, text: str, where: str = "plan") -> Plan:
+        """Read the text of a `plan.json`. Raises `PlanError`, naming `where`."""
+        try:
+            return cls.from_json(json.loads(text))
+        except (ValueError, TypeError, KeyError) as error:
+            raise PlanError(f"{where}: {error}") from None
+
+    def key(self) -> str:
+        """Return a short digest of all that the plan says."""
+        return hashlib.sha256(self.dumps().encode()).hexdigest()[:16]
+
+
+def _checked(raw: Any, names: Any, what: str) -> Mapping[str, Any]:
+    """Return `raw` if it is a mapping of exactly `names`, else raise `PlanError` with the field that is wrong."""
+    if not isinstance(raw, Mapping):
+        raise PlanError(f"the {what} is {type(raw).__name__}, not an object")
+    unknown = sorted(set(raw) - set(names))
+    missing: Optional[str] = next((n for n in names if n not in raw), None)
+    if unknown:
+        raise PlanError(f"the {what} has an unknown field {unknown[0]!r}; fields are {', '.join(sorted(names))}")
+    if missing is not None:
+        raise PlanError(f"the {what} has no field {missing!r}")
+    return raw

@@ -1,0 +1,260 @@
+"""The agent inside a rank: it counts logical time, strikes where a strike is due, and records.
+
+Hooks call `Agent.reach` on entering a point and `Agent.payload` for what the point handled. There is one agent in a
+process, or none; a child that was forked has none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import time
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+from breakrank_agent.clock import MAIN, Clock
+from breakrank_agent.fault import Payload
+from breakrank_agent.history import Event, LogWriter, encode
+from breakrank_agent.plan import Plan, Strike
+
+_agent: Optional[Agent] = None
+
+
+class Channel:
+    """The rank's line to the Conductor: one JSON object each way. A rank that parks waits here for its answer."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._file = os.fdopen(descriptor, "r+b", buffering=0)
+        self._lock = threading.Lock()
+        self._rest = b""
+
+    def tell(self, message: Dict[str, Any]) -> None:
+        """Say something that needs no answer."""
+        with self._lock:
+            self._write(message)
+
+    def ask(self, message: Dict[str, Any]) -> Dict[str, Any]:
+        """Say something and wait, for as long as it takes, until the Conductor answers."""
+        with self._lock:
+            self._write(message)
+            while b"\n" not in self._rest:
+                data = self._file.read(4096)
+                if not data:
+                    # The Conductor is gone, and so will this process be; go on as if nothing had been asked.
+                    return {}
+                self._rest += data
+            line, _, self._rest = self._rest.partition(b"\n")
+            answer: Dict[str, Any] = json.loads(line)
+            return answer
+
+    def _write(self, message: Dict[str, Any]) -> None:
+        data = json.dumps(message).encode() + b"\n"
+        with contextlib.suppress(OSError):
+            while data:
+                data = data[self._file.write(data) :]
+
+
+class Agent:
+    """The agent of one rank in one attempt."""
+
+    def __init__(self, plan: Plan, rank: int, attempt: int, log: LogWriter, channel: Optional[Channel]) -> None:
+        self.plan = plan
+        self.rank = rank
+        self.attempt = attempt
+        self.clock = Clock()
+        self.channel = channel
+        self.folder = os.getcwd()
+        self.controlled = plan.schedule.mode == "controlled"
+        #: What the hooks of the loaded framework offer; set by them.
+        self.handles: Optional[Payload] = None
+        self.summarize: Callable[[], Dict[str, Any]] = dict
+        #: True while the agent itself works with tensors or files: hooks then pass everything through.
+        self.busy = False
+        self.steps_by = ""
+        self._state: Optional[Dict[str, Any]] = None
+        self._log = log
+        self._lock = threading.RLock()
+        self._main = threading.main_thread().ident
+        self._sequences: Dict[int, str] = {}
+        self._counts: Dict[str, int] = {}
+        self._finished = False
+        self._pid = os.getpid()
+        self._due: Dict[Tuple[int, str, int], List[Tuple[int, Strike]]] = {}
+        for index, strike in enumerate(plan.strikes):
+            trigger = strike.trigger
+            if rank in strike.ranks and trigger.attempt == attempt:
+                self._due.setdefault((trigger.step, trigger.point, trigger.visit), []).append((index, strike))
+
+    def begin(self, **facts: Any) -> None:
+        """Write the first event, and one for every strike that is armed here."""
+        self.record("rank", attempt=self.attempt, slot=self.rank, rank=self.rank, pid=self._pid, **facts)
+        for due in self._due.values():
+            for index, _ in due:
+                self.record("strike", strike=index, phase="armed")
+
+    @property
+    def here(self) -> bool:
+        """Whether this is the rank's own process, and not a child that it forked."""
+        return os.getpid() == self._pid
+
+    def record(self, kind: str, **values: Any) -> None:
+        """Append an event to this thread's sequence."""
+        with self._lock:
+            sequence = self._sequence()
+            number = self._counts.get(sequence, 0)
+            self._counts[sequence] = number + 1
+            event: Event = {"kind": kind, "n": number, "seq": sequence, "step": self.clock.step}
+            event["t"] = round(time.monotonic(), 6)
+            event.update(values)
+            self._log.write(encode(event))
+
+    def _sequence(self) -> str:
+        ident = threading.get_ident()
+        if ident == self._main:
+            return MAIN
+        return self._sequences.setdefault(ident, f"thread-{len(self._sequences) + 1}")
+
+    def reach(self, point: str, **values: Any) -> None:
+        """Enter a point: record it, and strike if a strike is due."""
+        if self._finished or not self.here:
+            return
+        with self._lock:
+            sequence = self._sequence()
+            step, visit = self.clock.enter(point, sequence)
+            self.record("point", point=point, visit=visit, **values)
+        if self._due and sequence == MAIN:
+            self._strike(step, point, visit)
+
+    def close_step(self, by: str) -> None:
+        """End the step, if `by` is what counts the steps of this program."""
+        if self._finished or not self.here:
+            return
+        if by == "the program" or not self.steps_by:
+            if self.steps_by != by:
+                self.steps_by = by
+                self.record("note", text=f"steps are counted by {by}", steps_by=by)
+        if self.steps_by != by:
+            return
+        with self._lock:
+            step, visit = self.clock.close_step()
+            self.record("point", point="step", visit=visit)
+        if self._due:
+            self._strike(step, "step", visit)
+        self.payload("step", **self.summarize())
+
+    def payload(self, of: str, **values: Any) -> None:
+        """Record what a point handled."""
+        if values and not self._finished and self.here:
+            self.record("payload", of=of, **values)
+
+    def raised(self, point: str, error: BaseException) -> None:
+        """Record that an exception passes through a point."""
+        if not self._finished and self.here:
+            self.record("raised", point=point, type=type(error).__name__, message=str(error)[:500])
+
+    def tell(self, name: str, values: Dict[str, Any]) -> None:
+        """Record what the program said."""
+        if not self._finished and self.here:
+            self.record("told", name=name, values=values)
+
+    def set_state(self, values: Dict[str, Any]) -> None:
+        """Keep what the program named as its result."""
+        self._state = values
+
+    @contextlib.contextmanager
+    def quietly(self) -> Iterator[None]:
+        """Let the agent's own work pass every hook unseen."""
+        before, self.busy = self.busy, True
+        try:
+            yield
+        finally:
+            self.busy = before
+
+    def _strike(self, step: int, point: str, visit: int) -> None:
+        for index, strike in self._due.pop((step, point, visit), []):
+            self.record("strike", strike=index, phase="fired", point=point, visit=visit)
+            if strike.fault.side == "outside":
+                if self.channel is not None:
+                    self.channel.ask({"park": index})
+            else:
+                self._strike_inside(index, strike)
+
+    def _strike_inside(self, index: int, strike: Strike) -> None:
+        handles = self.handles or _NoHandles()
+        before = self.summarize()
+        with self.quietly():
+            strike.fault.strike_inside(handles)
+        # What the fault did is read again here, by code that knows nothing of it.
+        after = self.summarize()
+        self.record("strike", strike=index, phase="seen", before=before.get("params"), after=after.get("params"))
+
+    def finish(self, how: str, code: int, error: Optional[BaseException] = None) -> None:
+        """The main module is over: write the report, if there is one, and the last point."""
+        if self._finished or not self.here:
+            return
+        if error is not None:
+            self.record(
+                "report",
+                type=type(error).__name__,
+                message=str(error)[:2000],
+                code=code,
+                frames=_frames(error),
+            )
+        elif code != 0:
+            self.record("report", type="SystemExit", message=f"left with exit code {code}", code=code, frames=[])
+        self.reach("end")
+        self.record("end", how=how, code=code, state=self._state, **self.summarize())
+        self._finished = True
+
+    def relative(self, path: Any) -> str:
+        """Return a path as it reads from the working folder."""
+        text = os.fsdecode(path)
+        absolute = os.path.abspath(text)
+        if absolute.startswith(self.folder + os.sep):
+            return absolute[len(self.folder) + 1 :]
+        return absolute
+
+
+class _NoHandles:
+    """What a fault gets before any framework has offered something."""
+
+    def buffers(self) -> List[Tuple[str, memoryview]]:
+        """Raise `RuntimeError`: there are no parameters yet."""
+        raise RuntimeError("no parameters are known at this point")
+
+
+def _frames(error: BaseException) -> List[List[Any]]:
+    """Return (file, line, function) of the last ten frames of the traceback, innermost last."""
+    frames: List[List[Any]] = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if os.sep + "breakrank_agent" not in code.co_filename:
+            frames.append([code.co_filename, trace.tb_lineno, code.co_name])
+        trace = trace.tb_next
+    return frames[-10:]
+
+
+def start(agent: Agent) -> None:
+    """Make `agent` the agent of this process."""
+    global _agent
+    _agent = agent
+
+
+def step() -> None:
+    """End a training step: for programs without an optimizer, or whose steps are something else."""
+    if _agent is not None:
+        _agent.close_step("the program")
+
+
+def tell(name: str, **values: Any) -> None:
+    """Record named plain values, such as `tell("loss", loss=0.3)`."""
+    if _agent is not None:
+        _agent.tell(name, values)
+
+
+def state(**values: Any) -> None:
+    """Name what the final result is compared by, such as `state(updates=10)`, in place of the parameters."""
+    if _agent is not None:
+        _agent.set_state(values)

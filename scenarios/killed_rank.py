@@ -1,0 +1,32 @@
+"""A rank is killed in the middle of training: inside the gradients' all-reduce, and between it and the update.
+
+Seen in the wild: pytorch/pytorch#44353 (an error caught on one rank, and training that goes on without the others),
+huggingface/accelerate#PR4071 (resuming within an epoch with the sampler of another one) and
+huggingface/transformers#PR23111 (resuming without the whole state of the optimizer).
+"""
+
+from __future__ import annotations
+
+from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, silent
+
+IN_THE_REDUCTION = [faults.Kill() @ at(rank=1, step=3, point="collective")]
+BEFORE_THE_UPDATE = [faults.Kill() @ at(rank=1, step=3, point="optimize")]
+
+WENT_ON_ALONE = silent(oracle="control", rank=0, cause="wrong result")
+FORGOT = silent(oracle="samples", cause="samples doubled")
+
+SCENARIO = Scenario(
+    family="process",
+    job=Job(ranks=2, steps=8, data="digits"),
+    strikes=IN_THE_REDUCTION,
+    cases=[
+        Case("torch-plain", "digits_ddp:plain", expect=DETECTED),
+        Case("torch-alone", "digits_ddp:alone", expect=WENT_ON_ALONE),
+        Case("torch-forgetful", "digits_ddp:forgetful", restarts=1, expect=FORGOT),
+        Case("torch-resuming", "digits_ddp:resuming", restarts=1, expect=SURVIVED),
+        Case("torch-plain-optimize", "digits_ddp:plain", strikes=BEFORE_THE_UPDATE, expect=DETECTED),
+        Case("torch-alone-optimize", "digits_ddp:alone", strikes=BEFORE_THE_UPDATE, expect=WENT_ON_ALONE),
+        Case("torch-forgetful-optimize", "digits_ddp:forgetful", restarts=1, strikes=BEFORE_THE_UPDATE, expect=FORGOT),
+        Case("torch-resuming-optimize", "digits_ddp:resuming", restarts=1, strikes=BEFORE_THE_UPDATE, expect=SURVIVED),
+    ],
+)
