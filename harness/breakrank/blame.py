@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from breakrank.ends import reported, where_at
 from breakrank.history import History, RankHistory
+from breakrank.laws import outside_majority
 from breakrank.verdict import Blame, Finding, name_ranks
 
 #: What a report says when a peer, or the way to it, was lost: a rank with such a report may be a victim.
@@ -90,13 +91,16 @@ def _behind_a_victim(history: History, victim: RankHistory) -> Blame:
 
 
 def _does_not_come(history: History, findings: Sequence[Finding]) -> Blame | None:
-    """Blame, of ranks that made no progress, those that are in no collective while the others wait in one."""
+    """Blame, of ranks that made no progress, those that are in no collective, or in another one than most."""
     for event in history.seen("hung"):
-        waiting = event.get("waiting") or ()
-        apart = sorted(w["rank"] for w in waiting if w["point"] != "collective")
-        if apart and len(apart) < len(waiting):
-            return Blame(tuple(apart), "did not come to the collective in which the others wait")
-        return Blame((), f"{name_ranks(sorted(event['ranks']))} waited, and nothing shows for whom")
+        if event["attempt"] == _last(history):
+            places = {w["rank"]: (w["step"], w.get("op") or w["point"]) for w in event["waiting"]}
+            elsewhere = sorted(w["rank"] for w in event["waiting"] if w["point"] != "collective")
+            apart = elsewhere or outside_majority(places)
+            if 0 < len(apart) < len(places):
+                step, where = places[apart[0]]
+                return Blame(tuple(apart), f"was in {where} at step {step}, where the others were not")
+            return Blame((), f"{name_ranks(sorted(event['ranks']))} waited, and nothing shows for whom")
     return None
 
 

@@ -45,7 +45,8 @@ def sequences(history: History) -> Sequences:
 
     In an attempt that did not end well on every rank, let K be the least number of collectives that one of the ranks
     that did not end well had entered. Until its K-th collective no rank can have noticed anything; what it does after
-    that depends on timing and is cut. A rank that the injector ended is followed to the strike.
+    that depends on timing and is cut, and so are helper threads without collectives, which run at a pace of their own.
+    A rank that the injector ended is followed to the strike.
     """
     found: Sequences = {}
     for attempt in history.attempts:
@@ -56,7 +57,7 @@ def sequences(history: History) -> Sequences:
             events = _before_the_cut(lived, limit, struck=ends[lived.rank] is Ended.STRUCK)
             for event in events:
                 if event["kind"] in _FIELDS and (event["kind"] != "strike" or event["phase"] == "fired"):
-                    sequence = found.setdefault((attempt, lived.rank, str(event.get("seq", "main"))), [])
+                    sequence = found.setdefault((attempt, lived.rank, event["seq"]), [])
                     sequence.append(_coordinate(event, keys))
             main = found.setdefault((attempt, lived.rank, "main"), [])
             main.append(_end(history, lived, ends[lived.rank]))
@@ -78,7 +79,8 @@ def _before_the_cut(lived: RankHistory, limit: int | None, struck: bool) -> tupl
     collectives = [i for i, e in enumerate(lived.events) if e["kind"] == "point" and e["point"] == "collective"]
     strikes = [i for i, e in enumerate(lived.events) if e["kind"] == "strike" and e["phase"] == "fired"]
     stops = [0, *(i + 1 for i in collectives[:limit]), *(i + 1 for i in strikes if struck)]
-    return lived.events[: max(stops)]
+    followed = {"main", *(lived.events[i]["seq"] for i in collectives)}
+    return tuple(e for e in lived.events[: max(stops)] if e["seq"] in followed)
 
 
 def _names_of_keys(history: History, attempt: int) -> dict[str, int]:
@@ -148,7 +150,7 @@ def _words(left: Coordinate | None, right: Coordinate | None) -> str:
     """Say what differs between two coordinates."""
     if left is None or right is None or _name(left) != _name(right):
         return f"{_name(left)} in one run, {_name(right)} in the other"
-    names = sorted(n for n in {*left, *right} if left.get(n) != right.get(n))
+    names = [n for n in {**left, **right} if left.get(n) != right.get(n)]
     return f"{names[0]} of {_name(left)} is {left.get(names[0])} in one run, {right.get(names[0])} in the other"
 
 
@@ -160,5 +162,7 @@ def _name(coordinate: Coordinate | None) -> str:
     if kind == "point":
         visit = f" (visit {coordinate['visit']})" if coordinate.get("visit", 1) > 1 else ""
         return f"{coordinate['point']}{visit}"
-    named = {"payload": "of", "access": "op", "strike": "strike"}.get(kind)
+    if kind == "strike":
+        return f"strike {coordinate['strike']}"
+    named = {"payload": "of", "access": "op"}.get(kind)
     return f"the {kind} of {coordinate[named]}" if named else f"the {kind}"

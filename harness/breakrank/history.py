@@ -128,9 +128,7 @@ def signal_name(number: int) -> str:
 def read_history(folder: Path) -> History:
     """Read the history files of a run directory. Raises `HistoryError` for a damaged one."""
     conductor = tuple(read_events(str(folder / "conductor.jsonl")))
-    exits: dict[tuple[int, int], Event] = {
-        (e["attempt"], e["rank"]): e for e in conductor if e["kind"] == "exit"
-    }
+    exits: dict[tuple[int, int], Event] = {(e["attempt"], e["rank"]): e for e in conductor if e["kind"] == "exit"}
     started: Iterable[tuple[int, int]] = [(e["attempt"], e["rank"]) for e in conductor if e["kind"] == "spawned"]
     ranks: dict[tuple[int, int], RankHistory] = {}
     for attempt, rank in started:

@@ -17,6 +17,8 @@ from breakrank_agent.plan import Plan, Strike
 
 #: Kinds of events whose text may be cut without loss: nothing is judged by it.
 _PROSE = ("report", "raised", "note")
+#: Causes that say no more than that ranks had to be ended.
+_WAITS = ("peer stopped", "peer ended", "deadlock", "endless", "no progress")
 
 
 @dataclass
@@ -89,9 +91,7 @@ def _steps_seen(history: History) -> bool:
     return any(e["step"] > 0 for lived in history.ranks.values() for e in lived.of_kind("point"))
 
 
-def _see_strikes(
-    history: History, plan: Plan, ends: dict[int, dict[int, Ended]], account: Account
-) -> None:
+def _see_strikes(history: History, plan: Plan, ends: dict[int, dict[int, Ended]], account: Account) -> None:
     """Check that every strike fired and landed on each of its ranks; one that came too late is a note."""
     for index, strike in enumerate(plan.strikes):
         attempt = strike.trigger.attempt
@@ -104,7 +104,8 @@ def _see_strikes(
             if any(e["strike"] == index for e in landed):
                 continue
             if landed and ends.get(attempt, {}).get(rank) is Ended.STRUCK:
-                account.notes.append(f"{name} was overtaken: rank {rank} had been struck by strike {landed[0]['strike']}")
+                first = landed[0]["strike"]
+                account.notes.append(f"{name} was overtaken: strike {first} had struck rank {rank} before")
             elif _fired(history, index, attempt, rank):
                 account.void.append(f"{name} fired{on}, but did not land{_why_missed(history, index, attempt, rank)}")
             else:
@@ -166,7 +167,7 @@ def _consult(
             findings += known[name](bare, model, terms)
         except Abstain as reason:
             abstained[name] = str(reason)
-        except Exception as error:  # noqa: BLE001 - an oracle that raises makes the run VOID, whatever it raises
+        except Exception as error:
             account.void.append(f"the oracle {name} raised {type(error).__name__}: {error}")
     if set(abstained) == set(plan.oracles):
         account.void.append("every oracle abstained: " + "; ".join(f"{n}: {why}" for n, why in abstained.items()))
@@ -182,7 +183,7 @@ def _set_aside(
     """
     judged = []
     for finding in findings:
-        waits = finding.cause in ("peer stopped", "peer ended", "no progress")
+        waits = finding.cause in _WAITS
         if finding.attempt != history.attempts[-1]:
             account.notes.append(f"attempt {finding.attempt}: {finding.sentence()}")
         elif waits and not any(last.get(rank) is Ended.HUNG for rank in finding.ranks):

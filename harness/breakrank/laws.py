@@ -73,9 +73,14 @@ def breaches(table: Table, rule: Rule) -> list[Breach]:
 
 def alike(place: Place, values: Values) -> Sequence[int]:
     """Hold all ranks to one value: return the ranks outside the majority, or every rank if there is none."""
+    return outside_majority(values)
+
+
+def outside_majority(values: Values) -> list[int]:
+    """Return the ranks that have not what most have; every rank if there is no majority, none if all are alike."""
     counts = Counter(values.values()).most_common(2)
     if len(counts) < 2:
-        return ()
+        return []
     majority = counts[0][0] if counts[0][1] > counts[1][1] else None
     return sorted(rank for rank, value in values.items() if majority is None or value != majority)
 

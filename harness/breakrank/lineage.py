@@ -18,11 +18,12 @@ class Stretch(NamedTuple):
 def lineage(history: History, attempt: int, rank: int) -> list[Stretch]:
     """Return the stretches of earlier attempts that the state of `rank` at the start of `attempt` contains.
 
-    They are oldest first. A restored file is known by its digest: the last save of an earlier attempt with the same
-    one. A rank that restored nothing by itself has what the lowest rank that did restored (and sent it).
+    They are oldest first. A restored file is known by the digest of its bytes (by its path where a digest is missing):
+    it is the last such save of an earlier attempt. A rank that restored nothing by itself has what the lowest rank that
+    did restored, and sent to it.
     """
     restored = _restored(history, attempt, rank)
-    saved = _saved(history, attempt, restored["file"]) if restored is not None else None
+    saved = _saved(history, attempt, restored) if restored is not None else None
     if saved is None:
         return []
     return [*lineage(history, saved.attempt, rank), saved]
@@ -33,33 +34,29 @@ def steps_before(history: History, attempt: int, rank: int) -> int:
     return sum(stretch.steps for stretch in lineage(history, attempt, rank))
 
 
-def restores(lived: RankHistory) -> list[Event]:
-    """Return the restores of a rank that were not given up with an exception."""
-    kept: list[Event] = []
-    for event in lived.events:
-        if event["kind"] == "payload" and event["of"] == "restore":
-            kept.append(event)
-        elif event["kind"] == "raised" and event["point"] == "restore" and kept:
-            kept.pop()
-    return kept
-
-
 def _restored(history: History, attempt: int, rank: int) -> Event | None:
     """Return the restore that a rank began from: the last one before its first step ended."""
     ranks = sorted(history.attempt(attempt), key=lambda lived: (lived.rank != rank, lived.rank))
     for lived in ranks:
         ends = [i for i, e in enumerate(lived.events) if e["kind"] == "point" and e["point"] == "step"]
         before = RankHistory(attempt, lived.rank, lived.events[: ends[0]] if ends else lived.events)
-        found = restores(before)
+        found = before.payloads("restore")
         if found:
             return found[-1]
     return None
 
 
-def _saved(history: History, before: int, file: str) -> Stretch | None:
-    """Return what the last save of `file` in the attempts before `before` contains of its attempt."""
+def _saved(history: History, before: int, restored: Event) -> Stretch | None:
+    """Return what the last save of the restored file in the attempts before `before` contains of its attempt."""
     for attempt in reversed([a for a in history.attempts if a < before]):
-        saves = [e for lived in history.attempt(attempt) for e in lived.payloads("save") if e["file"] == file]
+        saves = [e for lived in history.attempt(attempt) for e in lived.payloads("save") if _same_file(e, restored)]
         if saves:
             return Stretch(attempt, max(int(e["done"]) for e in saves))
     return None
+
+
+def _same_file(saved: Event, restored: Event) -> bool:
+    """Whether a save wrote what a restore read."""
+    if saved["file"] is None or restored["file"] is None:
+        return bool(saved["path"] == restored["path"])
+    return bool(saved["file"] == restored["file"])

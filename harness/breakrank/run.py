@@ -24,6 +24,7 @@ from breakrank.errors import BreakrankError
 from breakrank.history import History, read_history
 from breakrank.judge import judge
 from breakrank.runners.process import ProcessRunner, free_space, stage_agent
+from breakrank.runners.zygotes import Zygotes
 from breakrank.scenario import Case, Scenario
 from breakrank.schedules import Diverged
 from breakrank.session import Session, sweep
@@ -142,10 +143,12 @@ class Bench:
     """Where runs are made: one per pytest process. It owns the warden and the folder of the runs.
 
     `limit_mb` bounds the folder: the oldest finished runs make room. `controller_pid` is another process whose death
-    ends everything here, too (the xdist controller). Raises `BreakrankError` if the folder cannot be used.
+    ends everything here, too (the xdist controller). Ranks are forked from a warm process unless `cold`. Raises `BreakrankError` if the folder cannot be used.
     """
 
-    def __init__(self, runs: Path, limit_mb: int = 500, controller_pid: int | None = None) -> None:
+    def __init__(
+        self, runs: Path, limit_mb: int = 500, controller_pid: int | None = None, cold: bool = False
+    ) -> None:
         self.runs = runs.absolute()
         try:
             self.runs.mkdir(parents=True, exist_ok=True)
@@ -160,6 +163,7 @@ class Bench:
         _make_room(self.runs, limit_mb)
         sweep()
         self._session = Session(controller_pid)
+        self._zygotes = None if cold else Zygotes(self._session, self.runs)
 
     def __enter__(self) -> Bench:
         return self
@@ -169,6 +173,8 @@ class Bench:
 
     def close(self) -> None:
         """End whatever still runs, and the warden."""
+        if self._zygotes is not None:
+            self._zygotes.close()
         self._session.close()
 
     def run(
@@ -235,7 +241,7 @@ class Bench:
     def _conduct(self, plan: Plan, folder: Path, programs: Path, watch: Watch | None, **options: Any) -> list[str]:
         """Run the ranks; return the reasons, if any, why nothing can be said of it."""
         phase = options.pop("phase", "run")
-        runner = ProcessRunner(self._session, self._archive, programs, **options)
+        runner = ProcessRunner(self._session, self._archive, programs, zygotes=self._zygotes, **options)
         try:
             Conductor(plan, folder, self._session, runner, watch, phase).run()
         except Diverged as error:

@@ -29,7 +29,11 @@ class Session:
 
     def __init__(self, controller_pid: int | None = None) -> None:
         self.id = f"{os.getpid()}-{_started(os.getpid())}-{secrets.token_hex(4)}"
+        #: What every process of ours has in its environment.
+        self.mark = {VARIABLE: self.id}
         self._queue: list[dict[str, Any]] = []
+        #: Processes that outlive a run: the zygotes.
+        self.kept: set[int] = set()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, warden.PACKET)
@@ -41,7 +45,7 @@ class Session:
             start_new_session=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            env={VARIABLE: self.id, "PATH": os.environ.get("PATH", "")},
+            env={**self.mark, "PATH": os.environ.get("PATH", "")},
         )
         theirs.close()
         self.socket = ours
@@ -60,7 +64,7 @@ class Session:
 
         `descriptors` become its 0, 1, 2, 3 …. Raises `BreakrankError` when it cannot be started.
         """
-        message = {"do": "spawn", "id": 0, "argv": list(argv), "env": {**env, VARIABLE: self.id}, "cwd": str(cwd)}
+        message = {"do": "spawn", "id": 0, "argv": list(argv), "env": {**env, **self.mark}, "cwd": str(cwd)}
         data = json.dumps(message).encode()
         try:
             socket.send_fds(self.socket, [data], list(descriptors))
@@ -76,9 +80,14 @@ class Session:
         self._send({"do": "signal", "pid": pid, "signal": number})
         return bool(self._await("signalled")["done"])
 
+    def adopt(self, pid: int) -> None:
+        """Have the warden report on a rank that a zygote has forked; only then may the rank begin."""
+        self._send({"do": "adopt", "pid": pid})
+        self._await("adopted")
+
     def clear(self) -> int:
-        """End everything below the warden; return how many processes there were."""
-        self._send({"do": "clear"})
+        """End everything below the warden but what is kept; return how many processes there were."""
+        self._send({"do": "clear", "keep": sorted(self.kept)})
         return int(self._await("cleared")["cleared"])
 
     def told(self) -> Iterator[dict[str, Any]]:
@@ -90,6 +99,7 @@ class Session:
 
     def close(self) -> None:
         """End everything below the warden, and the warden."""
+        self.kept.clear()
         with contextlib.suppress(BreakrankError):
             self.clear()
         self.socket.close()

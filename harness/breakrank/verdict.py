@@ -25,6 +25,8 @@ CAUSES: dict[str, str] = {
     "loss does not fall": "{who} ended with loss {loss}, and its program asks for less than {goal}",
     "peer stopped": "{who} {waits} in {where} at step {step} for rank {peer}, which stands still",
     "peer ended": "{who} {waits} in {where} at step {step} for rank {peer}, which has ended",
+    "deadlock": "{who} {waits} in {where} at step {step} for each other, and for nobody else",
+    "endless": "{who} made {step} steps of a job that has {expected}, and did not end",
     "no progress": "{who} reached no new point for {seconds} s, last seen in {where} at step {step}",
 }
 

@@ -6,9 +6,10 @@ thread, so that forking from it is safe and costs little. It is the sub-reaper o
 owner closes or one of the owners' processes ends (pidfd_open(2)).
 
 Messages are JSON, one per packet (SOCK_SEQPACKET). From the owner: `spawn` (id, argv, env, cwd; with the file
-descriptors for stdin, stdout, stderr and those to pass on as 3, 4, …), `signal` (pid, signal), `clear` (end everything
-below). To the owner: `spawned` (id, pid), `failed` (id, text), `child` (pid, what: ended, stopped, continued; status),
-`signalled` (pid, done), `cleared` (count).
+descriptors for stdin, stdout, stderr and those to pass on as 3, 4, …), `signal` (pid, signal), `adopt` (pid), `clear`
+(keep: end everything below except these pids). To the owner: `spawned` (id, pid), `failed` (id, text), `child` (pid, what: ended, stopped, continued; status),
+`signalled` (pid, done), `adopted` (pid),
+`cleared` (count).
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Warden:
                     self._reap()
                 else:
                     self._owner_gone = True
-        self._clear()
+        self._clear(set())
 
     def _say(self, **message: object) -> None:
         # An owner that has died in between is noticed by the loop.
@@ -94,8 +95,12 @@ class Warden:
             self._spawn(message, list(descriptors))
         elif message["do"] == "signal":
             self._signal(message["pid"], message["signal"])
+        elif message["do"] == "adopt":
+            # A rank that was forked by a zygote: its parent in the middle is gone, and ours it is now.
+            self._live.add(message["pid"])
+            self._say(adopted=message["pid"])
         else:
-            self._say(cleared=self._clear())
+            self._say(cleared=self._clear(set(message["keep"])))
         return True
 
     def _spawn(self, message: dict, descriptors: list[int]) -> None:
@@ -144,6 +149,10 @@ class Warden:
         done = pid in self._live
         if done:
             os.kill(pid, number)
+        if done and number == signal.SIGSTOP:
+            # A stop that is continued before it was waited for is never reported: wait for it here.
+            os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            self._reap()
         self._say(signalled=pid, done=done)
 
     def _reap(self) -> None:
@@ -172,11 +181,11 @@ class Warden:
         if known:
             self._say(child=seen.si_pid, what=what, status=status)
 
-    def _clear(self) -> int:
-        """Kill everything below, again and again until nothing is left; return how many processes there were."""
+    def _clear(self, keep: set[int]) -> int:
+        """Kill everything below but `keep`, until nothing else is left; return how many processes there were."""
         killed: set[int] = set()
         while True:
-            below = descendants(os.getpid())
+            below = [pid for pid in descendants(os.getpid()) if pid not in keep]
             self._reap()
             if not below:
                 return len(killed)

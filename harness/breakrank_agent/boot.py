@@ -12,9 +12,10 @@ import importlib
 import json
 import os
 import platform
+import random
 import signal
 import sys
-from typing import Any, Dict, NoReturn, Optional, TextIO
+from typing import Any, Callable, Dict, NoReturn, Optional, TextIO
 
 from breakrank_agent import probe
 from breakrank_agent.history import LogWriter
@@ -25,15 +26,22 @@ from breakrank_agent.probe import Agent, Channel
 #: Asks a rank for the Python stacks of all its threads. A real-time signal, which no program of the field uses.
 STACKS_SIGNAL = signal.SIGRTMAX - 3
 
+#: Ends the process at once, whatever a hook has put in the place of `os._exit`.
+leave: Callable[[int], NoReturn] = os._exit
+
 _stacks: Optional[TextIO] = None
 
 
 def main() -> NoReturn:
-    """Start the agent and run the program that the boot specification names."""
-    spec = json.loads(os.environ["BREAKRANK_BOOT"])
+    """Begin as `python -m breakrank_agent.boot`: run the program and end as Python would."""
+    sys.exit(run_here(json.loads(os.environ["BREAKRANK_BOOT"])))
+
+
+def run_here(spec: Dict[str, Any]) -> int:
+    """Start the agent and run the program that `spec` names; return the exit code that the rank is to have."""
     sys.path.insert(0, spec["programs"])
     agent = start_agent(spec) if spec.get("agent", True) else None
-    run_program(agent, spec["program"])
+    return run_program(agent, spec["program"])
 
 
 def start_agent(spec: Dict[str, Any]) -> Agent:
@@ -47,6 +55,8 @@ def start_agent(spec: Dict[str, Any]) -> Agent:
     _stacks = open(spec["stacks"], "w")  # noqa: SIM115 - it stays open for as long as the rank lives
     faulthandler.register(STACKS_SIGNAL, file=_stacks, all_threads=True)
     probe.start(agent)
+    if plan.pin:
+        random.seed(plan.seed)
     agent.begin(world=spec["world"], python=platform.python_version())
     _watch_exit(agent)
     install_all(agent)
@@ -54,8 +64,8 @@ def start_agent(spec: Dict[str, Any]) -> Agent:
     return agent
 
 
-def run_program(agent: Optional[Agent], program: str) -> NoReturn:
-    """Run `module:function` and end the process as Python would have."""
+def run_program(agent: Optional[Agent], program: str) -> int:
+    """Run `module:function` as the main program and return its exit code."""
     module, _, function = program.partition(":")
     how, code, error = "returned", 0, None
     try:
@@ -68,7 +78,7 @@ def run_program(agent: Optional[Agent], program: str) -> NoReturn:
         agent.finish(how, code, error)
     if error is not None:
         sys.excepthook(type(error), error, error.__traceback__)
-    sys.exit(code)
+    return code
 
 
 def _exit_code(leaving: SystemExit) -> int:
@@ -82,8 +92,6 @@ def _exit_code(leaving: SystemExit) -> int:
 
 def _watch_exit(agent: Agent) -> None:
     """See `os._exit` too: the agent's last events are written before it leaves."""
-    leave = os._exit
-
     def _exit(status: int) -> NoReturn:
         # A fault that leaves early passes unseen: to the rest of the world the rank is simply gone.
         if agent.here and not agent.busy:

@@ -32,7 +32,9 @@ def samples(folder: Path, shard: dict[str, Any]) -> list[bytes]:
 def test_the_shipped_digits_are_those_of_scikit_learn() -> None:
     datasets = pytest.importorskip("sklearn.datasets")
     pixels, labels = datasets.load_digits(return_X_y=True)
-    assert [list(sample) for sample in data.digits()] == [[*row, label] for row, label in zip(pixels, labels, strict=True)]
+    assert [list(sample) for sample in data.digits()] == [
+        [*row, label] for row, label in zip(pixels, labels, strict=True)
+    ]
 
 
 def test_the_shipped_file_carries_no_time() -> None:

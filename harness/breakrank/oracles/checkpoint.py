@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from breakrank.history import History
-from breakrank.lineage import restores
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
 
@@ -37,14 +36,17 @@ def _came_past(history: History, step: int) -> bool:
 def _torn(history: History, control: History) -> list[Finding]:
     """Return the restores of a file that holds what nobody wrote: neither a save of this run nor what was laid there.
 
-    What the control restored, too, was laid there before (weights to start from).
+    What the control restored, too, was laid there before (weights to start from). Where the digest of a save is not
+    known, nothing can be said of restores.
     """
-    known = {e["file"] for lived in history.ranks.values() for e in lived.payloads("save")}
-    known |= {e["file"] for lived in control.ranks.values() for e in lived.payloads("restore")}
+    saves = {e["file"] for lived in history.ranks.values() for e in lived.payloads("save")}
+    if None in saves:
+        return []
+    laid = {e["file"] for lived in control.ranks.values() for e in lived.payloads("restore")}
     wrong: dict[tuple[int, int, str], list[int]] = {}
     for (attempt, rank), lived in sorted(history.ranks.items()):
-        for event in restores(lived):
-            if event["file"] not in known:
+        for event in lived.payloads("restore"):
+            if event["file"] is not None and event["file"] not in saves | laid:
                 wrong.setdefault((attempt, int(event["step"]), str(event["path"])), []).append(rank)
     return [
         Finding("checkpoint", "torn checkpoint", tuple(ranks), step, attempt, evidence={"path": path})

@@ -10,12 +10,13 @@ from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
 from breakrank_agent.history import Event
 
-_CAUSES = {"peer stopped": "peer stopped", "peer ended": "peer ended", "deadline": "no progress"}
+#: Causes that a hung event names itself; any other is a deadline that passed.
+_PROVEN = ("peer stopped", "peer ended", "deadlock", "endless")
 
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
     """Look at the waits that the Conductor ended, at consecutive steps' parameters, and at the last loss told."""
-    waits = [_wait(event) for event in history.seen("hung")]
+    waits = [_wait(event, terms) for event in history.seen("hung")]
     still = [f for attempt in history.attempts for f in _still(history.attempt(attempt), control)]
     losses = [f for lived in history.ranks.values() if lived.ended_well for f in _loss(lived)]
     if not waits and not any(_has_something(lived) for lived in history.ranks.values()):
@@ -23,19 +24,20 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     return [*waits, *still, *losses]
 
 
-def _wait(event: Event) -> Finding:
+def _wait(event: Event, terms: Terms) -> Finding:
     """Return the finding that a hung event is."""
-    waiting = sorted(event.get("waiting") or (), key=lambda w: (w["step"], w["rank"]))
-    first = waiting[0] if waiting else {"step": 0, "point": "an unknown place"}
+    waiting = sorted(event["waiting"], key=lambda w: (w["step"], w["rank"]))
+    first: Event = waiting[0] if waiting else {"step": 0, "point": "a place that no rank recorded"}
     evidence = {
         "where": first.get("op") or first["point"],
         "peer": event.get("peer"),
-        "seconds": round(float(event.get("seconds") or 0), 1),
+        "seconds": round(float(event["seconds"]), 1),
+        "expected": terms.steps,
+        "timeout_s": first.get("timeout_s"),
     }
     places = tuple(f"rank {w['rank']}: {w.get('op') or w['point']}, step {w['step']}" for w in waiting)
-    cause = _CAUSES.get(event["why"], "no progress")
-    ranks = tuple(sorted(event["ranks"]))
-    return Finding("progress", cause, ranks, int(first["step"]), event["attempt"], places, evidence)
+    cause = event["why"] if event["why"] in _PROVEN else "no progress"
+    return Finding("progress", cause, tuple(sorted(event["ranks"])), first["step"], event["attempt"], places, evidence)
 
 
 def _still(ranks: Sequence[RankHistory], control: History | None) -> list[Finding]:

@@ -71,9 +71,9 @@ class BreakrankItem(pytest.Item):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
-    def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return where the item comes from."""
-        return self.path, None, self.nodeid
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Return where the item comes from: the first line of its file, since a skip needs some line."""
+        return self.path, 0, self.nodeid
 
 
 class ScenarioItem(BreakrankItem):
@@ -111,10 +111,10 @@ class ScenarioItem(BreakrankItem):
         if not last.as_recorded:
             raise Failed(active.explain(last.folder))
         if last.verdict.digest != first.verdict.digest:
-            self.tell(repeats=f"{len(results) - 1}/{active.options.repeat}", as_recorded=False)
-            number = f"run {len(results)} of {active.options.repeat}"
+            what = f"run {len(results)} of {active.options.repeat} differs from run 1"
+            self.tell(repeats=f"{len(results) - 1}/{active.options.repeat}", sentence=what)
             difference = active.difference(first.folder, last.folder)
-            raise Failed(f"{self.nodeid}: {number} differs from run 1: {difference}\n  {first.folder}\n  {last.folder}")
+            raise Failed(f"{self.nodeid}: {what}: {difference}\n  {first.folder}\n  {last.folder}")
 
 
 class ReplayItem(BreakrankItem):

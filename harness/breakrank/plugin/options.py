@@ -87,14 +87,34 @@ def _uses_ours(args: Sequence[str]) -> bool:
 
 def add_command_line(config: pytest.Config, parser: pytest.Parser, args: list[str]) -> None:
     """Add the command line's options. Raises `pytest.UsageError` if another plugin has one and it is in use."""
+    taken = _taken(parser)
+    if taken and _uses_ours(args):
+        raise pytest.UsageError(f"breakrank: {_conflict(config, taken[0])}")
     group = parser.getgroup("breakrank", "Breakrank: distributed training, broken on purpose")
     for suffix, settings in _OPTIONS:
-        try:
+        if PREFIX + suffix not in taken:
             group.addoption(PREFIX + suffix, dest=_destination(suffix), **settings)
-        except ValueError:
-            if _uses_ours(args):
-                raise pytest.UsageError(f"breakrank: {_conflict(config, PREFIX + suffix)}") from None
-            setattr(config.option, _destination(suffix), settings.get("default"))
+
+
+def _taken(parser: pytest.Parser) -> list[str]:
+    """Return those of our options that somebody else has added: what the parser knows before ours are there.
+
+    Adding one and catching the error does not do: what is raised, and when, differs between versions of pytest.
+    """
+    flags = [PREFIX + suffix for suffix, _ in _OPTIONS]
+    try:
+        _, unknown = parser.parse_known_and_unknown_args([f"{flag}=1" for flag in flags])
+    except pytest.UsageError:  # an option of that name exists and takes no such value
+        return [flag for flag in flags if not _unknown(parser, flag)]
+    return [flag for flag in flags if f"{flag}=1" not in unknown]
+
+
+def _unknown(parser: pytest.Parser, flag: str) -> bool:
+    """Return whether nobody has added `flag`."""
+    try:
+        return bool(parser.parse_known_and_unknown_args([f"{flag}=1"])[1])
+    except pytest.UsageError:
+        return False
 
 
 def _conflict(config: pytest.Config, flag: str) -> str:

@@ -8,10 +8,13 @@ from typing import Any
 from breakrank.history import History
 from breakrank_agent.history import Event
 
-#: How many points of each rank are shown, and how many events of an interleaving.
-_POINTS = 3
+#: How many events of each rank are shown, and how many of an interleaving.
+_EVENTS = 4
 _INTERLEAVED = 16
 _COLUMN = 30
+_WIDTH = 120
+#: The phases of a strike that are worth telling, in the order in which they come.
+_PHASES = ("fired", "seen", "act", "landed", "missed", "healed")
 
 
 def telling_events(history: History, verdict: Mapping[str, Any]) -> list[str]:
@@ -51,31 +54,36 @@ def _strikes(history: History) -> list[str]:
     seen = [e for e in history.conductor if e["kind"] == "strike"]
     for (attempt, rank), lived in sorted(history.ranks.items()):
         seen += [{**e, "attempt": attempt, "rank": rank} for e in lived.of_kind("strike")]
-    lines = []
-    for event in seen:
-        if event.get("phase") == "armed":
-            continue
-        who = f" rank {event['rank']}" if "rank" in event else ""
-        step = f" at step {event['step']}" if "step" in event else ""
-        witness = f", seen by {event['witness']}" if event.get("witness") else ""
-        lines.append(f"strike {event.get('strike', 0)} {event.get('phase', '?')}:{who}{step}{witness}")
-    return list(dict.fromkeys(lines))
+    told = [e for e in seen if e.get("phase") in _PHASES]
+    told.sort(key=lambda e: (e.get("attempt", 0), e.get("strike", 0), _PHASES.index(e["phase"])))
+    return list(dict.fromkeys(_strike_words(event) for event in told))
+
+
+def _strike_words(event: Event) -> str:
+    who = f": rank {event['rank']}" if "rank" in event else ""
+    step = f" at step {event['step']}" if "step" in event else ""
+    witness = f", seen by {event['witness']}" if event.get("witness") else ""
+    return f"strike {event.get('strike', 0)} {event['phase']}{who}{step}{witness}"
 
 
 def _points(history: History, attempt: int, finding: Mapping[str, Any] | None) -> list[str]:
-    """Return the last points of each rank up to the finding's step, and what it reported."""
+    """Return the last events of each rank's main thread up to the finding's step: points, exceptions, its report."""
     until = finding["step"] if finding and finding["step"] else None
     lines = []
     for lived in history.attempt(attempt):
-        points = [e for e in lived.events if e["kind"] == "point" and (until is None or e["step"] <= until)]
-        lines += [f"rank {lived.rank}  step {e['step']}  {_point(e)}" for e in points[-_POINTS:]]
-        for event in lived.of_kind("raised")[-1:]:
-            text = next(iter(str(event.get("message", "")).splitlines()), "")
-            lines.append(f"rank {lived.rank}  step {event['step']}  raised {event.get('type')}: {text[:100]}")
+        events = [e for e in lived.events if e["kind"] in ("point", "raised", "report") and e.get("seq") == "main"]
+        shown = [e for e in events if until is None or e["step"] <= until][-_EVENTS:]
+        lines += [f"rank {lived.rank}  step {e['step']}  {_event_words(e)}" for e in shown]
     return lines
 
 
-def _point(event: Event) -> str:
-    visit = f" (visit {event['visit']})" if event.get("visit", 1) != 1 else ""
-    detail = event.get("op") or event.get("path") or ""
-    return f"{event['point']}{f' {detail}' if detail else ''}{visit}"
+def _event_words(event: Event) -> str:
+    if event["kind"] == "point":
+        visit = f" (visit {event['visit']})" if event.get("visit", 1) != 1 else ""
+        detail = event.get("op") or event.get("path") or ""
+        return f"{event['point']}{f' {detail}' if detail else ''}{visit}"
+    verb = "raised" if event["kind"] == "raised" else "reported"
+    if not event.get("type"):
+        return f"{verb} exit code {event.get('code')}"
+    text = next(iter(str(event.get("message", "")).splitlines()), "")
+    return f"{verb} {event['type']}: {text}"[:_WIDTH]

@@ -9,6 +9,7 @@ from breakrank.scenario import Scenario
 
 #: The widest that one cell of a table gets.
 _CELL = 72
+_SENTENCE = 120
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,13 @@ def verdict_table(rows: Sequence[Row]) -> list[str]:
         line = [row.scenario, row.case, row.outcome or "not tested", _recorded(row), row.digest[:8]]
         line += [row.repeats] if repeated else []
         seconds = f"{row.seconds:.1f}" if row.outcome else ""
-        cells.append([*line, seconds, row.sentence or "there is no verdict"])
+        cells.append([*line, seconds, _shorten(row.sentence) or "there is no verdict"])
     return align(cells)
+
+
+def _shorten(sentence: str) -> str:
+    """Cut what a framework said at length; the run directory has the whole."""
+    return sentence if len(sentence) <= _SENTENCE else sentence[: _SENTENCE - 3] + "..."
 
 
 def _recorded(row: Row) -> str:

@@ -11,8 +11,10 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from breakrank.errors import BreakrankError
+from breakrank.runners.zygotes import Zygotes
 from breakrank.session import Session
 from breakrank_agent.history import LogReader, create_log
 from breakrank_agent.plan import Plan
@@ -20,6 +22,9 @@ from breakrank_agent.plan import Plan
 #: Of the environment that pytest runs in, what a rank must not inherit.
 _OURS = ("BREAKRANK_", "TORCHELASTIC_", "PYTEST_")
 _CONTRACT = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+#: Set before a framework is imported: no thread pools, so that results do not depend on the cores and a fork is safe.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 @dataclass
@@ -42,12 +47,16 @@ class RankProcess:
 
 @dataclass
 class ProcessRunner:
-    """Starts the ranks of one attempt. `archive` is the staged agent, `programs` the folder of the programs."""
+    """Starts the ranks of one attempt. `archive` is the staged agent, `programs` the folder of the programs.
+
+    With `zygotes`, ranks are forked from a warm process; without, each starts cold.
+    """
 
     session: Session
     archive: Path
     programs: Path
     agent: bool = True
+    zygotes: Zygotes | None = None
     _port: socket.socket | None = None
 
     def start(self, plan: Plan, attempt: int, folder: Path, work: Path) -> Iterator[RankProcess]:
@@ -84,30 +93,42 @@ class ProcessRunner:
             "agent": self.agent,
         }
         env = self._environment(plan, rank, attempt, port)
-        env["BREAKRANK_BOOT"] = json.dumps(boot)
-        ours, theirs = socket.socketpair()
-        with contextlib.ExitStack() as stack:
-            stack.callback(theirs.close)
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+            channel, end = socket.socketpair()
+            ours.callback(channel.close)
+            theirs.callback(end.close)
             null = os.open(os.devnull, os.O_RDONLY)
-            stack.callback(os.close, null)
+            theirs.callback(os.close, null)
             pipes: dict[str, int] = {}
             ends = [null]
             for name in ("out", "err"):
-                pipes[name], end = os.pipe()
-                stack.callback(os.close, end)
-                ends.append(end)
-            argv = [sys.executable, "-m", "breakrank_agent.boot"]
-            try:
-                pid = self.session.spawn(argv, env, work, [*ends, theirs.fileno()])
-            except BreakrankError:
-                ours.close()
-                for descriptor in pipes.values():
-                    os.close(descriptor)
-                raise
-        ours.setblocking(False)
+                pipes[name], into = os.pipe()
+                ours.callback(os.close, pipes[name])
+                theirs.callback(os.close, into)
+                ends.append(into)
+            pid = self._spawn(plan, boot, env, work, [*ends, end.fileno()], channel)
+            ours.pop_all()
+        channel.setblocking(False)
         for descriptor in pipes.values():
             os.set_blocking(descriptor, False)
-        return RankProcess(rank, pid, LogReader(str(log)), ours, pipes)
+        return RankProcess(rank, pid, LogReader(str(log)), channel, pipes)
+
+    def _spawn(
+        self,
+        plan: Plan,
+        boot: dict[str, Any],
+        env: dict[str, str],
+        work: Path,
+        descriptors: list[int],
+        channel: socket.socket,
+    ) -> int:
+        if self.zygotes is None:
+            env["BREAKRANK_BOOT"] = json.dumps(boot)
+            return self.session.spawn([sys.executable, "-m", "breakrank_agent.boot"], env, work, descriptors)
+        pid = self.zygotes.fork(plan.framework, boot, env, work, descriptors)
+        self.session.adopt(pid)
+        channel.send(b"\n")
+        return pid
 
     def _environment(self, plan: Plan, rank: int, attempt: int, port: int) -> dict[str, str]:
         env = {k: v for k, v in os.environ.items() if not k.startswith(_OURS) and k not in _CONTRACT}
@@ -133,7 +154,7 @@ class ProcessRunner:
         # All ranks are on this machine; without it gloo looks the host's own name up.
         env.setdefault("GLOO_SOCKET_IFNAME", "lo")
         if plan.pin:
-            env |= {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+            env |= {**ONE_THREAD, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(self.archive), env.get("PYTHONPATH", "")]))
         return env | dict(plan.environment)
 

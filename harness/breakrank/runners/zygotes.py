@@ -1,0 +1,115 @@
+"""Warm zygotes, one per framework and environment, from which ranks are forked in milliseconds."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from breakrank.errors import BreakrankError
+from breakrank.session import Session
+from breakrank_agent.zygote import PACKET
+
+#: A zygote that does not answer within this time is taken for hung and replaced. Its first answer may take longer: it
+#: imports a framework, on a machine that may be busy.
+ANSWER_S = 20.0
+READY_S = 300.0
+
+#: Variables that differ from rank to rank or run to run and mean nothing to an import.
+_PER_RANK = ("RANK", "MASTER_", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "TORCHELASTIC_", "BREAKRANK_")
+
+
+@dataclass
+class _Zygote:
+    pid: int
+    control: socket.socket
+    log: Path
+
+
+class Zygotes:
+    """The zygotes of one session. Dead, hung and poisoned ones are replaced."""
+
+    def __init__(self, session: Session, folder: Path) -> None:
+        self._session = session
+        self._folder = folder
+        self._zygotes: dict[str, _Zygote] = {}
+
+    def fork(
+        self, framework: str, boot: dict[str, Any], env: dict[str, str], cwd: Path, descriptors: list[int]
+    ) -> int:
+        """Fork a rank and return its pid; it waits for one line on its channel. Raises `BreakrankError`.
+
+        A zygote that fails is replaced once.
+        """
+        key = _key(framework, env)
+        for last in (False, True):
+            zygote = self._zygotes.get(key) or self._start(key, framework, env, cwd)
+            answer = self._ask(zygote, {"boot": boot, "env": env, "cwd": str(cwd)}, descriptors)
+            if "pid" in answer:
+                return int(answer["pid"])
+            self._discard(key)
+            if last:
+                raise BreakrankError(f"no rank could be forked: {answer['error']}")
+        raise AssertionError("unreachable")
+
+    def _ask(self, zygote: _Zygote, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        try:
+            # The session id goes along, as it does with every process that the warden starts.
+            request["env"] = {**request["env"], **self._session.mark}
+            socket.send_fds(zygote.control, [json.dumps(request).encode()], descriptors)
+            answer: dict[str, Any] = json.loads(zygote.control.recv(PACKET) or b'{"error": "the zygote is gone"}')
+        except OSError as error:
+            return {"error": f"the zygote does not answer ({error})"}
+        return answer
+
+    def _start(self, key: str, framework: str, env: dict[str, str], cwd: Path) -> _Zygote:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PACKET)
+        log = self._folder / f"zygote-{os.getpid()}-{framework}.log"
+        with theirs, open(os.devnull, "rb") as null, log.open("wb") as output:
+            spec = {"control": 3, "framework": framework}
+            environment = {k: v for k, v in env.items() if not k.startswith(_PER_RANK)}
+            environment["BREAKRANK_ZYGOTE"] = json.dumps(spec)
+            argv = [sys.executable, "-m", "breakrank_agent.zygote"]
+            ends = [null.fileno(), output.fileno(), output.fileno(), theirs.fileno()]
+            pid = self._session.spawn(argv, environment, cwd, ends)
+        self._session.kept.add(pid)
+        zygote = self._zygotes[key] = _Zygote(pid, ours, log)
+        ours.settimeout(READY_S)
+        try:
+            ready = json.loads(ours.recv(PACKET) or b"{}")
+        except OSError:
+            ready = {}
+        if ready.get("ready") != 1:
+            said = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+            self._discard(key)
+            why = f"it has {ready['ready']} threads" if "ready" in ready else said[-1]
+            raise BreakrankError(f"no warm {framework} process could be started: {why}; try --scenario-cold")
+        ours.settimeout(ANSWER_S)
+        return zygote
+
+    def _discard(self, key: str) -> None:
+        zygote = self._zygotes.pop(key)
+        self._session.kept.discard(zygote.pid)
+        with contextlib.suppress(BreakrankError):
+            self._session.signal(zygote.pid, signal.SIGKILL)
+        zygote.control.close()
+        zygote.log.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """End all zygotes."""
+        for key in list(self._zygotes):
+            self._discard(key)
+
+
+def _key(framework: str, env: dict[str, str]) -> str:
+    kept = sorted(f"{k}={v}" for k, v in env.items() if not k.startswith(_PER_RANK))
+    return hashlib.sha256("\0".join([framework, sys.executable, *kept]).encode()).hexdigest()

@@ -1,0 +1,139 @@
+"""A warm place to fork ranks from: the framework is imported, nothing was computed, and there is one thread.
+
+`python -m breakrank_agent.zygote` reads BREAKRANK_ZYGOTE (`control`: a descriptor, SOCK_SEQPACKET; `framework`) and
+serves requests: an object with `boot` (as in `breakrank_agent.boot`), `env`, `cwd`, and the descriptors that become 0,
+1, 2 and 3 of the rank. It answers `pid`, or `error`. Each rank is a fresh process that was forked twice, so that it
+becomes the child of the nearest sub-reaper, the warden; it waits for one line on its descriptor 3 before it begins.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from typing import Any, Dict, List, NoReturn
+
+from breakrank_agent import boot
+
+PACKET = 1 << 20
+_PR_SET_PDEATHSIG = 1
+
+#: What a first step imports late, by framework. It costs a second per rank if it is not here.
+WARM = {
+    "torch": ("torch", "torch.distributed", "torch.nn.parallel", "torch.utils.data", "torch._dynamo"),
+}
+
+
+def main() -> None:
+    """Import the framework, say that we are ready, and fork a rank for each request until the owner is gone."""
+    spec = json.loads(os.environ["BREAKRANK_ZYGOTE"])
+    control = socket.socket(fileno=spec["control"])
+    # What the agent needs is imported here, too.
+    importlib.import_module("breakrank_agent.hooks")
+    for name in WARM.get(spec["framework"], (spec["framework"],)):
+        importlib.import_module(name)
+    gc.collect()
+    # Collections in the ranks then leave the pages that they share with us alone.
+    gc.freeze()
+    control.send(json.dumps({"ready": _threads()}).encode())
+    while True:
+        data, ancillary, _, _ = control.recvmsg(PACKET, socket.CMSG_SPACE(16 * 4))
+        if not data:
+            return
+        descriptors = array.array("i")
+        for _, _, raw in ancillary:
+            descriptors.frombytes(raw)
+        control.send(json.dumps(_serve(control, json.loads(data), list(descriptors))).encode())
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def _serve(control: socket.socket, request: Dict[str, Any], descriptors: List[int]) -> Dict[str, Any]:
+    """Fork one rank; return its pid, or why it must not be forked here."""
+    if _threads() != 1:
+        return {"error": f"the zygote has {_threads()} threads; a fork of it could hang"}
+    reader, writer = os.pipe()
+    middle = os.fork()
+    if middle == 0:
+        _middle(control, request, descriptors, reader, writer)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        pid = pipe.read()
+    os.waitpid(middle, 0)
+    return {"pid": int(pid)} if pid else {"error": "the fork failed"}
+
+
+def _middle(
+    control: socket.socket, request: Dict[str, Any], descriptors: List[int], reader: int, writer: int
+) -> NoReturn:
+    """Fork the rank, hand its pid on, and leave, so that the warden becomes its parent."""
+    pid = os.fork()
+    if pid:
+        os.write(writer, str(pid).encode())
+        os._exit(0)
+    os.close(reader)
+    os.close(writer)
+    control.close()
+    code = 70
+    try:
+        _become(request, descriptors)
+        code = boot.run_here(request["boot"])
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        _leave(code)
+
+
+def _become(request: Dict[str, Any], descriptors: List[int]) -> None:
+    """Take the rank's descriptors, environment and folder, and wait for the word to begin."""
+    os.setsid()
+    high = [_duplicate(descriptor) for descriptor in descriptors]
+    for number, descriptor in enumerate(high):
+        os.dup2(descriptor, number, inheritable=number < 3)
+    os.closerange(len(high), 256)
+    # The environment of C code, such as gloo's, changes with it.
+    for name in set(os.environ) - set(request["env"]):
+        del os.environ[name]
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
+    signal.set_wakeup_fd(-1)
+    while os.read(3, 1) not in (b"\n", b""):
+        pass
+    # Now the warden is the parent; set any earlier, the end of the process in the middle would have killed us.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def _duplicate(descriptor: int) -> int:
+    import fcntl
+
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 256)
+
+
+def _leave(code: int) -> NoReturn:
+    """End as Python would, but without taking the interpreter apart, which costs seconds in a forked process."""
+    with contextlib.suppress(BaseException):
+        threading._shutdown()  # type: ignore[attr-defined]
+    with contextlib.suppress(BaseException):
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    boot.leave(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""How real runs end, and what is made of it: one small program per way."""
+
+from __future__ import annotations
+
+import psutil
+import pytest
+
+from breakrank.verdict import Outcome
+from breakrank_agent import faults
+from breakrank_agent.plan import at
+
+
+def test_a_sound_program_survives_and_has_no_finding(run):
+    result, saved = run("small:train")
+    assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
+    assert [lived.last_step for lived in saved.history.last] == [4, 4]
+
+
+def test_an_uncaught_exception_is_detected_and_its_rank_blamed(run):
+    result, _ = run("small:raises")
+    assert result.verdict.outcome is Outcome.DETECTED
+    assert result.verdict.blame.ranks == (1,)
+    assert "ValueError: no such label" in " ".join(result.verdict.reported)
+
+
+def test_a_non_zero_exit_is_a_report(run):
+    result, saved = run("small:leaves_with_three")
+    assert result.verdict.outcome is Outcome.DETECTED
+    assert saved.history.ranks[0, 1].report["code"] == 3
+    assert result.verdict.blame.ranks == (1,)
+
+
+def test_leaving_early_with_exit_code_zero_is_work_left_undone(run):
+    result, saved = run("small:leaves_at_once")
+    assert saved.history.ranks[0, 1].end["how"] == "os._exit"
+    assert [f.cause for f in result.verdict.findings][:1] == ["work left undone"]
+    assert result.verdict.findings[0].ranks == (1,)
+
+
+def test_a_segmentation_fault_is_a_crash_of_its_rank(run):
+    result, saved = run("small:segfaults")
+    assert result.verdict.outcome is Outcome.CRASHED
+    assert saved.history.ranks[0, 1].died_of() == "SIGSEGV"
+    assert result.verdict.blame.ranks == (1,)
+    # faulthandler was on: the line that died is in what the rank printed.
+    assert b"string_at" in (result.folder / "attempt-0" / "rank-1.err").read_bytes()
+
+
+def test_a_signal_after_the_work_is_over_is_a_good_end(run):
+    result, saved = run("small:dies_at_the_exit")
+    assert saved.history.ranks[0, 1].status == -6
+    assert result.verdict.outcome is Outcome.SURVIVED
+    assert any("SIGABRT" in note for note in result.verdict.notes)
+
+
+def test_a_rank_that_spins_is_hung_at_the_deadline(run):
+    result, saved = run("small:spins", deadline_s=1.0)
+    assert result.verdict.outcome is Outcome.HUNG
+    assert saved.history.seen("hung")[0]["why"] == "deadline"
+    assert any("spin" in e["text"] for e in saved.history.seen("stacks"))
+
+
+def test_a_wait_for_a_rank_that_has_ended_is_proven(run):
+    result, saved = run("small:ends_before_its_peer_asks", deadline_s=60.0)
+    assert result.verdict.outcome is Outcome.HUNG
+    hung = saved.history.seen("hung")[0]
+    assert (hung["why"], hung["peer"], hung["ranks"]) == ("peer ended", 1, [0])
+
+
+def test_a_rank_that_works_on_alone_is_not_hung(run):
+    result, _ = run("small:works_on_alone")
+    assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
+
+
+def test_a_wait_for_a_stopped_rank_is_proven_and_the_stopped_rank_blamed(run):
+    result, saved = run("small:train", faults.Stop() @ at(rank=1, step=2, point="collective"), deadline_s=60.0)
+    assert result.verdict.outcome is Outcome.HUNG
+    hung = saved.history.seen("hung")[0]
+    assert (hung["why"], hung["peer"], hung["ranks"]) == ("peer stopped", 1, [0])
+    assert hung["waiting"][0]["timeout_s"] == 1800
+    assert result.verdict.blame.ranks == (1,)
+
+
+def test_a_program_that_never_ends_is_ended_at_ten_times_its_steps(run):
+    result, saved = run("small:never_ends")
+    assert result.verdict.outcome is Outcome.HUNG
+    assert saved.history.seen("hung")[0]["why"] == "endless"
+
+
+def test_a_program_that_never_steps_says_nothing(run):
+    result, _ = run("small:never_steps")
+    assert result.verdict.outcome is Outcome.VOID
+    assert "no step was seen" in result.verdict.sentence()
+
+
+def test_weights_that_are_no_numbers_are_found_on_their_rank_and_step(run):
+    result, _ = run("small:turns_to_nan")
+    finding = result.verdict.findings[0]
+    assert result.verdict.outcome is Outcome.SILENT
+    assert (finding.oracle, finding.step, finding.cause) == ("finite", 2, "not finite")
+
+
+def test_what_a_rank_leaves_running_is_ended_with_it(run):
+    run("small:leaves_a_daemon")
+    left = [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "1000"]]
+    assert left == []
+
+
+def test_a_flood_of_output_is_kept_at_both_ends_only(run):
+    result, _ = run("small:floods")
+    assert result.verdict.outcome is Outcome.SURVIVED
+    printed = (result.folder / "attempt-0" / "rank-1.out").read_bytes()
+    assert printed.startswith(b"xxx") and printed.endswith(b"yyy\n")
+    assert len(printed) < 1_100_000 and b"bytes are left out here" in printed
+
+
+@pytest.mark.parametrize(("program", "by"), [
+    ("train", "optimizer SGD"),
+    ("says_its_own_steps", "the program"),
+    ("backward_alone", "backward"),
+    ("accumulates", "optimizer SGD"),
+])  # fmt: skip
+def test_steps_are_counted_by_what_the_program_has(run, program, by):
+    _, saved = run(f"small:{program}", oracles=("ends",))
+    for lived in saved.history.last:
+        assert [e["steps_by"] for e in lived.of_kind("note") if "steps_by" in e] == [by]
+        assert lived.last_step == 4
+
+
+def test_every_way_to_a_collective_is_seen(run):
+    _, saved = run("small:collectives", oracles=("ends",))
+    for lived in saved.history.last:
+        seen = [(e["op"], e["group"]) for e in lived.points("collective")]
+        names = [op for op, _ in seen]
+        # The functional one, the Python one and the gradient's own; then objects, point to point, and the subgroup.
+        assert names.count("allreduce_") == 3, names
+        assert names.count("allgather_") >= 3 and "broadcast_" in names
+        assert ("send" if lived.rank == 0 else "recv_") in names
+        assert ("barrier", seen[0][1]) not in seen and "barrier" in names
+
+
+def test_locks_in_opposite_order_are_a_deadlock_that_is_proven_at_once(run):
+    outcomes = set()
+    for seed in range(4):
+        result, saved = run("small:crossed_locks", controlled="random", seed=seed, deadline_s=60.0, oracles=("ends", "progress"))
+        outcomes.add(result.verdict.outcome)
+        if result.verdict.outcome is Outcome.HUNG:
+            assert saved.history.seen("hung")[0]["why"] == "deadlock"
+    assert outcomes <= {Outcome.HUNG, Outcome.SURVIVED} and Outcome.HUNG in outcomes
+
+
+def test_a_collective_that_can_never_be_full_is_proven_at_once(run):
+    result, saved = run("small:one_leaves_the_barrier", controlled="random", deadline_s=60.0, oracles=("ends", "progress"))
+    assert result.verdict.outcome is Outcome.HUNG
+    hung = saved.history.seen("hung")[0]
+    assert (hung["why"], hung["peer"], hung["waiting"][0]["op"]) == ("peer ended", 1, "barrier")

@@ -1,0 +1,127 @@
+"""The promises of a run: the same plan gives the same digest, parking changes nothing, and the agent changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from conftest import PROGRAMS, plan_of
+
+from breakrank.digest import digest
+from breakrank.run import Bench, load_run
+from breakrank.verdict import Outcome
+from breakrank_agent import faults
+from breakrank_agent.plan import at
+
+KILL = faults.Kill() @ at(rank=1, step=2, point="collective")
+
+
+def test_a_placebo_lands_and_changes_nothing(run):
+    struck, saved = run("small:train", faults.Placebo() @ at(rank=1, step=2, point="collective"))
+    assert struck.verdict.outcome is Outcome.SURVIVED, struck.verdict
+    assert [e["witness"] for e in saved.history.seen("strike") if e["phase"] == "landed"] == [
+        "waitpid: stopped, then continued"
+    ]
+    for lived in saved.history.last:
+        other = saved.control.ranks[0, lived.rank]
+        assert lived.end["params"] == other.end["params"]
+        assert [e.get("params") for e in lived.payloads("step")] == [e.get("params") for e in other.payloads("step")]
+
+
+def test_the_same_plan_gives_the_same_digest(run):
+    assert len({run("small:train", KILL)[0].verdict.digest for _ in range(4)}) == 1
+
+
+def test_another_step_another_rank_and_one_flipped_bit_change_the_digest(run):
+    flip = faults.FlipBit(parameter=0, bit=0) @ at(rank=1, step=2)
+    runs = {
+        "none": run("small:train"),
+        "kill": run("small:train", KILL),
+        "later": run("small:train", faults.Kill() @ at(rank=1, step=3, point="collective")),
+        "other rank": run("small:train", faults.Kill() @ at(rank=0, step=2, point="collective")),
+        "flip": run("small:train", flip),
+        "placebo": run("small:train", faults.Placebo() @ at(rank=1, step=2)),
+    }
+    digests = {name: result.verdict.digest for name, (result, _) in runs.items()}
+    assert len(set(digests.values())) == len(digests), digests
+    assert runs["flip"][0].verdict.outcome is Outcome.SILENT
+    assert runs["flip"][0].verdict.findings[0].cause == "replicas differ"
+
+
+def test_another_seed_changes_the_digest_of_a_controlled_schedule(run):
+    program = "small:one_leaves_the_barrier"
+    digests = [run(program, controlled="random", seed=seed, oracles=("ends",))[0].verdict.digest for seed in range(3)]
+    assert len(set(digests)) == 3
+
+
+@pytest.mark.parametrize("program", ["train", "raises", "leaves_with_three", "floods"])
+def test_without_the_agent_a_program_ends_the_same(bench, run, program):
+    with_agent, saved = run(f"small:{program}", oracles=("ends",))
+    without = bench.run(plan_of(f"small:{program}", oracles=("ends",)), programs=PROGRAMS, agent=False)
+    bare = load_run(without.folder).history
+    assert {r: lived.status for (_, r), lived in bare.ranks.items()} == {
+        r: lived.status for (_, r), lived in saved.history.ranks.items()
+    }
+    for name in ("rank-0.out", "rank-1.out"):
+        printed = [(result.folder / "attempt-0" / name).read_bytes() for result in (with_agent, without)]
+        assert printed[0] == printed[1]
+    if program == "train":
+        kept = [(result.folder / "work" / "checkpoint.pt").read_bytes() for result in (with_agent, without)]
+        assert kept[0] == kept[1]
+
+
+@pytest.mark.parametrize("program", ["train", "segfaults", "says_its_own_steps", "accumulates"])
+def test_a_cold_rank_gives_the_digest_of_a_warm_one(bench, run, tmp_path, program):
+    warm, _ = run(f"small:{program}", oracles=("ends",))
+    with Bench(tmp_path / "cold", cold=True) as cold:
+        other, _ = run(f"small:{program}", oracles=("ends",), on=cold)
+    assert (warm.verdict.outcome, warm.verdict.digest) == (other.verdict.outcome, other.verdict.digest)
+
+
+def test_a_replay_gives_the_same_digest_and_a_changed_program_is_void(bench, tmp_path):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    source = (PROGRAMS / "small.py").read_text()
+    (programs / "small.py").write_text(source)
+    first = bench.run(plan_of("small:one_leaves_the_barrier", controlled="random", oracles=("ends",)), programs=programs)
+    again, saved = bench.replay(first.folder, programs)
+    assert again.verdict.digest == first.verdict.digest == saved["digest"]
+    assert again.plan.schedule.policy == "replay"
+    (programs / "small.py").write_text(source.replace("shared.add_(1)\n        step()", "shared.mul_(2)\n        step()"))
+    other, _ = bench.replay(first.folder, programs)
+    assert other.verdict.outcome is Outcome.VOID
+    assert "the replay diverged" in other.verdict.sentence()
+
+
+def test_a_strike_that_never_fires_is_void_and_names_the_points_that_there_are(run):
+    result, _ = run("small:train", faults.Kill() @ at(rank=1, step=2, point="collective", visit=9))
+    assert result.verdict.outcome is Outcome.VOID
+    assert "never fired" in result.verdict.sentence() and "collective (2 visits)" in result.verdict.sentence()
+
+
+def test_a_strike_on_all_ranks_that_ends_them_all_is_void(run):
+    result, saved = run("small:train", faults.Kill() @ at(rank="all", step=2))
+    assert result.verdict.outcome is Outcome.VOID
+    landed = [e["rank"] for e in saved.history.seen("strike") if e["phase"] == "landed"]
+    assert sorted(landed) == [0, 1]
+
+
+def test_a_group_is_started_again_only_as_often_as_it_may_be(run):
+    result, saved = run("small:train", KILL, restarts=2)
+    assert saved.history.attempts == [0, 1]
+    assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
+    assert [lived.status for lived in saved.history.attempt(0)][1] == -9
+
+
+def test_the_history_can_be_judged_again_offline(run):
+    from breakrank.judge import judge
+
+    result, saved = run("small:train", KILL)
+    again = judge(saved.history, saved.control, saved.plan)
+    assert (again.outcome, again.findings, again.blame) == (
+        result.verdict.outcome,
+        result.verdict.findings,
+        result.verdict.blame,
+    )
+    assert digest(saved.history) == result.verdict.digest
+    assert replace(again, digest=result.verdict.digest) == result.verdict

@@ -1,0 +1,56 @@
+"""A project of a user, with scenarios of its own and a bench that makes runs up."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+HARNESS = HERE.parents[1] / "harness"
+
+HEAD = "from breakrank import *\n"
+
+
+class Project:
+    """A user's project under pytester."""
+
+    def __init__(self, pytester):
+        self.pytester = pytester
+        self.path = pytester.path
+        pytester.makeini("[pytest]\nscenario_paths = mine\n")
+        (self.path / "mine").mkdir()
+
+    def scenario(self, name, cases, more="family='sync'", doc="Made up."):
+        text = f'"""{doc}"""\n{HEAD}SCENARIO = Scenario({more}, cases=[{cases}])\n'
+        (self.path / "mine" / f"{name}.py").write_text(text)
+
+    def file(self, name, text):
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+
+    def pytest(self, *arguments):
+        """Run pytest in this process, with the plugin and the fake bench."""
+        return self.pytester.runpytest_inprocess("-p", "breakrank.plugin", "-p", "fake_bench", *arguments)
+
+    def pytest_process(self, *arguments, plugins=("breakrank.plugin", "fake_bench"), **options):
+        """Run pytest in a process of its own."""
+        chosen = [word for plugin in plugins for word in ("-p", plugin)]
+        command = [sys.executable, "-m", "pytest", *chosen, *arguments]
+        return self.pytester.run(*command, **options)
+
+
+@pytest.fixture
+def project(pytester, monkeypatch):
+    search = [str(HARNESS), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(search))
+    monkeypatch.syspath_prepend(str(HERE))
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    made = Project(pytester)
+    broken = "Case('broken', 'fake:silent', silent(oracle='race', cause='lost update'))"
+    made.scenario("racy", f"{broken}, Case('sound', 'fake:sound', SURVIVED)")
+    return made

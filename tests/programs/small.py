@@ -1,0 +1,217 @@
+"""Small training programs, each with one thing about it, for tests of how runs end."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, TensorDataset
+
+from breakrank_agent import state, step, tell
+
+RANK = int(os.environ["RANK"])
+STEPS = int(os.environ["BREAKRANK_STEPS"])
+
+
+def train(each_step=lambda number, model: None):
+    """Train a linear model on both ranks, with the gradients reduced by hand and a checkpoint per step."""
+    dist.init_process_group("gloo")
+    torch.manual_seed(1)
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    generator = torch.Generator().manual_seed(RANK)
+    data = TensorDataset(torch.randn(4 * STEPS, 4, generator=generator), torch.randn(4 * STEPS, 1, generator=generator))
+    for number, (features, target) in enumerate(DataLoader(data, batch_size=4), 1):
+        each_step(number, model)
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(features), target).backward()
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)
+        optimizer.step()
+        if RANK == 0:
+            torch.save(model.state_dict(), "checkpoint.pt")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def _on(rank, number, what):
+    """Train, and do `what` on one rank before its step `number`."""
+    train(lambda now, model: what() if (RANK, now) == (rank, number) else None)
+
+
+def raises():
+    """Rank 1 meets data that it cannot use."""
+
+    def fail():
+        raise ValueError("no such label")
+
+    _on(1, 2, fail)
+
+
+def leaves_with_three():
+    """Rank 1 gives up with an exit code of its own."""
+    _on(1, 2, lambda: sys.exit(3))
+
+
+def leaves_at_once():
+    """Rank 1 leaves by `os._exit`, with exit code 0."""
+    _on(1, 2, lambda: os._exit(0))
+
+
+def segfaults():
+    """Rank 1 reads through a null pointer."""
+    _on(1, 2, lambda: ctypes.string_at(0))
+
+
+def spins():
+    """Rank 1 never comes to its second step, and is never idle."""
+
+    def spin():
+        while True:
+            pass
+
+    _on(1, 2, spin)
+
+
+def ends_before_its_peer_asks():
+    """Rank 1 ends well; rank 0 then waits for a word that only rank 1 could have given."""
+    train()
+    if RANK == 0:
+        threading.Event().wait()
+
+
+def works_on_alone():
+    """Rank 1 ends well; rank 0 still has work of its own, with another program, and then ends well."""
+    train()
+    if RANK == 0:
+        subprocess.run(["sleep", "0.7"], check=True)
+
+
+def never_ends():
+    """Both ranks make one step after the other."""
+    while True:
+        step()
+
+
+def never_steps():
+    """Nothing is trained."""
+    dist.init_process_group("gloo")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def leaves_a_daemon():
+    """Each rank starts a process in a session of its own and forgets it."""
+    train()
+    subprocess.Popen(["sleep", "1000"], start_new_session=True)
+
+
+def floods():
+    """Rank 1 prints more than anybody will read."""
+    _on(1, 2, lambda: sys.stdout.write("x" * 99 + "\n") and [sys.stdout.write("y" * 1023 + "\n") for _ in range(4096)])
+
+
+def dies_at_the_exit():
+    """Rank 1's work is over; then it dies, as gloo's threads now and then make a process do."""
+    train()
+    if RANK == 1:
+        import atexit
+
+        atexit.register(os.kill, os.getpid(), signal.SIGABRT)
+
+
+def turns_to_nan():
+    """Rank 1's weights are no numbers from its second step on."""
+
+    def spoil(now, model):
+        if (RANK, now) == (1, 2):
+            model.weight.data.fill_(float("nan"))
+
+    train(spoil)
+
+
+def says_its_own_steps():
+    """No optimizer: the program says when a step is over."""
+    for number in range(STEPS):
+        tell("loss", loss=1.0 / (number + 1))
+        step()
+    state(total=STEPS)
+
+
+def backward_alone():
+    """No optimizer: a step is a backward pass."""
+    weight = torch.ones(3, requires_grad=True)
+    for _ in range(STEPS):
+        (weight * weight).sum().backward()
+        with torch.no_grad():
+            weight -= 0.1 * weight.grad
+        weight.grad = None
+
+
+def accumulates():
+    """Two backward passes to a step."""
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(STEPS):
+        for _ in range(2):
+            model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def collectives():
+    """Every way to a collective that the records must show."""
+    import torch.distributed._functional_collectives as functional
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo")
+    ones = torch.ones(2)
+    dist.all_reduce(ones, op=dist.ReduceOp.MAX)
+    dist.broadcast(ones, 0)
+    dist.all_gather([torch.empty(2), torch.empty(2)], ones)
+    dist.all_gather_object([None, None], {"rank": RANK})
+    functional.all_reduce(ones, "sum", dist.group.WORLD).sum()
+    if RANK == 0:
+        dist.send(ones, 1)
+    else:
+        dist.recv(ones, 0)
+    part = dist.new_group([0, 1])
+    dist.barrier(group=part)
+    model = DistributedDataParallel(torch.nn.Linear(2, 1))
+    model(ones).sum().backward()
+    dist.destroy_process_group()
+
+
+def crossed_locks():
+    """Each rank takes two file locks, in opposite order: under some schedules they wait for each other for ever."""
+    shared = torch.from_file("shared.bin", shared=True, size=1, dtype=torch.float32)
+    names = ["a.lock", "b.lock"] if RANK == 0 else ["b.lock", "a.lock"]
+    first, second = (open(name, "w") for name in names)
+    for _ in range(STEPS):
+        fcntl.flock(first, fcntl.LOCK_EX)
+        shared.add_(1)
+        fcntl.flock(second, fcntl.LOCK_EX)
+        shared.add_(1)
+        fcntl.flock(second, fcntl.LOCK_UN)
+        fcntl.flock(first, fcntl.LOCK_UN)
+        step()
+    state(total=2 * 2 * STEPS)
+
+
+def one_leaves_the_barrier():
+    """Rank 1 leaves before a barrier, under a schedule that knows who can still come."""
+    shared = torch.from_file("shared.bin", shared=True, size=1, dtype=torch.float32)
+    dist.init_process_group("gloo")
+    for _ in range(STEPS):
+        shared.add_(1)
+        step()
+    if RANK == 1:
+        os._exit(0)
+    dist.barrier()

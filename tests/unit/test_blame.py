@@ -1,0 +1,146 @@
+"""Blame names the first cause and not its victims, from what happened alone."""
+
+from __future__ import annotations
+
+from signal import SIGABRT, SIGKILL, SIGSEGV
+
+from golden import Golden, killed, sound
+
+from breakrank.blame import blame
+from breakrank.oracles import Terms, all_oracles
+from breakrank.verdict import Finding
+
+LOST = "[gloo] Connection closed by peer [127.0.0.1]:4711"
+
+
+def named(job: Golden, *findings: Finding) -> tuple[int, ...]:
+    """Return the ranks that are blamed."""
+    return blame(job.history().without_faults(), findings).ranks
+
+
+def test_a_rank_that_died_of_a_signal_is_to_blame_and_not_the_one_that_lost_its_connection() -> None:
+    found = blame(killed().history().without_faults(), [])
+    assert found.words() == "rank 1: died of SIGKILL at step 2"
+
+
+def test_the_first_to_die_is_to_blame_and_not_the_one_that_died_of_it() -> None:
+    job = Golden(3).trains(1)
+    job[2].dies(SIGSEGV)
+    job[0].dies(SIGABRT)
+    job[1].reports("RuntimeError", LOST)
+    assert named(job) == (2,)
+
+
+def test_ranks_that_were_killed_together_are_to_blame_together() -> None:
+    job = Golden(3).trains(1)
+    job[2].dies(SIGKILL)
+    job[0].dies(SIGKILL)
+    job[1].reports("RuntimeError", LOST)
+    assert named(job) == (0, 2)
+
+
+def test_a_rank_that_stands_still_is_to_blame_for_the_wait() -> None:
+    job = Golden().trains(1)
+    job[0].enters("collective")
+    assert named(job.hangs([0], "peer stopped", peer=1)) == (1,)
+
+
+def test_a_rank_that_ended_early_is_to_blame_for_the_wait() -> None:
+    job = Golden().trains(1)
+    job[1].ends()
+    job[0].enters("collective")
+    assert named(job.hangs([0], "peer ended", peer=1)) == (1,)
+
+
+def test_a_rank_that_left_with_exit_code_0_and_work_undone_is_to_blame_for_a_lost_connection() -> None:
+    job = Golden().trains(1)
+    job[1].exits(0)
+    job[0].reports("RuntimeError", LOST)
+    undone = all_oracles()["ends"](job.history(), None, Terms(2, 3))
+    assert named(job, *undone) == (1,)
+
+
+def test_a_rank_that_left_without_a_word_is_to_blame() -> None:
+    job = Golden().trains(1)
+    job[1].exits(3)
+    job[0].reports("RuntimeError", LOST)
+    assert named(job) == (1,)
+
+
+def test_the_first_rank_to_report_for_itself_is_to_blame_although_a_victim_reported_earlier() -> None:
+    job = Golden().trains(1)
+    job[0].reports("RuntimeError", LOST)
+    job[1].reports("ValueError", "expected 10 classes")
+    assert named(job) == (1,)
+
+
+def test_ranks_that_report_the_same_at_the_same_step_are_to_blame_together() -> None:
+    job = Golden(3).trains(1)
+    job[2].reports("ValueError", "bad shard 2")
+    job[0].reports("ValueError", "bad shard 0")
+    job[1].reports("RuntimeError", LOST)
+    assert named(job) == (0, 2)
+
+
+def test_a_rank_that_did_not_come_is_to_blame_for_a_time_out() -> None:
+    job = Golden().trains(1)
+    job[1].enters("load")
+    job[0].loads([1]).enters("collective").reports("RuntimeError", "Timed out waiting 8000ms for recv")
+    job.ended_by_us()
+    found = blame(job.history(), [])
+    assert found.words() == "rank 1: did not come to allreduce_ at step 2, where rank 0 waited"
+
+
+def test_nobody_is_to_blame_for_a_connection_lost_while_every_peer_lived() -> None:
+    job = Golden().trains(1)
+    job[0].reports("RuntimeError", LOST)
+    job[1].reports("RuntimeError", LOST)
+    assert named(job) == ()
+
+
+def test_a_rank_in_no_collective_is_to_blame_for_a_job_without_progress() -> None:
+    job = Golden().trains(1)
+    job[0].loads([1]).enters("collective")
+    job[1].loads([1]).enters("forward")
+    found = blame(job.hangs([0, 1]).history(), [])
+    assert found.words() == "rank 1: was in forward at step 2, where the others were not"
+
+
+def test_the_odd_one_of_three_is_to_blame_for_a_deadlock() -> None:
+    job = Golden(3).trains(1)
+    for rank, op in ((0, "allreduce_"), (1, "broadcast_"), (2, "allreduce_")):
+        job[rank].loads([1]).enters("collective", op=op)
+    assert named(job.hangs([0, 1, 2], "deadlock")) == (1,)
+
+
+def test_nobody_is_to_blame_for_a_deadlock_of_two() -> None:
+    job = Golden().trains(1)
+    job[0].enters("collective")
+    job[1].enters("collective")
+    assert named(job.hangs([0, 1], "deadlock")) == ()
+
+
+def test_the_replica_that_differs_is_to_blame() -> None:
+    job = Golden(3).trains(2)
+    job[1].ends(params="flipped")
+    findings = all_oracles()["replicas"](job.ends_well().history(), None, Terms(3, 2))
+    assert named(job, *findings) == (1,)
+
+
+def test_both_writers_are_to_blame_for_a_lost_update() -> None:
+    assert named(Golden().trains(1).ends_well(), Finding("control", "lost update", (0, 1), 2)) == (0, 1)
+
+
+def test_nobody_stands_out_where_every_rank_has_the_same_wrong_result() -> None:
+    found = blame(sound(), [Finding("control", "wrong result", (0, 1), 2)])
+    assert found.ranks == ()
+    assert found.reason.startswith("no rank stands out")
+
+
+def test_nobody_is_to_blame_where_nothing_happened() -> None:
+    assert blame(sound(), []).words() == "nobody can be named"
+
+
+def test_blame_is_for_the_last_attempt() -> None:
+    job = killed().again()
+    assert named(job.trains(3).ends_well()) == ()

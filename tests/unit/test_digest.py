@@ -1,0 +1,179 @@
+"""The digest changes with what the run did, and with nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+from signal import SIGKILL
+
+import pytest
+from golden import Golden, killed, sound
+
+from breakrank.digest import digest, explain_difference
+from breakrank.history import History
+
+
+def trained(
+    params: str = "p2", sample: int = 10, shape: int = 3, path: str = "model.pt", file: str | None = None
+) -> History:
+    """Return a job of two ranks and two steps; the second step of rank 1 is as asked for."""
+    job = Golden().trains(1)
+    job[0].trains([20])
+    job[1].loads([sample]).enters("forward").enters("collective", shapes=[[shape]]).ends_step(params)
+    job[1].saves(path, file)
+    return job.ends_well().history()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        trained(params="one bit flipped"),
+        trained(sample=11),
+        trained(shape=4),
+        trained(path="other.pt"),
+        trained(file="other bytes"),
+        sound(steps=2),
+        sound(ranks=3),
+    ],
+    ids=["parameters", "sample", "shape", "path", "file", "points", "ranks"],
+)
+def test_the_digest_changes_with_what_a_rank_did(other: History) -> None:
+    assert digest(other) != digest(trained())
+
+
+def test_the_digest_changes_with_the_parameters_at_the_end_alone() -> None:
+    job = Golden().trains(2)
+    job[1].ends(params="flipped at the end")
+    assert digest(job.ends_well().history()) != digest(sound(steps=2))
+
+
+def test_the_digest_changes_with_the_result_that_the_program_named() -> None:
+    def counted(updates: int) -> History:
+        job = Golden(1).trains(1)
+        job[0].ends(state={"updates": updates})
+        return job.history()
+
+    assert digest(counted(6)) != digest(counted(7))
+
+
+@pytest.mark.parametrize("other", [killed(step=3), killed("collective"), killed("backward")])
+def test_the_digest_changes_with_the_place_of_the_strike(other: Golden) -> None:
+    assert digest(other.history()) != digest(killed().history())
+
+
+def test_the_digest_changes_with_how_a_rank_ended() -> None:
+    def ended(error: str) -> str:
+        job = Golden().trains(1)
+        job[0].reports(error)
+        job[1].dies(SIGKILL)
+        return digest(job.history())
+
+    assert ended("ValueError") != ended("RuntimeError")
+
+
+def test_the_digest_is_the_same_at_other_times_and_in_other_processes() -> None:
+    early, late = Golden(pid=100), Golden(pid=4000, clock=77.5)
+    assert digest(early.trains(2).ends_well().history()) == digest(late.trains(2).ends_well().history())
+
+
+def test_the_digest_is_the_same_however_the_ranks_took_turns_at_full_speed() -> None:
+    together, apart = Golden(), Golden()
+    together.trains(2)
+    apart.trains(2, only=1).trains(2, only=0)
+    assert digest(together.ends_well().history()) == digest(apart.ends_well().history())
+
+
+def test_the_digest_is_the_same_whatever_a_message_says_and_wherever_it_was_raised() -> None:
+    def reported(message: str) -> str:
+        job = Golden().trains(1)
+        job[0].reports("RuntimeError", message).writes("note", text=message)
+        return digest(job.ended_by_us().history())
+
+    assert reported("[127.0.0.1]:4711 closed") == reported("[127.0.0.1]:4712 reset")
+
+
+def test_the_digest_does_not_depend_on_where_files_outside_the_working_folder_lie() -> None:
+    assert digest(trained(path="/tmp/a/model.pt")) == digest(trained(path="/tmp/b/model.pt"))
+
+
+def test_the_digest_knows_shared_storage_by_first_use_and_not_by_inode() -> None:
+    def shared(keys: tuple[str, str], turns: tuple[int, int] = (1, 2)) -> str:
+        job = Golden().trains(1)
+        job[0].accesses("r", turns[0], key=keys[0])
+        job[1].accesses("w", turns[1], key=keys[1])
+        return digest(job.ends_well().history())
+
+    assert shared(("8:1:0", "8:2:0")) == shared(("9:77:0", "9:55:0"))
+    assert shared(("8:1:0", "8:2:0")) != shared(("8:1:0", "8:1:0"))
+    assert shared(("8:1:0", "8:2:0"), (1, 2)) != shared(("8:1:0", "8:2:0"), (2, 1))
+
+
+def test_what_a_survivor_did_after_the_common_collectives_does_not_count() -> None:
+    def survivor_enters(*points: str) -> str:
+        job = Golden().trains(1)
+        for one in job.ranks:
+            one.loads([1]).enters("collective")
+        job[1].is_struck(status=-SIGKILL)
+        for point in points:
+            job[0].enters(point)
+        job[0].ends(code=1)
+        return digest(job.history())
+
+    assert survivor_enters() == survivor_enters("optimize") == survivor_enters("optimize", "collective", "forward")
+
+
+def test_what_a_survivor_did_before_the_last_common_collective_counts() -> None:
+    job = Golden().trains(1)
+    for one in job.ranks:
+        one.loads([1 + one.rank]).enters("collective")
+    job[1].is_struck(status=-SIGKILL)
+    job[0].reports("RuntimeError")
+    changed = job.history()
+    events = tuple({**e, "indices": [5]} if e.get("indices") == [1] else e for e in changed.ranks[0, 0].events)
+    ranks = {**changed.ranks, (0, 0): dataclasses.replace(changed.ranks[0, 0], events=events)}
+    assert digest(dataclasses.replace(changed, ranks=ranks)) != digest(changed)
+
+
+def test_a_struck_rank_counts_up_to_its_strike_beyond_the_common_collectives() -> None:
+    assert digest(killed("optimize").history()) != digest(killed("forward").history())
+
+
+def test_a_helper_thread_is_a_sequence_of_its_own_and_does_not_count_where_a_rank_was_struck() -> None:
+    def with_helper(job: Golden, early: bool) -> str:
+        if early:
+            job[0].writes("point", point="load", visit=1, seq="worker-0")
+        job.trains(1)
+        if not early:
+            job[0].writes("point", point="load", visit=1, seq="worker-0")
+            job[0].writes("point", point="load", visit=2, seq="worker-0")
+        job[1].is_struck(status=-SIGKILL)
+        job[0].reports("RuntimeError")
+        return digest(job.history())
+
+    assert with_helper(Golden(), early=True) == with_helper(Golden(), early=False)
+
+
+def test_a_difference_is_explained_by_its_first_coordinate() -> None:
+    said = explain_difference(trained(params="a"), trained(params="b"))
+    assert said == "attempt 0, rank 1, step 2: params of the payload of step is a in one run, b in the other"
+
+
+def test_a_difference_of_payloads_names_the_first_value_that_differs() -> None:
+    said = explain_difference(trained(), sound(steps=2))
+    assert said == "attempt 0, rank 0, step 2: indices of the payload of load is [20] in one run, [10] in the other"
+
+
+def test_a_difference_of_points_names_both() -> None:
+    one, other = Golden(1), Golden(1)
+    one[0].enters("load").enters("collective", op="broadcast_")
+    other[0].enters("load").enters("forward")
+    said = explain_difference(one.ends_well().history(), other.ends_well().history())
+    assert said == "attempt 0, rank 0, step 1: collective in one run, forward in the other"
+
+
+def test_a_run_that_goes_on_where_the_other_one_ended_is_explained_by_its_first_point_more() -> None:
+    said = explain_difference(sound(steps=2), sound(steps=3))
+    assert said == "attempt 0, rank 0, step 3: end in one run, load in the other"
+
+
+def test_equal_runs_have_nothing_to_explain() -> None:
+    assert explain_difference(trained(), trained()) == ""

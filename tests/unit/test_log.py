@@ -1,0 +1,169 @@
+"""The ring that a rank records into: nothing is lost, whoever is slow, and whoever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from breakrank_agent.history import (
+    HEADER_SIZE,
+    RECORD_LIMIT,
+    HistoryError,
+    LogReader,
+    LogWriter,
+    append,
+    create_log,
+    encode,
+    read_events,
+)
+
+
+def ring(folder: Path, size: int = 256) -> str:
+    """Create a log and return its path."""
+    path = str(folder / "rank-0.log")
+    create_log(path, size)
+    return path
+
+
+def in_another_process(do: Callable[[], None]) -> int:
+    """Fork a process that calls `do` and leaves with exit code 0, or 1 if that raises; return its pid."""
+    pid = os.fork()
+    if pid == 0:
+        _leave_after(do)
+    return pid
+
+
+def _leave_after(do: Callable[[], None]) -> NoReturn:
+    try:
+        do()
+    except BaseException:
+        os._exit(1)
+    os._exit(0)
+
+
+def record(number: int) -> bytes:
+    """Return a record whose length varies with its number and whose bytes tell it."""
+    return f"{number}:".encode() + bytes([number % 251]) * (number % 37)
+
+
+def test_a_record_is_read_once_and_as_it_was_written(tmp_path: Path) -> None:
+    path = ring(tmp_path)
+    writer, reader = LogWriter(path), LogReader(path)
+    writer.write(b"one")
+    writer.write(b"")
+    assert reader.drain() == [b"one", b""]
+    assert reader.drain() == []
+
+
+def test_records_wrap_around_the_end_of_the_ring(tmp_path: Path) -> None:
+    path = ring(tmp_path, size=101)
+    writer, reader = LogWriter(path), LogReader(path)
+    for number in range(500):
+        writer.write(record(number))
+        assert reader.drain() == [record(number)]
+
+
+def test_the_ring_can_be_filled_to_its_last_byte(tmp_path: Path) -> None:
+    path = ring(tmp_path, size=64)
+    writer, reader = LogWriter(path), LogReader(path)
+    writer.write(b"x" * 28)
+    writer.write(b"y" * 28)
+    assert reader.drain() == [b"x" * 28, b"y" * 28]
+
+
+def test_a_full_ring_makes_its_writer_wait_and_loses_nothing(tmp_path: Path) -> None:
+    """Goal: more is written than fits, so that the writer has to wait for a reader in another process many times."""
+    path, count = ring(tmp_path, size=128), 3000
+
+    def write_all() -> None:
+        writer = LogWriter(path)
+        for number in range(count):
+            writer.write(record(number))
+
+    pid = in_another_process(write_all)
+    reader = LogReader(path)
+    read: list[bytes] = []
+    while len(read) < count:
+        read += reader.drain()
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert read == [record(number) for number in range(count)]
+    assert reader.dropped == 0
+
+
+def test_what_was_written_is_readable_after_the_writer_was_killed(tmp_path: Path) -> None:
+    path = ring(tmp_path, size=4096)
+
+    def write_and_be_killed() -> None:
+        writer = LogWriter(path)
+        for number in range(20):
+            writer.write(record(number))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    pid = in_another_process(write_and_be_killed)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    assert LogReader(path).drain() == [record(number) for number in range(20)]
+
+
+def test_a_second_reader_goes_on_where_the_first_one_stopped(tmp_path: Path) -> None:
+    path = ring(tmp_path)
+    writer = LogWriter(path)
+    writer.write(b"one")
+    LogReader(path).drain()
+    writer.write(b"two")
+    assert LogReader(path).drain() == [b"two"]
+
+
+def test_a_record_larger_than_the_ring_is_dropped_and_counted(tmp_path: Path) -> None:
+    path = ring(tmp_path, size=64)
+    writer, reader = LogWriter(path), LogReader(path)
+    writer.write(b"x" * 61)
+    writer.write(b"fits")
+    assert reader.drain() == [b"fits"]
+    assert reader.dropped == 1
+
+
+def test_an_oversized_event_loses_its_longest_text_and_says_which(tmp_path: Path) -> None:
+    line = encode({"kind": "report", "step": 3, "message": "x" * (RECORD_LIMIT + 1), "type": "ValueError"})
+    (tmp_path / "rank-0.jsonl").write_bytes(line + b"\n")
+    (event,) = read_events(str(tmp_path / "rank-0.jsonl"))
+    assert len(line) <= RECORD_LIMIT
+    assert (event["step"], event["type"], event["message"], event["cut"]) == (3, "ValueError", "(cut)", "message")
+
+
+def test_the_blocks_of_a_log_are_reserved_when_it_is_created(tmp_path: Path) -> None:
+    size = 1 << 16
+    assert os.stat(ring(tmp_path, size)).st_blocks * 512 >= HEADER_SIZE + size
+
+
+def test_a_log_is_never_laid_over_another(tmp_path: Path) -> None:
+    path = ring(tmp_path)
+    with pytest.raises(FileExistsError):
+        create_log(path)
+
+
+def test_a_file_that_is_no_log_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(b"\0" * 200)
+    with pytest.raises(HistoryError, match=r"other is no log of version 1"):
+        LogReader(str(path))
+
+
+def test_a_history_file_leaves_out_a_last_line_that_a_crash_cut_short(tmp_path: Path) -> None:
+    path = tmp_path / "rank-0.jsonl"
+    with path.open("wb") as file:
+        append(file, encode({"kind": "point", "step": 1}))
+        file.write(b'{"kind": "poi')
+    assert list(read_events(str(path))) == [{"kind": "point", "step": 1}]
+
+
+@pytest.mark.parametrize(("line", "says"), [(b"{oops}\n", "line 2 is damaged"), (b"[1]\n", "line 2 is no event")])
+def test_a_damaged_history_file_is_named_with_its_line(tmp_path: Path, line: bytes, says: str) -> None:
+    path = tmp_path / "rank-0.jsonl"
+    path.write_bytes(b'{"kind": "point"}\n' + line)
+    with pytest.raises(HistoryError, match=says):
+        list(read_events(str(path)))

@@ -1,0 +1,404 @@
+"""Each oracle objects to its broken golden history with the right rank, step and cause, and to no sound one."""
+
+from __future__ import annotations
+
+from signal import SIGABRT, SIGKILL
+from typing import Any
+
+import pytest
+from golden import Golden, killed, sound
+
+from breakrank.history import History
+from breakrank.oracles import Abstain, Terms, all_oracles
+from breakrank.verdict import Finding
+
+
+def ask(oracle: str, history: History, control: History | None = None, **terms: Any) -> list[Finding]:
+    """Let an oracle judge, as the judge would: without the fault events."""
+    agreed = Terms(**{"ranks": 2, "steps": 3, **terms})
+    return list(all_oracles()[oracle](history.without_faults(), control, agreed))
+
+
+def objection(oracle: str, history: History, control: History | None = None, **terms: Any) -> tuple[Any, ...]:
+    """Return (cause, ranks, step) of the one objection."""
+    (finding,) = ask(oracle, history, control, **terms)
+    assert finding.oracle == oracle
+    assert "unknown" not in finding.sentence()
+    return finding.cause, finding.ranks, finding.step
+
+
+def with_checkpoints(steps: int = 3) -> Golden:
+    """Return a job whose rank 0 saves after every step, still alive."""
+    job = Golden()
+    for _ in range(steps):
+        job.trains(1)
+        job[0].saves()
+    return job
+
+
+@pytest.mark.parametrize("oracle", all_oracles())
+def test_no_oracle_objects_to_a_sound_history_that_is_its_own_control(oracle: str) -> None:
+    job = with_checkpoints()
+    job.ranks[0].tells_loss(loss=0.3, goal=0.6)
+    history = job.ends_well().history()
+    assert ask(oracle, history, history) == []
+
+
+@pytest.mark.parametrize("oracle", ["control", "samples", "checkpoint"])
+def test_an_oracle_that_compares_abstains_without_a_control(oracle: str) -> None:
+    with pytest.raises(Abstain, match="no control"):
+        ask(oracle, sound())
+
+
+class TestEnds:
+    def test_objects_to_an_exit_0_with_work_left_undone(self) -> None:
+        job = Golden().trains(2)
+        job[1].exits(0)
+        job.trains(1, only=0).ends_well()
+        assert objection("ends", job.history()) == ("work left undone", (1,), 2)
+
+    def test_measures_by_the_control_where_there_is_one(self) -> None:
+        assert objection("ends", sound(steps=3), sound(steps=4), steps=3) == ("work left undone", (0, 1), 3)
+
+    def test_leaves_a_rank_alone_that_aborts_after_its_work_was_over(self) -> None:
+        job = Golden().trains(3)
+        job[1].ends(status=-SIGABRT)
+        assert ask("ends", job.ends_well().history()) == []
+
+    def test_counts_the_steps_that_a_restarted_job_restored(self) -> None:
+        job = with_checkpoints(2)
+        job[1].dies(SIGKILL)
+        job.ended_by_us().again()
+        job[0].restores("a0s2")
+        assert ask("ends", job.trains(1).ends_well().history()) == []
+
+    def test_has_no_objection_to_a_rank_that_reported(self) -> None:
+        job = Golden().trains(1)
+        job[0].reports("ValueError")
+        job[1].dies(SIGKILL)
+        assert ask("ends", job.history()) == []
+
+    def test_abstains_where_no_rank_has_ended(self) -> None:
+        with pytest.raises(Abstain, match="no rank has an end"):
+            ask("ends", Golden().trains(1).history())
+
+
+class TestProgress:
+    def test_objects_to_a_wait_for_a_rank_that_stands_still(self) -> None:
+        job = Golden().trains(1)
+        job[0].loads([1]).enters("collective")
+        job.hangs([0], "peer stopped", peer=1)
+        (finding,) = ask("progress", job.history())
+        assert (finding.cause, finding.ranks, finding.step) == ("peer stopped", (0,), 2)
+        assert finding.sentence() == "rank 0 waits in allreduce_ at step 2 for rank 1, which stands still"
+
+    def test_objects_to_a_wait_for_a_rank_that_has_ended(self) -> None:
+        job = Golden().trains(1)
+        job[0].enters("collective")
+        job[1].ends()
+        assert objection("progress", job.hangs([0], "peer ended", peer=1).history()) == ("peer ended", (0,), 1)
+
+    @pytest.mark.parametrize(
+        ("why", "cause"), [("deadline", "no progress"), ("deadlock", "deadlock"), ("endless", "endless")]
+    )
+    def test_objects_to_whatever_else_the_conductor_had_to_end(self, why: str, cause: str) -> None:
+        job = Golden().trains(1)
+        assert objection("progress", job.hangs([0, 1], why).history()) == (cause, (0, 1), 1)
+
+    def test_objects_to_parameters_that_stand_still(self) -> None:
+        job = Golden().trains(1)
+        job[1].trains([1], params="p1")
+        job.trains(1, only=0)
+        assert objection("progress", job.ends_well().history()) == ("parameters stand still", (1,), 2)
+
+    def test_excuses_a_step_at_which_the_control_stands_still_too(self) -> None:
+        job = Golden(1)
+        job[0].trains([0], params="p1").trains([1], params="p1")
+        history = job.ends_well().history()
+        assert ask("progress", history, history) == []
+
+    @pytest.mark.parametrize("loss", [0.6, float("nan")])
+    def test_objects_to_a_last_loss_that_is_not_below_its_goal(self, loss: float) -> None:
+        job = Golden(1).trains(2)
+        job[0].tells_loss(loss=0.1).tells_loss(loss=loss, goal=0.6)
+        assert objection("progress", job.ends_well().history()) == ("loss does not fall", (0,), 2)
+
+    def test_leaves_a_loss_without_a_goal_alone(self) -> None:
+        job = Golden(1).trains(2)
+        job[0].tells_loss(loss=9.0)
+        assert ask("progress", job.ends_well().history()) == []
+
+    def test_abstains_with_one_step_and_no_goal(self) -> None:
+        with pytest.raises(Abstain, match="two steps"):
+            ask("progress", sound(steps=1))
+
+
+class TestFinite:
+    def test_objects_to_the_first_step_with_parameters_that_are_not_finite(self) -> None:
+        job = Golden().trains(1)
+        job[0].trains([0])
+        job[1].trains([1], finite=False, norm=None)
+        job[0].trains([2], finite=False)
+        assert objection("finite", job.ends_well().history()) == ("not finite", (1,), 2)
+
+    def test_objects_to_a_loss_that_is_not_finite(self) -> None:
+        job = Golden().trains(1)
+        job[0].tells_loss(loss=float("inf"))
+        (finding,) = ask("finite", job.ends_well().history())
+        assert finding.sentence() == "a NaN or infinite loss in rank 0 at step 1"
+
+    def test_objects_although_no_rank_ended_well(self) -> None:
+        job = Golden(1)
+        job[0].trains([0], finite=False).reports("ValueError")
+        assert objection("finite", job.history()) == ("not finite", (0,), 1)
+
+    def test_abstains_where_no_number_was_recorded(self) -> None:
+        job = Golden()
+        job[0].enters("load").exits(0)
+        with pytest.raises(Abstain, match="no rank recorded a number"):
+            ask("finite", job.history())
+
+
+class TestReplicas:
+    def test_names_the_minority_of_three(self) -> None:
+        job = Golden(3).trains(1)
+        job[0].trains([0])
+        job[1].trains([1], params="flipped")
+        job[2].trains([2])
+        (finding,) = ask("replicas", job.ends_well().history())
+        assert (finding.cause, finding.ranks, finding.step) == ("replicas differ", (1,), 2)
+        assert finding.sentence() == "the parameters of rank 1 part from those of ranks 0 and 2 at step 2"
+
+    def test_names_of_two_the_one_that_differs_from_the_control(self) -> None:
+        job = Golden().trains(1)
+        job[0].trains([0], params="flipped")
+        job[1].trains([1])
+        assert objection("replicas", job.ends_well().history(), sound()) == ("replicas differ", (0,), 2)
+
+    def test_names_both_of_two_without_a_control(self) -> None:
+        job = Golden().trains(1)
+        job[0].trains([0], params="flipped")
+        job[1].trains([1])
+        (finding,) = ask("replicas", job.ends_well().history())
+        assert finding.sentence() == "the parameters of ranks 0 and 1 part from each other at step 2"
+
+    def test_objects_to_replicas_that_part_after_the_last_step(self) -> None:
+        job = Golden().trains(3)
+        job[0].ends(params="other")
+        assert objection("replicas", job.ends_well().history(), sound()) == ("replicas differ", (0,), 3)
+
+    def test_abstains_unless_two_ranks_ended_well(self) -> None:
+        with pytest.raises(Abstain, match="no two ranks"):
+            ask("replicas", killed().history())
+
+
+class TestSamples:
+    def test_objects_to_shards_handed_out_twice(self) -> None:
+        job = Golden()
+        for rank in (0, 1):
+            for step in range(3):
+                job[rank].trains([10 * step])
+        lost, doubled = ask("samples", job.ends_well().history(), sound())
+        assert (lost.cause, lost.ranks, lost.step, lost.evidence["count"]) == ("samples lost", (1,), 1, 3)
+        assert (doubled.cause, doubled.ranks, doubled.step) == ("samples doubled", (1,), 1)
+        assert lost.sentence() == "3 of 6 samples did not reach the final state, the first at step 1"
+
+    def test_names_the_step_at_which_the_first_sample_is_missing(self) -> None:
+        job = Golden().trains(2).trains(1, only=0).ends_well()
+        assert objection("samples", job.history(), sound()) == ("samples lost", (1,), 3)
+
+    def test_counts_the_steps_that_the_restored_state_contains(self) -> None:
+        job = with_checkpoints(2).trains(1)
+        job[1].dies(SIGKILL)
+        job.ended_by_us().again()
+        job[0].restores("a0s2")
+        assert ask("samples", job.trains(1, first_sample=20).ends_well().history(), sound()) == []
+
+    def test_objects_to_samples_that_a_resumed_job_skipped(self) -> None:
+        job = with_checkpoints(1).trains(1)
+        job[1].dies(SIGKILL)
+        job.ended_by_us().again()
+        job[0].restores("a0s1")
+        history = job.trains(1, first_sample=20).ends_well().history()
+        assert objection("samples", history, sound()) == ("samples lost", (0, 1), 2)
+
+    def test_objects_to_samples_that_a_resumed_job_trained_on_again(self) -> None:
+        job = with_checkpoints(2)
+        job[1].dies(SIGKILL)
+        job.ended_by_us().again()
+        job[0].restores("a0s2")
+        history = job.trains(3).ends_well().history()
+        assert objection("samples", history, sound()) == ("samples doubled", (0, 1), 1)
+
+    def test_follows_a_state_through_three_attempts(self) -> None:
+        job = with_checkpoints(1)
+        job[1].dies(SIGKILL)
+        job.ended_by_us().again()
+        job[0].restores("a0s1")
+        job.trains(1, first_sample=10)
+        job[0].saves()
+        job[0].dies(SIGKILL)
+        job.ended_by_us().again()
+        job[0].restores("a1s1")
+        assert ask("samples", job.trains(1, first_sample=20).ends_well().history(), sound()) == []
+
+    def test_forgets_an_attempt_after_which_nothing_was_restored(self) -> None:
+        job = with_checkpoints(2)
+        job[1].dies(SIGKILL)
+        job.ended_by_us().again()
+        assert ask("samples", job.trains(3).ends_well().history(), sound()) == []
+
+    def test_does_not_blame_a_survivor_for_the_samples_of_a_killed_rank(self) -> None:
+        job = Golden().trains(1)
+        job[1].dies(SIGKILL)
+        assert ask("samples", job.trains(2, only=0).ends_well().history(), sound()) == []
+
+    def test_does_not_blame_a_survivor_that_takes_over_the_samples_of_a_killed_rank(self) -> None:
+        job = Golden().trains(1)
+        job[1].dies(SIGKILL)
+        job[0].trains([10, 11]).trains([20, 21])
+        assert ask("samples", job.ends_well().history(), sound()) == []
+
+    def test_abstains_where_no_rank_ended_well(self) -> None:
+        with pytest.raises(Abstain, match="no rank ended well"):
+            ask("samples", killed().history(), sound())
+
+    def test_abstains_where_samples_cannot_be_told_apart(self) -> None:
+        job = Golden(1)
+        job[0].enters("load").writes("payload", of="load", indices=None, samples=None, batch="b")
+        history = job.ends_well().history()
+        with pytest.raises(Abstain, match="sample by sample"):
+            ask("samples", history, history)
+
+
+class TestControl:
+    def test_objects_to_other_parameters_and_names_the_first_step(self) -> None:
+        job = Golden().trains(1)
+        for rank in (0, 1):
+            job[rank].trains([rank], params="wrong").trains([rank], params="wronger")
+        assert objection("control", job.ends_well().history(), sound()) == ("wrong result", (0, 1), 2)
+
+    def test_objects_to_the_rank_alone_that_differs(self) -> None:
+        job = Golden().trains(3)
+        job[1].ends(params="flipped")
+        assert objection("control", job.ends_well().history(), sound()) == ("wrong result", (1,), 3)
+
+    def test_compares_norms_within_the_tolerance(self) -> None:
+        job = Golden().trains(3)
+        job[0].ends(params="rounded", norm=1.0009)
+        job[1].ends(params="rounded", norm=1.0011)
+        history = job.history()
+        assert objection("control", history, sound(), tolerance=0.001) == ("wrong result", (1,), 3)
+
+    def test_compares_only_the_ends_after_a_restart(self) -> None:
+        job = with_checkpoints(2)
+        job[1].dies(SIGKILL)
+        job.ended_by_us().again()
+        job[0].restores("a0s2")
+        for rank in (0, 1):
+            job[rank].trains([20 + rank], params="p3")
+        assert ask("control", job.ends_well().history(), sound()) == []
+
+    def test_compares_what_the_program_named_in_place_of_the_parameters(self) -> None:
+        job = Golden().trains(3)
+        job[0].ends(params="another order", state={"updates": 6})
+        assert ask("control", job.history(), self.locked()) == []
+
+    def test_locates_the_first_lost_update_in_the_accesses(self) -> None:
+        job = Golden().trains(1)
+        job[0].enters("optimize").accesses("r", 1)
+        job[1].enters("optimize").accesses("r", 2)
+        job[0].accesses("w", 3).ends_step()
+        job[1].accesses("w", 4).ends_step()
+        for rank in (0, 1):
+            job[rank].ends(state={"updates": 4})
+        (finding,) = ask("control", job.history(), self.locked(5))
+        assert (finding.cause, finding.ranks, finding.step) == ("lost update", (0, 1), 2)
+        assert [(e["rank"], e["mode"]) for e in finding.evidence["events"]] == [(0, "r"), (1, "r"), (0, "w"), (1, "w")]
+        said = "4 of 5 updates arrived: rank 1 overwrote the update of rank 0 at step 2"
+        assert finding.sentence() == said
+
+    def test_takes_a_read_modify_write_for_one_move_that_can_be_overwritten(self) -> None:
+        job = Golden().trains(1)
+        job[1].accesses("r", 1)
+        job[0].accesses("rw", 2)
+        job[1].accesses("w", 3)
+        for rank in (0, 1):
+            job[rank].ends(state={"updates": 1})
+        (finding,) = ask("control", job.history(), self.locked(2))
+        assert [(e["rank"], e["mode"]) for e in finding.evidence["events"]] == [(1, "r"), (0, "rw"), (1, "w")]
+
+    def test_finds_no_lost_update_where_turns_do_not_overlap(self) -> None:
+        job = Golden().trains(1)
+        job[0].accesses("r", 1).accesses("w", 2)
+        job[1].accesses("r", 3).accesses("w", 4).accesses("rw", 5)
+        job[0].accesses("rw", 6)
+        for rank in (0, 1):
+            job[rank].ends(state={"updates": 1})
+        (finding,) = ask("control", job.history(), self.locked(2))
+        assert finding.evidence["events"] == []
+        assert "no access on record shows which" in finding.sentence()
+
+    def test_calls_updates_of_a_rank_that_was_gone_a_wrong_result_and_not_lost(self) -> None:
+        job = Golden().trains(1)
+        job[1].dies(SIGKILL)
+        job[0].ends(state={"updates": 4})
+        assert objection("control", job.history(), self.locked(6)) == ("wrong result", (0,), 1)
+
+    def test_abstains_where_no_rank_ended_well(self) -> None:
+        with pytest.raises(Abstain, match="no rank ended well"):
+            ask("control", killed().history(), sound())
+
+    def test_abstains_where_nothing_comparable_was_recorded(self) -> None:
+        job = Golden(1)
+        job[0].enters("load").ends(params=None)
+        with pytest.raises(Abstain, match="no rank recorded its parameters"):
+            ask("control", job.history(), job.history())
+
+    def locked(self, updates: int = 6) -> History:
+        """Return the control in which every update arrived."""
+        job = Golden().trains(3)
+        for one in job.ranks:
+            one.ends(state={"updates": updates})
+        return job.history()
+
+
+class TestCheckpoint:
+    def control(self) -> History:
+        return with_checkpoints().ends_well().history()
+
+    def test_objects_to_a_run_without_a_save_where_the_control_made_one(self) -> None:
+        assert objection("checkpoint", sound(), self.control()) == ("no checkpoint", (), 1)
+
+    def test_counts_a_save_that_was_begun_and_not_finished_for_none(self) -> None:
+        job = Golden().trains(1)
+        job[0].enters("save", path="model.pt").reports("OSError", "No space left on device")
+        job[1].loads([1]).reports("RuntimeError", "Connection closed by peer")
+        assert objection("checkpoint", job.history(), self.control()) == ("no checkpoint", (), 1)
+
+    def test_objects_to_a_restore_of_what_nobody_saved(self) -> None:
+        job = with_checkpoints(1)
+        job[1].dies(SIGKILL)
+        job.ended_by_us().again()
+        job[0].restores("half a file")
+        (finding,) = ask("checkpoint", job.trains(2).ends_well().history(), self.control())
+        assert (finding.cause, finding.ranks, finding.attempt) == ("torn checkpoint", (0,), 1)
+        assert finding.sentence() == "the checkpoint model.pt, read by rank 0, is not as it was written"
+
+    def test_leaves_weights_alone_that_the_control_restored_too(self) -> None:
+        def starts_from_weights() -> History:
+            job = Golden()
+            job[0].restores("weights", "weights.pt")
+            job.trains(1)
+            job[0].saves()
+            return job.ends_well().history()
+
+        assert ask("checkpoint", starts_from_weights(), starts_from_weights()) == []
+
+    def test_abstains_if_the_control_never_saved(self) -> None:
+        with pytest.raises(Abstain, match="the control saved no checkpoint"):
+            ask("checkpoint", sound(), sound())
+
+    def test_abstains_if_the_run_ended_before_a_save_was_due(self) -> None:
+        with pytest.raises(Abstain, match="ended before its first checkpoint"):
+            ask("checkpoint", killed(step=1).history(), self.control())
