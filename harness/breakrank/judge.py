@@ -185,7 +185,7 @@ def _set_aside(
     for finding in findings:
         waits = finding.cause in _WAITS
         if finding.attempt != history.attempts[-1]:
-            account.notes.append(f"attempt {finding.attempt}: {finding.sentence()}")
+            account.notes.append(f"in attempt {finding.attempt}: {finding.sentence()}")
         elif waits and not any(last.get(rank) is Ended.HUNG for rank in finding.ranks):
             account.notes.append(finding.sentence())
         else:
@@ -200,7 +200,7 @@ def _remember(history: History, ends: dict[int, dict[int, Ended]], account: Acco
         for lived in history.attempt(attempt):
             end = ends[attempt][lived.rank]
             if earlier:
-                account.notes.append(f"attempt {attempt}: {endings.describe(lived, end)}")
+                account.notes.append(f"in attempt {attempt}: {endings.describe(lived, end)}")
             elif (end is Ended.WELL and lived.status) or end in (Ended.STRUCK, Ended.COLLATERAL):
                 account.notes.append(endings.describe(lived, end))
         if attempt:

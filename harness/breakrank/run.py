@@ -143,18 +143,24 @@ class Bench:
     """Where runs are made: one per pytest process. It owns the warden and the folder of the runs.
 
     `limit_mb` bounds the folder: the oldest finished runs make room. `controller_pid` is another process whose death
-    ends everything here, too (the xdist controller). Ranks are forked from a warm process unless `cold`. Raises `BreakrankError` if the folder cannot be used.
+    ends everything here, too (the xdist controller). Ranks are forked from a warm process unless `cold`;
+    `agent_source` is another agent than the installed one. Raises `BreakrankError` if the folder cannot be used.
     """
 
     def __init__(
-        self, runs: Path, limit_mb: int = 500, controller_pid: int | None = None, cold: bool = False
+        self,
+        runs: Path,
+        limit_mb: int = 500,
+        controller_pid: int | None = None,
+        cold: bool = False,
+        agent_source: Path | None = None,
     ) -> None:
         self.runs = runs.absolute()
         try:
             self.runs.mkdir(parents=True, exist_ok=True)
             # What lies here is for people to look at, never for their version control.
             (self.runs / ".gitignore").write_text("*\n")
-            self._archive = stage_agent(self.runs)
+            self._archive = stage_agent(self.runs, agent_source)
         except OSError as error:
             raise BreakrankError(
                 f"cannot use {self.runs} for the runs: {error.strerror}; choose another folder with the ini option "

@@ -20,13 +20,13 @@ CAUSES: dict[str, str] = {
     "not finite": "{what} in {who} at step {step}",
     "no checkpoint": "nothing can be resumed from: {what}",
     "torn checkpoint": "the checkpoint {path}, read by {who}, is not as it was written",
-    "work left undone": "{who} ended with exit code 0 after step {step} of {expected}",
+    "work left undone": "{who} ended with exit code 0 after {done} of {expected} steps",
     "parameters stand still": "the parameters of {who} did not change at step {step}",
     "loss does not fall": "{who} ended with loss {loss}, and its program asks for less than {goal}",
     "peer stopped": "{who} {waits} in {where} at step {step} for rank {peer}, which stands still",
     "peer ended": "{who} {waits} in {where} at step {step} for rank {peer}, which has ended",
     "deadlock": "{who} {waits} in {where} at step {step} for each other, and for nobody else",
-    "endless": "{who} made {step} steps of a job that has {expected}, and did not end",
+    "endless": "{who} did not end by itself: a job of {expected} steps had come to step {step}",
     "no progress": "{who} reached no new point for {seconds} s, last seen in {where} at step {step}",
 }
 
@@ -64,7 +64,8 @@ class Finding:
     def sentence(self) -> str:
         """Say the finding in one sentence."""
         waits = "wait" if len(self.ranks) > 1 else "waits"
-        facts = {"waits": waits, **self.evidence, "who": name_ranks(self.ranks), "step": self.step}
+        step = f"{self.step} of attempt {self.attempt}" if self.attempt else str(self.step)
+        facts = {"waits": waits, **self.evidence, "who": name_ranks(self.ranks), "step": step}
         return CAUSES[self.cause].format_map(_Facts(facts))
 
     def to_json(self) -> dict[str, Any]:

@@ -27,12 +27,7 @@ def hold(slots: Path, ranks: int, cores: int | None = None) -> Iterator[None]:
     """
     capacity = max(cores or os.cpu_count() or 1, ranks)
     held: list[int] = []
-    try:
-        slots.mkdir(parents=True, exist_ok=True)
-        gate = _open(slots / "gate")
-    except OSError as error:
-        cure = "set the ini option scenario_runs to a folder of yours"
-        raise BreakrankError(f"cannot write to {slots}: {error.strerror}; {cure}") from None
+    gate = _open(slots / "gate")
     try:
         fcntl.flock(gate, fcntl.LOCK_EX)
         try:
@@ -65,7 +60,13 @@ def _take(slots: Path, ranks: int, capacity: int, held: list[int]) -> None:
 
 
 def _open(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Open a file to lock, and make it and its folder if need be. Raises `BreakrankError`."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        cure = "set the ini option scenario_runs to a folder of yours"
+        raise BreakrankError(f"cannot write to {path.parent}: {error.strerror}; {cure}") from None
 
 
 def _try_lock(token: int) -> bool:

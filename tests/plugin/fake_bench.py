@@ -19,10 +19,10 @@ from breakrank.run import Result, load_run
 from breakrank.verdict import Blame, Finding, Outcome, Verdict
 
 EVENTS = [
-    {"rank": 0, "turn": 1, "mode": "r", "key": "weight", "step": 2},
-    {"rank": 1, "turn": 2, "mode": "r", "key": "weight", "step": 2},
-    {"rank": 1, "turn": 3, "mode": "w", "key": "weight", "step": 2},
-    {"rank": 0, "turn": 4, "mode": "w", "key": "weight", "step": 2},
+    {"rank": 0, "turn": 1, "mode": "r", "op": "sub.Tensor", "step": 2},
+    {"rank": 1, "turn": 2, "mode": "r", "op": "sub.Tensor", "step": 2},
+    {"rank": 1, "turn": 3, "mode": "w", "op": "sub.Tensor", "step": 2},
+    {"rank": 0, "turn": 4, "mode": "w", "op": "sub.Tensor", "step": 2},
 ]
 LOST = Finding(
     "race",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 
 import pytest
@@ -99,6 +98,11 @@ def test_a_broken_scenario_file_is_named_with_its_line(project):
     assert "torn.py, line 2: AttributeError: 'int' object has no attribute 'y'" in line
 
 
+def test_a_broken_scenario_file_does_not_break_the_list_with_a_traceback(project):
+    project.file("mine/torn.py", "x.y")
+    assert "torn.py, line 1: NameError" in complaint(project.pytest("--scenario-list"))
+
+
 def test_a_missing_folder_of_scenarios_is_named(project):
     project.pytester.makeini("[pytest]\nscenario_paths = nowhere\n")
     assert "nowhere, which is no folder" in complaint(project.pytest("--scenario=all"))
@@ -180,7 +184,7 @@ def test_without_our_options_the_plugin_loads_nothing_and_adds_no_hooks(project)
     )
     result = project.pytest_process("--strict-markers", plugins=["breakrank.plugin"])
     result.assert_outcomes(passed=1)
-    assert "breakrank" not in result.stdout.str().replace(os.fspath(project.path), "")
+    assert [line for line in result.outlines if "breakrank" in line and not line.startswith("plugins: ")] == []
     assert not (project.path / ".breakrank").exists()
 
 

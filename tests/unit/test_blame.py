@@ -74,6 +74,20 @@ def test_the_first_rank_to_report_for_itself_is_to_blame_although_a_victim_repor
     assert named(job) == (1,)
 
 
+def test_of_two_ranks_that_report_for_themselves_the_earlier_one_is_to_blame() -> None:
+    job = Golden().trains(1)
+    job[1].reports("ValueError", "expected 10 classes")
+    job[0].reports("KeyError", "'step'")
+    assert named(job) == (1,)
+
+
+def test_a_rank_that_reported_and_then_aborted_is_blamed_for_its_report() -> None:
+    job = Golden().trains(1)
+    job[0].writes("report", type="ValueError", message="bad shard", code=1, frames=[]).dies(SIGABRT)
+    job[1].reports("RuntimeError", LOST)
+    assert blame(job.history(), []).words() == "rank 0: reported ValueError: bad shard at step 1"
+
+
 def test_ranks_that_report_the_same_at_the_same_step_are_to_blame_together() -> None:
     job = Golden(3).trains(1)
     job[2].reports("ValueError", "bad shard 2")

@@ -121,6 +121,21 @@ def test_what_a_survivor_did_after_the_common_collectives_does_not_count() -> No
     assert survivor_enters() == survivor_enters("optimize") == survivor_enters("optimize", "collective", "forward")
 
 
+def test_storage_that_a_survivor_used_only_after_the_cut_does_not_rename_what_was_used_before() -> None:
+    def survivor_uses(*keys: str) -> str:
+        job = Golden()
+        job[1].accesses("r", 1, key="8:1:0")
+        for one in job.ranks:
+            one.enters("collective")
+        job[1].is_struck(status=-SIGKILL)
+        for turn, key in enumerate(keys, 2):
+            job[0].accesses("w", turn, key=key)
+        job[0].reports("RuntimeError")
+        return digest(job.history())
+
+    assert survivor_uses() == survivor_uses("8:7:0", "8:8:0")
+
+
 def test_what_a_survivor_did_before_the_last_common_collective_counts() -> None:
     job = Golden().trains(1)
     for one in job.ranks:

@@ -57,6 +57,16 @@ class TestOutcomes:
         job[1].reports("ValueError")
         assert judge(job.history(), None, plan()).latency_s is None
 
+    def test_a_report_from_before_the_strike_gives_no_latency(self) -> None:
+        job = Golden().trains(1)
+        job[0].reports("ValueError")
+        job.ended_by_us().again().trains(1)
+        job[1].is_struck(status=-SIGKILL)
+        job.trains(2, only=0).ends_well()
+        late = Strike(KILL, at(1, 1, attempt=1), ranks=(1,))
+        verdict = judge(job.history(), None, plan(strikes=(late,)))
+        assert (verdict.outcome, verdict.latency_s) == (Outcome.SURVIVED, None)
+
     def test_a_wrong_result_that_nobody_reported_is_silent(self) -> None:
         job = Golden().trains(3)
         job[1].ends(params="flipped")
@@ -97,6 +107,11 @@ class TestEnds:
         job = Golden().trains(3).ends_well()
         job[1].exits(-SIGABRT)
         assert self.classes(job) == {0: Ended.WELL, 1: Ended.WELL}
+
+    def test_an_exit_0_that_we_brought_about_is_no_good_end(self) -> None:
+        job = Golden(1).trains(1)
+        job[0].exits(0, by_us=True)
+        assert self.classes(job) == {0: Ended.COLLATERAL}
 
     def test_an_exit_code_without_a_record_of_a_report_is_a_report(self) -> None:
         job = Golden(1).trains(1)
@@ -296,8 +311,8 @@ class TestNotes:
         job[0].restores("a0s2")
         verdict = judge(job.trains(1).ends_well().history(), None, plan())
         assert verdict.outcome is Outcome.SURVIVED
-        assert "attempt 0: rank 1 reported ValueError: loss is NaN at step 3" in verdict.notes
-        assert "attempt 0: NaN or infinite parameters in rank 1 at step 3" in verdict.notes
+        assert "in attempt 0: rank 1 reported ValueError: loss is NaN at step 3" in verdict.notes
+        assert "in attempt 0: NaN or infinite parameters in rank 1 at step 3" in verdict.notes
         assert "1 of 3 steps of attempt 0 were lost" in verdict.notes
 
     def test_a_wait_that_we_ended_after_a_report_is_a_note_and_no_finding(self) -> None:

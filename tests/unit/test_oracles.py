@@ -71,6 +71,9 @@ class TestEnds:
         job.ended_by_us().again()
         job[0].restores("a0s2")
         assert ask("ends", job.trains(1).ends_well().history()) == []
+        (finding,) = ask("ends", job.history(), steps=4)
+        assert (finding.step, finding.attempt) == (1, 1)
+        assert finding.sentence() == "ranks 0 and 1 ended with exit code 0 after 3 of 4 steps"
 
     def test_has_no_objection_to_a_rank_that_reported(self) -> None:
         job = Golden().trains(1)
@@ -122,6 +125,11 @@ class TestProgress:
         job = Golden(1).trains(2)
         job[0].tells_loss(loss=0.1).tells_loss(loss=loss, goal=0.6)
         assert objection("progress", job.ends_well().history()) == ("loss does not fall", (0,), 2)
+
+    def test_leaves_the_loss_of_a_rank_alone_that_reported(self) -> None:
+        job = Golden(1).trains(2)
+        job[0].tells_loss(loss=9.0, goal=0.6).reports("ValueError", "loss too high")
+        assert ask("progress", job.history()) == []
 
     def test_leaves_a_loss_without_a_goal_alone(self) -> None:
         job = Golden(1).trains(2)
@@ -228,7 +236,9 @@ class TestSamples:
         job.ended_by_us().again()
         job[0].restores("a0s2")
         history = job.trains(3).ends_well().history()
-        assert objection("samples", history, sound()) == ("samples doubled", (0, 1), 1)
+        (finding,) = ask("samples", history, sound())
+        assert (finding.cause, finding.ranks, finding.step) == ("samples doubled", (0, 1), 1)
+        assert finding.sentence().endswith("the first at step 1 of attempt 1")
 
     def test_follows_a_state_through_three_attempts(self) -> None:
         job = with_checkpoints(1)
@@ -298,6 +308,15 @@ class TestControl:
         for rank in (0, 1):
             job[rank].trains([20 + rank], params="p3")
         assert ask("control", job.ends_well().history(), sound()) == []
+
+    def test_names_only_the_last_step_of_a_wrong_result_after_a_restart(self) -> None:
+        job = with_checkpoints(2)
+        job[1].dies(SIGKILL)
+        job.ended_by_us().again()
+        job[0].restores("a0s1")
+        for rank in (0, 1):
+            job[rank].trains([10 + rank], params="off").trains([20 + rank], params="further off")
+        assert objection("control", job.ends_well().history(), sound()) == ("wrong result", (0, 1), 2)
 
     def test_compares_what_the_program_named_in_place_of_the_parameters(self) -> None:
         job = Golden().trains(3)

@@ -75,22 +75,24 @@ def test_a_rank_of_which_nothing_was_seen_can_be_drawn():
 
 def test_an_interleaving_has_a_column_for_each_rank():
     events = [
-        {"rank": 0, "turn": 1, "mode": "r", "key": "w"},
-        {"rank": 2, "turn": 2, "mode": "rw", "key": "w", "step": 4},
+        {"rank": 0, "turn": 1, "mode": "r", "op": "add_.Tensor"},
+        {"rank": 2, "turn": 2, "mode": "rw", "op": "add_.Tensor", "step": 4},
     ]
     lines = interleaving(events)
     assert lines[0].split() == ["rank", "0", "rank", "2"]
-    assert lines[1] == "  1 reads w"
-    assert lines[2].strip() == "2 updates w (step 4)" and lines[2].index("2") > lines[0].index("rank 2")
+    assert lines[1] == "  1 reads in add_"
+    assert lines[2].strip() == "2 updates in add_ (step 4)" and lines[2].index("2") > lines[0].index("rank 2")
 
 
 def test_a_long_interleaving_is_cut_and_says_so():
-    lines = interleaving([{"rank": 0, "mode": "w", "key": "w"}] * 40)
+    lines = interleaving([{"rank": 0, "mode": "w", "op": "add_.Tensor"}] * 40)
     assert lines[-1] == "... 24 more"
 
 
 def test_a_lost_update_is_shown_by_its_accesses():
-    finding = Finding("race", "lost update", (1,), 1, evidence={"events": [{"rank": 0, "mode": "r", "key": "w"}]})
+    finding = Finding(
+        "race", "lost update", (1,), 1, evidence={"events": [{"rank": 0, "mode": "r", "op": "add_.Tensor"}]}
+    )
     assert telling_events(KILLED, Verdict(Outcome.SILENT, (finding,)).to_json())[0] == "rank 0"
 
 

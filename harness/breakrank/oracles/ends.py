@@ -17,15 +17,22 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         raise Abstain("no rank has an end on record")
     if not terms.steps and control is None:
         raise Abstain("nothing says how many steps the job has")
-    undone: dict[tuple[int, int, int], list[int]] = {}
+    undone: dict[tuple[int, int, int, int], list[int]] = {}
     for lived in ends:
         done = steps_before(history, lived.attempt, lived.rank) + lived.last_step
         expected = _expected(control, lived, terms)
         if lived.ended_well and done < expected:
-            undone.setdefault((lived.attempt, done, expected), []).append(lived.rank)
+            undone.setdefault((lived.attempt, lived.last_step, done, expected), []).append(lived.rank)
     return [
-        Finding("ends", "work left undone", tuple(sorted(ranks)), done, attempt, evidence={"expected": expected})
-        for (attempt, done, expected), ranks in sorted(undone.items())
+        Finding(
+            "ends",
+            "work left undone",
+            tuple(sorted(ranks)),
+            step,
+            attempt,
+            evidence={"done": done, "expected": expected},
+        )
+        for (attempt, step, done, expected), ranks in sorted(undone.items())
     ]
 
 

@@ -42,11 +42,12 @@ def interleaving(events: Sequence[Event]) -> list[str]:
 
 
 def access_words(event: Event) -> str:
-    """Say a read or write of shared storage in few words."""
-    verb = {"r": "reads", "w": "writes", "rw": "updates"}.get(str(event.get("mode", "")), str(event.get("op", "?")))
-    step = f" (step {event['step']})" if "step" in event else ""
-    turn = f"{event['turn']:>3} " if isinstance(event.get("turn"), int) else ""
-    return f"{turn}{verb} {event.get('key', '')}{step}".replace("  (", " (")
+    """Say a read or write of shared storage in few words: its turn, what it did by which operation, its step."""
+    op = str(event.get("op", ""))
+    verb = {"r": "reads in", "w": "writes in", "rw": "updates in"}.get(str(event.get("mode", "")), "")
+    turn = f"{event['turn']:>3}" if isinstance(event.get("turn"), int) else ""
+    step = f"(step {event['step']})" if "step" in event else ""
+    return " ".join(word for word in (turn, verb, op.split(".")[0], step) if word)
 
 
 def _strikes(history: History) -> list[str]:

@@ -171,10 +171,10 @@ def _reserve_port() -> socket.socket:
     return holder
 
 
-def stage_agent(folder: Path) -> Path:
-    """Pack the agent into one archive in `folder`, unless the same one is there; return its path.
+def stage_agent(folder: Path, source: Path | None = None) -> Path:
+    """Pack the agent (from `source`, by default the installed one) into one archive in `folder`; return its path.
 
-    It goes on the path of whatever interpreter runs the ranks, which need nothing else of ours.
+    An equal one that is there already is used. It goes on the path of whatever interpreter runs the ranks, which need nothing else of ours.
     """
     import hashlib
     import io
@@ -182,7 +182,7 @@ def stage_agent(folder: Path) -> Path:
 
     import breakrank_agent
 
-    source = Path(breakrank_agent.__file__).parent
+    source = source or Path(breakrank_agent.__file__).parent
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for path in sorted(source.rglob("*.py")):

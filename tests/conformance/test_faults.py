@@ -1,0 +1,83 @@
+"""Every fault that is discovered: it travels as JSON, lands where it says, is silent elsewhere, and a no-op is VOID."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import pytest
+
+import breakrank_agent
+from breakrank.run import Bench
+from breakrank.verdict import Outcome
+from breakrank.witness import WITNESSES
+from breakrank_agent.fault import all_faults, fault_from_json
+from breakrank_agent.plan import Strike, at
+
+FAULTS = [pytest.param(kind, id=name) for name, kind in all_faults().items()]
+
+#: Appended to each file of faults in a copy of the agent: from then on no fault there does anything.
+NO_OP = """
+for _kind in [v for v in list(globals().values()) if isinstance(v, type) and issubclass(v, Fault)]:
+    _kind.strike = _kind.strike_inside = lambda self, target: None
+"""
+
+
+@pytest.fixture(scope="module")
+def bench_of_no_ops(tmp_path_factory):
+    """A bench whose ranks have an agent in which every fault is a no-op."""
+    folder = tmp_path_factory.mktemp("no-ops")
+    source = folder / "breakrank_agent"
+    shutil.copytree(Path(breakrank_agent.__file__).parent, source, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in (source / "faults").glob("[!_]*.py"):
+        path.write_text(path.read_text() + NO_OP)
+    with Bench(folder / "runs", agent_source=source) as made:
+        yield made
+
+
+def strike(kind) -> Strike:
+    return kind() @ at(rank=1, step=2, point="step")
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_it_says_what_it_is(kind):
+    assert kind.__doc__ and kind.__doc__.splitlines()[0].endswith(".")
+    assert kind.certifies and kind.side in ("inside", "outside")
+    assert kind.witness in WITNESSES
+    assert dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_it_travels_as_json(kind):
+    assert fault_from_json(kind().to_json()) == kind()
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_it_lands_on_its_rank_at_its_point_and_nowhere_else(run, kind):
+    result, saved = run("small:train", strike(kind), deadline_s=60.0)
+    assert result.verdict.outcome is not Outcome.VOID, result.verdict
+    landed = [(e["attempt"], e["rank"]) for e in saved.history.seen("strike") if e["phase"] == "landed"]
+    assert landed == [(0, 1)]
+    fired = [e for lived in saved.history.last for e in lived.of_kind("strike") if e["phase"] == "fired"]
+    assert [(e["step"], e["point"], e["visit"]) for e in fired] == [(2, "step", 1)]
+    # Nothing is left of it: a run in the same place is sound.
+    assert run("small:train")[0].verdict.outcome is Outcome.SURVIVED
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_it_is_void_where_its_point_never_comes(run, kind):
+    result, saved = run("small:train", kind() @ at(rank=1, step=99))
+    assert result.verdict.outcome is Outcome.VOID
+    assert "never fired" in result.verdict.sentence()
+    assert [lived.status for lived in saved.history.last] == [0, 0]
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_replaced_by_a_no_op_it_is_void(run, monkeypatch, bench_of_no_ops, kind):
+    if kind.side == "outside":
+        monkeypatch.setattr(kind, "strike", lambda self, target: None)
+    result, saved = run("small:train", strike(kind), on=bench_of_no_ops)
+    assert result.verdict.outcome is Outcome.VOID
+    assert "did not land" in result.verdict.sentence()
+    assert [lived.status for lived in saved.history.last] == [0, 0]

@@ -1,0 +1,120 @@
+"""SIGKILL pytest at any moment: no process of its session is left, and what it wrote can be read."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import psutil
+import pytest
+
+from breakrank.session import VARIABLE
+from breakrank_agent.plan import Plan
+
+#: What is seen of a run from outside, in the order in which it comes. The owner is killed when it is there.
+MOMENTS = {
+    "the warden runs": lambda job: job.processes(),
+    "the zygote runs": lambda job: job.processes("breakrank_agent.zygote"),
+    "the control's folder is there": lambda job: job.files("controls/*/plan.json"),
+    "the control's ranks run": lambda job: job.files("controls/*/attempt-0/rank-1.jsonl"),
+    "the run's folder is there": lambda job: job.files("killed_rank-*/plan.json"),
+    "the first rank was started": lambda job: job.files("killed_rank-*/attempt-0/rank-0.log"),
+    "the second rank was started": lambda job: job.files("killed_rank-*/attempt-0/rank-1.log"),
+    "the ranks train": lambda job: job.text("killed_rank-*/attempt-0/rank-0.jsonl", '"step":2'),
+    "the strike has landed": lambda job: job.text("killed_rank-*/conductor.jsonl", '"landed"'),
+    "the second attempt runs": lambda job: job.files("killed_rank-*/attempt-1/rank-0.log"),
+}
+
+
+class Job:
+    """A pytest that runs a scenario, watched from outside."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "breakrank.plugin", "-k", "torch-resuming-optimize"]
+        self.owner = subprocess.Popen(
+            [*command, "--scenario=killed_rank"],
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={k: v for k, v in os.environ.items() if not k.startswith("PYTEST")},
+        )
+
+    def processes(self, word: str = "") -> list[psutil.Process]:
+        """Return the processes that carry the session of this owner, all or those with `word` in their command."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(VARIABLE, "").startswith(f"{self.owner.pid}-"):
+                    found += [process] if word in " ".join(process.cmdline()) else []
+            except psutil.Error:
+                pass
+        return found
+
+    def files(self, pattern: str) -> list[Path]:
+        return list((self.folder / ".breakrank").glob(pattern))
+
+    def text(self, pattern: str, word: str) -> bool:
+        return any(word in path.read_text() for path in self.files(pattern))
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_nothing_is_left_when_pytest_is_killed(tmp_path, moment):
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    job = Job(tmp_path)
+    while not MOMENTS[moment](job):
+        assert job.owner.poll() is None, "it was over before the moment came"
+    os.kill(job.owner.pid, signal.SIGKILL)
+    job.owner.wait()
+    left = job.processes()
+    _, alive = psutil.wait_procs(left, timeout=2)
+    assert alive == [] and job.processes() == []
+    for path in job.files("*/plan.json"):
+        Plan.loads(path.read_text())
+
+
+def test_the_next_start_sweeps_what_a_killed_warden_left(tmp_path):
+    script = textwrap.dedent(
+        f"""
+        import os, signal, subprocess, sys
+        from pathlib import Path
+        sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+        from breakrank.session import Session
+        session = Session()
+        null = os.open(os.devnull, os.O_RDWR)
+        # It leaves its parent's group and forgets its parent, as a daemon does.
+        pid = session.spawn(["/bin/sh", "-c", "setsid sleep 1000 & sleep 1000"], dict(os.environ), Path("/"), [null] * 3)
+        print(session.id, flush=True)
+        sys.stdin.readline()
+        os.kill(session.warden_pid, signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    owner = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    session = owner.stdout.readline().strip()
+
+    def carrying() -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(VARIABLE) == session:
+                    found.append(process)
+            except psutil.Error:
+                pass
+        return found
+
+    while not any("setsid" not in " ".join(p.cmdline()) and p.name() == "sleep" for p in carrying()):
+        pass
+    owner.communicate("go\n")
+    from breakrank.session import sweep
+
+    left = carrying()
+    sweep()
+    psutil.wait_procs(left, timeout=2)
+    assert carrying() == []
