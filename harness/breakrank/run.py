@@ -265,7 +265,9 @@ class Bench:
             void = self._conduct(wanted, scratch, programs, watch, phase="control")
             history = read_history(scratch)
             void += [
-                f"the control failed: rank {r.rank} {_how(r.status, r.report)}" for r in history.last if not r.ended_well
+                f"the control failed: rank {lived.rank} {_how(lived.status, lived.report)}"
+                for lived in history.last
+                if not lived.ended_well
             ]
             if void:
                 shutil.move(scratch, folder / "control")
@@ -316,7 +318,7 @@ def _fill(folder: Path, plan: Plan) -> Path:
 def _meta(plan: Plan) -> dict[str, Any]:
     return {
         "version": 1,
-        "breakrank": importlib.metadata.version("pytest-breakrank") if _installed("pytest-breakrank") else "source",
+        "breakrank": _version("pytest-breakrank"),
         "python": platform.python_version(),
         plan.framework: _version(plan.framework),
         "platform": platform.platform(),
@@ -324,10 +326,6 @@ def _meta(plan: Plan) -> dict[str, Any]:
         "began": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "plan": plan.key(),
     }
-
-
-def _installed(distribution: str) -> bool:
-    return bool(importlib.metadata.packages_distributions()) and _version(distribution) != "missing"
 
 
 def _version(distribution: str) -> str:

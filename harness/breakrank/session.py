@@ -149,7 +149,7 @@ def sweep() -> int:
 
 
 def _alive(session: str) -> bool:
-    pid, started, _ = (session.split("-") + ["", ""])[:3]
+    pid, started, _ = ([*session.split("-"), "", ""])[:3]
     return pid.isdigit() and _started(int(pid)) == started
 
 

@@ -6,10 +6,9 @@ thread, so that forking from it is safe and costs little. It is the sub-reaper o
 owner closes or one of the owners' processes ends (pidfd_open(2)).
 
 Messages are JSON, one per packet (SOCK_SEQPACKET). From the owner: `spawn` (id, argv, env, cwd; with the file
-descriptors for stdin, stdout, stderr and those to pass on as 3, 4, …), `signal` (pid, signal), `adopt` (pid), `clear`
-(keep: end everything below except these pids). To the owner: `spawned` (id, pid), `failed` (id, text), `child` (pid, what: ended, stopped, continued; status),
-`signalled` (pid, done), `adopted` (pid),
-`cleared` (count).
+descriptors that become 0, 1, 2, 3, …), `signal` (pid, signal), `adopt` (pid), `clear` (keep: end everything below
+except these pids). To the owner: `spawned` (id, pid), `failed` (id, text), `child` (pid, what: ended, stopped,
+continued; status), `signalled` (pid, done), `adopted` (pid), `cleared` (count).
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ import selectors
 import signal
 import socket
 import sys
+from typing import Any
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -103,7 +103,7 @@ class Warden:
             self._say(cleared=self._clear(set(message["keep"])))
         return True
 
-    def _spawn(self, message: dict, descriptors: list[int]) -> None:
+    def _spawn(self, message: dict[str, Any], descriptors: list[int]) -> None:
         failure, failure_in = os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
         if pid == 0:
@@ -119,7 +119,7 @@ class Warden:
         else:
             self._say(spawned=message["id"], pid=pid)
 
-    def _become(self, message: dict, descriptors: list[int], failure_in: int) -> None:
+    def _become(self, message: dict[str, Any], descriptors: list[int], failure_in: int) -> None:
         """In the child: take the descriptors, a session of its own, and the program. Never returns."""
         try:
             signal.set_wakeup_fd(-1)

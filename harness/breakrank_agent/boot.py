@@ -15,7 +15,7 @@ import platform
 import random
 import signal
 import sys
-from typing import Any, Callable, Dict, NoReturn, Optional, TextIO
+from typing import Any, Callable, NoReturn, Optional, TextIO
 
 from breakrank_agent import probe
 from breakrank_agent.history import LogWriter
@@ -37,14 +37,14 @@ def main() -> NoReturn:
     sys.exit(run_here(json.loads(os.environ["BREAKRANK_BOOT"])))
 
 
-def run_here(spec: Dict[str, Any]) -> int:
+def run_here(spec: dict[str, Any]) -> int:
     """Start the agent and run the program that `spec` names; return the exit code that the rank is to have."""
     sys.path.insert(0, spec["programs"])
     agent = start_agent(spec) if spec.get("agent", True) else None
     return run_program(agent, spec["program"])
 
 
-def start_agent(spec: Dict[str, Any]) -> Agent:
+def start_agent(spec: dict[str, Any]) -> Agent:
     """Start the agent of this rank: the log, the line to the Conductor, the hooks."""
     global _stacks
     with open(spec["plan"], encoding="utf-8") as file:
@@ -98,7 +98,7 @@ def _watch_exit(agent: Agent) -> None:
             agent.finish("os._exit", status)
         leave(status)
 
-    os._exit = _exit  # type: ignore[assignment]
+    os._exit = _exit
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Dict, Tuple
-
 #: A new step begins at the first of these after the last step ended. What comes in between (a checkpoint, an
 #: evaluation's collective) still belongs to the step that ended.
 OPENS_STEP = frozenset(("load", "forward", "backward", "optimize"))
@@ -22,9 +20,9 @@ class Clock:
         self.step = 0
         self.done = 0
         self._over = True
-        self._visits: Dict[Tuple[str, str], int] = {}
+        self._visits: dict[tuple[str, str], int] = {}
 
-    def enter(self, point: str, sequence: str = MAIN) -> Tuple[int, int]:
+    def enter(self, point: str, sequence: str = MAIN) -> tuple[int, int]:
         """Enter a point and return (step, visit)."""
         if self._over and sequence == MAIN and point in OPENS_STEP:
             self._over = False
@@ -41,7 +39,7 @@ class Clock:
             self._over = True
             self.step -= 1
 
-    def close_step(self) -> Tuple[int, int]:
+    def close_step(self) -> tuple[int, int]:
         """End the step: enter its point `step` and return (step, visit)."""
         if self._over:
             # A step of which no other point was seen: a program that says its steps by itself.

@@ -7,7 +7,8 @@ import functools
 import importlib
 import pkgutil
 import re
-from typing import Any, ClassVar, Dict, List, Mapping, Protocol, Tuple, Type
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
 
 from breakrank_agent.plan import PlanError, Strike, Trigger
 
@@ -24,7 +25,7 @@ class Target(Protocol):
 class Payload(Protocol):
     """What the rank's hook hands to a fault from inside, at the point of the strike."""
 
-    def buffers(self) -> List[Tuple[str, memoryview]]:
+    def buffers(self) -> list[tuple[str, memoryview]]:
         """Return the rank's parameters as (name, writable bytes)."""
 
 
@@ -37,7 +38,7 @@ class Fault:
     """
 
     side: ClassVar[str] = "inside"
-    needs: ClassVar[Tuple[str, ...]] = ()
+    needs: ClassVar[tuple[str, ...]] = ()
     certifies: ClassVar[str] = ""
     witness: ClassVar[str] = ""
     #: The signal (negative) or exit code that the fault itself delivers to its rank; None: the rank lives on.
@@ -61,7 +62,7 @@ class Fault:
         """Do it, from inside the rank. Faults of side `inside` override this."""
         raise NotImplementedError(f"{self.name()} does not strike from inside")
 
-    def heal(self, target: Target) -> None:  # noqa: B027 - most faults need no healing
+    def heal(self, target: Target) -> None:
         """Undo what outlives the strike."""
 
     def own_act(self) -> Any:
@@ -73,21 +74,21 @@ class Fault:
         values = ", ".join(f"{k}={v}" for k, v in self.to_json().items() if k != "name")
         return f"{self.name()}({values})" if values else self.name()
 
-    def to_json(self) -> Dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the name and the fields as plain values."""
-        fields = dataclasses.fields(self) if dataclasses.is_dataclass(self) else ()
+        fields: Any = dataclasses.fields(self) if dataclasses.is_dataclass(self) else ()
         return {"name": self.name(), **{f.name: getattr(self, f.name) for f in fields}}
 
     def __matmul__(self, trigger: Trigger) -> Strike:
         return Strike(self, trigger)
 
 
-@functools.lru_cache(maxsize=None)
-def all_faults() -> Mapping[str, Type[Fault]]:
+@functools.cache
+def all_faults() -> Mapping[str, type[Fault]]:
     """Return every fault class by name: the folder `faults/` is the registry."""
     from breakrank_agent import faults
 
-    found: Dict[str, Type[Fault]] = {}
+    found: dict[str, type[Fault]] = {}
     for module in pkgutil.iter_modules(faults.__path__):
         loaded = importlib.import_module(f"{faults.__name__}.{module.name}")
         for value in vars(loaded).values():

@@ -27,9 +27,10 @@ import mmap
 import os
 import struct
 import time
-from typing import Any, BinaryIO, Dict, Iterator, List
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 
-Event = Dict[str, Any]
+Event = dict[str, Any]
 
 VERSION = 1
 MAGIC = b"BRKRANK1"
@@ -125,10 +126,10 @@ class LogReader(_Log):
         super().__init__(path)
         self._tail = self._get(_TAIL)
 
-    def drain(self) -> List[bytes]:
+    def drain(self) -> list[bytes]:
         """Return the records written since the last call, and give their room back."""
         head = self._get(_HEAD)
-        records: List[bytes] = []
+        records: list[bytes] = []
         while self._tail < head:
             (length,) = _LENGTH.unpack(self._copy_out(self._tail, _LENGTH.size))
             records.append(self._copy_out(self._tail + _LENGTH.size, length))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 if TYPE_CHECKING:
     from breakrank_agent.fault import Fault
@@ -57,7 +58,7 @@ class Trigger:
         if self.step < 0 or self.visit < 1 or self.attempt < 0:
             raise PlanError(f"step and attempt count from 0 and visit from 1, not {self}")
 
-    def select(self, ranks: int, draw: int) -> Tuple[int, ...]:
+    def select(self, ranks: int, draw: int) -> tuple[int, ...]:
         """Return the ranks that are meant, of `ranks`; `draw` (any integer, from the seed) decides `one`."""
         if isinstance(self.rank, int):
             chosen = [self.rank]
@@ -106,9 +107,9 @@ class Strike:
 
     fault: Fault
     trigger: Trigger
-    ranks: Tuple[int, ...] = ()
+    ranks: tuple[int, ...] = ()
 
-    def to_json(self) -> Dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return plain values that `from_json` reads back."""
         return {
             "fault": self.fault.to_json(),
@@ -139,9 +140,9 @@ class Schedule:
 
     mode: str = "free"
     policy: str = ""
-    choices: Tuple[int, ...] = ()
+    choices: tuple[int, ...] = ()
 
-    def to_json(self) -> Dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return plain values."""
         return {"mode": self.mode, "policy": self.policy, "choices": list(self.choices)}
 
@@ -176,13 +177,13 @@ class Plan:
     runner: str = "process"
     control: str = ""
     data: str = ""
-    oracles: Tuple[str, ...] = ()
+    oracles: tuple[str, ...] = ()
     schedule: Schedule = field(default_factory=Schedule)
-    strikes: Tuple[Strike, ...] = ()
+    strikes: tuple[Strike, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     version: int = VERSION
 
-    def to_json(self) -> Dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return plain values that `from_json` reads back."""
         raw = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         raw["oracles"] = list(self.oracles)

@@ -11,7 +11,8 @@ import json
 import os
 import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from collections.abc import Iterator
+from typing import Any, Callable, Optional
 
 from breakrank_agent.clock import MAIN, Clock
 from breakrank_agent.fault import Payload
@@ -29,12 +30,12 @@ class Channel:
         self._lock = threading.Lock()
         self._rest = b""
 
-    def tell(self, message: Dict[str, Any]) -> None:
+    def tell(self, message: dict[str, Any]) -> None:
         """Say something that needs no answer."""
         with self._lock:
             self._write(message)
 
-    def ask(self, message: Dict[str, Any]) -> Dict[str, Any]:
+    def ask(self, message: dict[str, Any]) -> dict[str, Any]:
         """Say something and wait, for as long as it takes, until the Conductor answers."""
         with self._lock:
             self._write(message)
@@ -45,10 +46,10 @@ class Channel:
                     return {}
                 self._rest += data
             line, _, self._rest = self._rest.partition(b"\n")
-            answer: Dict[str, Any] = json.loads(line)
+            answer: dict[str, Any] = json.loads(line)
             return answer
 
-    def _write(self, message: Dict[str, Any]) -> None:
+    def _write(self, message: dict[str, Any]) -> None:
         data = json.dumps(message).encode() + b"\n"
         with contextlib.suppress(OSError):
             while data:
@@ -68,19 +69,19 @@ class Agent:
         self.controlled = plan.schedule.mode == "controlled"
         #: What the hooks of the loaded framework offer; set by them.
         self.handles: Optional[Payload] = None
-        self.summarize: Callable[[], Dict[str, Any]] = dict
+        self.summarize: Callable[[], dict[str, Any]] = dict
         #: True while the agent itself works with tensors or files: hooks then pass everything through.
         self.busy = False
         self.steps_by = ""
-        self._state: Optional[Dict[str, Any]] = None
+        self._state: Optional[dict[str, Any]] = None
         self._log = log
         self._lock = threading.RLock()
         self._main = threading.main_thread().ident
-        self._sequences: Dict[int, str] = {}
-        self._counts: Dict[str, int] = {}
+        self._sequences: dict[int, str] = {}
+        self._counts: dict[str, int] = {}
         self._finished = False
         self._pid = os.getpid()
-        self._due: Dict[Tuple[int, str, int], List[Tuple[int, Strike]]] = {}
+        self._due: dict[tuple[int, str, int], list[tuple[int, Strike]]] = {}
         for index, strike in enumerate(plan.strikes):
             trigger = strike.trigger
             if rank in strike.ranks and trigger.attempt == attempt:
@@ -130,10 +131,9 @@ class Agent:
         """End the step, if `by` is what counts the steps of this program."""
         if self._finished or not self.here:
             return
-        if by == "the program" or not self.steps_by:
-            if self.steps_by != by:
-                self.steps_by = by
-                self.record("note", text=f"steps are counted by {by}", steps_by=by)
+        if self.steps_by != by and (by == "the program" or not self.steps_by):
+            self.steps_by = by
+            self.record("note", text=f"steps are counted by {by}", steps_by=by)
         if self.steps_by != by:
             return
         with self._lock:
@@ -153,12 +153,12 @@ class Agent:
         if not self._finished and self.here:
             self.record("raised", point=point, type=type(error).__name__, message=str(error)[:500])
 
-    def tell(self, name: str, values: Dict[str, Any]) -> None:
+    def tell(self, name: str, values: dict[str, Any]) -> None:
         """Record what the program said."""
         if not self._finished and self.here:
             self.record("told", name=name, values=values)
 
-    def set_state(self, values: Dict[str, Any]) -> None:
+    def set_state(self, values: dict[str, Any]) -> None:
         """Keep what the program named as its result."""
         self._state = values
 
@@ -219,14 +219,14 @@ class Agent:
 class _NoHandles:
     """What a fault gets before any framework has offered something."""
 
-    def buffers(self) -> List[Tuple[str, memoryview]]:
+    def buffers(self) -> list[tuple[str, memoryview]]:
         """Raise `RuntimeError`: there are no parameters yet."""
         raise RuntimeError("no parameters are known at this point")
 
 
-def _frames(error: BaseException) -> List[List[Any]]:
+def _frames(error: BaseException) -> list[list[Any]]:
     """Return (file, line, function) of the last ten frames of the traceback, innermost last."""
-    frames: List[List[Any]] = []
+    frames: list[list[Any]] = []
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code

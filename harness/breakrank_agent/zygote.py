@@ -21,7 +21,7 @@ import socket
 import sys
 import threading
 import traceback
-from typing import Any, Dict, List, NoReturn
+from typing import Any, NoReturn
 
 from breakrank_agent import boot
 
@@ -62,7 +62,7 @@ def _threads() -> int:
     return len(os.listdir("/proc/self/task"))
 
 
-def _serve(control: socket.socket, request: Dict[str, Any], descriptors: List[int]) -> Dict[str, Any]:
+def _serve(control: socket.socket, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
     """Fork one rank; return its pid, or why it must not be forked here."""
     if _threads() != 1:
         return {"error": f"the zygote has {_threads()} threads; a fork of it could hang"}
@@ -78,7 +78,7 @@ def _serve(control: socket.socket, request: Dict[str, Any], descriptors: List[in
 
 
 def _middle(
-    control: socket.socket, request: Dict[str, Any], descriptors: List[int], reader: int, writer: int
+    control: socket.socket, request: dict[str, Any], descriptors: list[int], reader: int, writer: int
 ) -> NoReturn:
     """Fork the rank, hand its pid on, and leave, so that the warden becomes its parent."""
     pid = os.fork()
@@ -98,7 +98,7 @@ def _middle(
         _leave(code)
 
 
-def _become(request: Dict[str, Any], descriptors: List[int]) -> None:
+def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     """Take the rank's descriptors, environment and folder, and wait for the word to begin."""
     os.setsid()
     high = [_duplicate(descriptor) for descriptor in descriptors]

@@ -87,7 +87,8 @@ def test_the_next_start_sweeps_what_a_killed_warden_left(tmp_path):
         session = Session()
         null = os.open(os.devnull, os.O_RDWR)
         # It leaves its parent's group and forgets its parent, as a daemon does.
-        pid = session.spawn(["/bin/sh", "-c", "setsid sleep 1000 & sleep 1000"], dict(os.environ), Path("/"), [null] * 3)
+        command = ["/bin/sh", "-c", "setsid sleep 1000 & sleep 1000"]
+        session.spawn(command, dict(os.environ), Path("/"), [null] * 3)
         print(session.id, flush=True)
         sys.stdin.readline()
         os.kill(session.warden_pid, signal.SIGKILL)

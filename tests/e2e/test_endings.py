@@ -139,10 +139,13 @@ def test_every_way_to_a_collective_is_seen(run):
         assert ("barrier", seen[0][1]) not in seen and "barrier" in names
 
 
+WAITS = {"controlled": "random", "deadline_s": 60.0, "oracles": ("ends", "progress")}
+
+
 def test_locks_in_opposite_order_are_a_deadlock_that_is_proven_at_once(run):
     outcomes = set()
     for seed in range(4):
-        result, saved = run("small:crossed_locks", controlled="random", seed=seed, deadline_s=60.0, oracles=("ends", "progress"))
+        result, saved = run("small:crossed_locks", seed=seed, **WAITS)
         outcomes.add(result.verdict.outcome)
         if result.verdict.outcome is Outcome.HUNG:
             assert saved.history.seen("hung")[0]["why"] == "deadlock"
@@ -150,7 +153,7 @@ def test_locks_in_opposite_order_are_a_deadlock_that_is_proven_at_once(run):
 
 
 def test_a_collective_that_can_never_be_full_is_proven_at_once(run):
-    result, saved = run("small:one_leaves_the_barrier", controlled="random", deadline_s=60.0, oracles=("ends", "progress"))
+    result, saved = run("small:one_leaves_the_barrier", **WAITS)
     assert result.verdict.outcome is Outcome.HUNG
     hung = saved.history.seen("hung")[0]
     assert (hung["why"], hung["peer"], hung["waiting"][0]["op"]) == ("peer ended", 1, "barrier")

@@ -1,4 +1,4 @@
-"""The promises of a run: the same plan gives the same digest, parking changes nothing, and the agent changes nothing."""
+"""The promises of a run: one plan, one digest; parking changes nothing; the agent changes nothing."""
 
 from __future__ import annotations
 
@@ -83,11 +83,13 @@ def test_a_replay_gives_the_same_digest_and_a_changed_program_is_void(bench, tmp
     programs.mkdir()
     source = (PROGRAMS / "small.py").read_text()
     (programs / "small.py").write_text(source)
-    first = bench.run(plan_of("small:one_leaves_the_barrier", controlled="random", oracles=("ends",)), programs=programs)
+    plan = plan_of("small:one_leaves_the_barrier", controlled="random", oracles=("ends",))
+    first = bench.run(plan, programs=programs)
     again, saved = bench.replay(first.folder, programs)
     assert again.verdict.digest == first.verdict.digest == saved["digest"]
     assert again.plan.schedule.policy == "replay"
-    (programs / "small.py").write_text(source.replace("shared.add_(1)\n        step()", "shared.mul_(2)\n        step()"))
+    changed = source.replace("shared.add_(1)\n        step()", "shared.mul_(2)\n        step()")
+    (programs / "small.py").write_text(changed)
     other, _ = bench.replay(first.folder, programs)
     assert other.verdict.outcome is Outcome.VOID
     assert "the replay diverged" in other.verdict.sentence()

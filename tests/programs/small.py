@@ -193,7 +193,7 @@ def crossed_locks():
     """Each rank takes two file locks, in opposite order: under some schedules they wait for each other for ever."""
     shared = torch.from_file("shared.bin", shared=True, size=1, dtype=torch.float32)
     names = ["a.lock", "b.lock"] if RANK == 0 else ["b.lock", "a.lock"]
-    first, second = (open(name, "w") for name in names)
+    first, second = (open(name, "w") for name in names)  # noqa: SIM115 - open until the rank ends
     for _ in range(STEPS):
         fcntl.flock(first, fcntl.LOCK_EX)
         shared.add_(1)

@@ -37,7 +37,7 @@ class Terms:
 Judge = Callable[[History, "History | None", Terms], Sequence[Finding]]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def all_oracles() -> Mapping[str, Judge]:
     """Return every oracle by name."""
     found: dict[str, Judge] = {}

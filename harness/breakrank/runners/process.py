@@ -172,9 +172,10 @@ def _reserve_port() -> socket.socket:
 
 
 def stage_agent(folder: Path, source: Path | None = None) -> Path:
-    """Pack the agent (from `source`, by default the installed one) into one archive in `folder`; return its path.
+    """Pack the agent into one archive in `folder` and return its path; an equal one that is there already is used.
 
-    An equal one that is there already is used. It goes on the path of whatever interpreter runs the ranks, which need nothing else of ours.
+    `source` is another agent than the installed one. The archive goes on the path of whatever interpreter runs the
+    ranks, which need nothing else of ours.
     """
     import hashlib
     import io

@@ -19,5 +19,5 @@ class Policy:
             raise Diverged(f"the saved run ended after {len(self._choices)} turns, this one goes on")
         choice = self._choices[turn]
         if choice not in candidates:
-            raise Diverged(f"turn {turn} was rank {choice}'s in the saved run, but now only {list(candidates)} can move")
+            raise Diverged(f"turn {turn} was rank {choice}'s in the saved run, now only {list(candidates)} can move")
         return choice

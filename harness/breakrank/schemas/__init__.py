@@ -1,4 +1,7 @@
-"""The JSON Schemas of what a run directory holds: `plan`, `event`, `conductor` and `verdict`, for whoever reads it without us."""
+"""The JSON Schemas of what a run directory holds, for whoever reads it without us.
+
+They are called `plan`, `event` (a rank's history), `conductor` and `verdict`.
+"""
 
 from __future__ import annotations
 

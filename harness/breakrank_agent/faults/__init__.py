@@ -9,7 +9,7 @@ def __getattr__(name: str) -> Any:
     """Find a fault class by its name, so that tests can write `faults.Kill()`."""
     from breakrank_agent.fault import all_faults
 
-    for fault in all_faults().values():
-        if fault.__name__ == name:
-            return fault
-    raise AttributeError(f"no fault is called {name!r}; faults are {', '.join(f.__name__ for f in all_faults().values())}")
+    classes = {fault.__name__: fault for fault in all_faults().values()}
+    if name not in classes:
+        raise AttributeError(f"no fault is called {name!r}; faults are {', '.join(classes)}")
+    return classes[name]

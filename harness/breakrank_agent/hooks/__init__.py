@@ -11,8 +11,9 @@ import importlib.abc
 import importlib.machinery
 import pkgutil
 import sys
+from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 if TYPE_CHECKING:
     from breakrank_agent.probe import Agent
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def install_all(agent: Agent) -> None:
     """Install every hook: now, or when the module that it waits for has been imported."""
-    waiting: Dict[str, List[Callable[[Agent], None]]] = {}
+    waiting: dict[str, list[Callable[[Agent], None]]] = {}
     for found in pkgutil.iter_modules(__path__):
         hook = importlib.import_module(f"{__name__}.{found.name}")
         if not hook.WAITS_FOR or hook.WAITS_FOR in sys.modules:
@@ -34,7 +35,7 @@ def install_all(agent: Agent) -> None:
 class _Waiter(importlib.abc.MetaPathFinder):
     """Finds nothing itself: it lets the others find, and installs the hooks once the module has run."""
 
-    def __init__(self, agent: Agent, waiting: Dict[str, List[Callable[[Agent], None]]]) -> None:
+    def __init__(self, agent: Agent, waiting: dict[str, list[Callable[[Agent], None]]]) -> None:
         self._agent = agent
         self._waiting = waiting
 
@@ -56,7 +57,7 @@ class _Waiter(importlib.abc.MetaPathFinder):
 class _Loader(importlib.abc.Loader):
     """The module's own loader, and the hooks after it."""
 
-    def __init__(self, loader: Any, agent: Agent, installs: List[Callable[[Agent], None]]) -> None:
+    def __init__(self, loader: Any, agent: Agent, installs: list[Callable[[Agent], None]]) -> None:
         self._loader = loader
         self._agent = agent
         self._installs = installs

@@ -7,7 +7,7 @@ are seen too. Overriding the CPU key instead deadlocks (the GIL against gloo's w
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Optional
 
 from breakrank_agent.probe import Agent
 
@@ -39,7 +39,7 @@ OPERATORS = (
 #: Arguments that name a rank of the group.
 ROOTS = ("root_rank", "dst", "src")
 
-_library: List[Any] = []  # a torch.library.Library lives as long as it is referred to
+_library: list[Any] = []  # a torch.library.Library lives as long as it is referred to
 
 
 def install(agent: Agent) -> None:
@@ -72,7 +72,7 @@ def _kernel(agent: Agent, name: str, operator: Any, after: Any) -> Callable[...,
     return kernel
 
 
-def _describer(operator: Any) -> Callable[[Any], Dict[str, Any]]:
+def _describer(operator: Any) -> Callable[[Any], dict[str, Any]]:
     """Return a function from a call's arguments to what the record says of it, made once from the schema."""
     import torch
 
@@ -81,15 +81,15 @@ def _describer(operator: Any) -> Callable[[Any], Dict[str, Any]]:
     group_at = names.index("process_group")
     root_at = next((i for i, name in enumerate(names) if name in ROOTS), None)
     unbox = torch.distributed.ProcessGroup.unbox
-    timeouts: Dict[str, Optional[float]] = {}
+    timeouts: dict[str, Optional[float]] = {}
 
-    def describe(args: Any) -> Dict[str, Any]:
+    def describe(args: Any) -> dict[str, Any]:
         group = unbox(args[group_at])
-        flat: List[Any] = []
+        flat: list[Any] = []
         for i in tensors:
             if i < len(args):
                 _flatten(args[i], flat)
-        facts: Dict[str, Any] = {
+        facts: dict[str, Any] = {
             "group": group.group_name,
             "size": group.size(),
             "shapes": [list(t.shape) for t in flat[:16]],
@@ -113,7 +113,7 @@ def _timeout(group: Any) -> Optional[float]:
         return None
 
 
-def _flatten(value: Any, into: List[Any]) -> None:
+def _flatten(value: Any, into: list[Any]) -> None:
     if isinstance(value, (list, tuple)):
         for item in value:
             _flatten(item, into)

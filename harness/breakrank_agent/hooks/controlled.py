@@ -7,7 +7,7 @@ is the same in every rank.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Optional
 
 from breakrank_agent.probe import Agent, Channel
 
@@ -42,16 +42,16 @@ class _Touches:
     """Which shared storages a call reads and writes."""
 
     def __init__(self) -> None:
-        self._modes: Dict[Any, Optional[List[str]]] = {}
+        self._modes: dict[Any, Optional[list[str]]] = {}
 
-    def of(self, func: Any, args: Any, kwargs: Any) -> List[Tuple[str, str]]:
+    def of(self, func: Any, args: Any, kwargs: Any) -> list[tuple[str, str]]:
         """Return (name of the storage, mode) for each shared storage that the call touches, writes last."""
         if func not in self._modes:
             self._modes[func] = self._plan(func)
         modes = self._modes[func]
         if modes is None:
             return []
-        found: Dict[str, str] = {}
+        found: dict[str, str] = {}
         names = [argument.name for argument in func._schema.arguments]
         for mode, value in list(zip(modes, args)) + [(modes[names.index(k)], v) for k, v in kwargs.items()]:
             for tensor in _tensors(value):
@@ -61,7 +61,7 @@ class _Touches:
         return sorted(found.items(), key=lambda item: item[1])
 
     @staticmethod
-    def _plan(func: Any) -> Optional[List[str]]:
+    def _plan(func: Any) -> Optional[list[str]]:
         """Return the mode of each argument, or None if the operator makes views and touches no data."""
         if func.is_view:
             return None
@@ -74,7 +74,7 @@ class _Touches:
         return modes
 
 
-def _tensors(value: Any) -> List[Any]:
+def _tensors(value: Any) -> list[Any]:
     import torch
 
     if isinstance(value, torch.Tensor):

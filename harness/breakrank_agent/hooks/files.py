@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Tuple
+from typing import Any
 
 from breakrank_agent.probe import Agent
 
@@ -21,7 +21,7 @@ def install(agent: Agent) -> None:
     An audit hook cannot be taken off again: it lives as long as the rank, and costs a comparison for other events.
     """
 
-    def hook(event: str, args: Tuple[Any, ...]) -> None:
+    def hook(event: str, args: tuple[Any, ...]) -> None:
         if event == "open":
             if isinstance(args[2], int) and args[2] & _WRITES:
                 _reach(agent, args[0], "open")

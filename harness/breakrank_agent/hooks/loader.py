@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import hashlib
-from typing import Any, Deque, Dict, List, Optional
+from typing import Any, Optional
 from weakref import WeakKeyDictionary
 
 from breakrank_agent.probe import Agent
@@ -19,7 +19,7 @@ def install(agent: Agent) -> None:
 
     kind = dataloader._BaseDataLoaderIter
     fetch, draw = kind.__next__, kind._next_index
-    drawn: WeakKeyDictionary[Any, Deque[Any]] = WeakKeyDictionary()
+    drawn: WeakKeyDictionary[Any, collections.deque[Any]] = WeakKeyDictionary()
 
     @functools.wraps(draw)
     def _next_index(self: Any) -> Any:
@@ -49,13 +49,13 @@ def install(agent: Agent) -> None:
     kind.__next__ = __next__
 
 
-def _describe(iterator: Any, index: Any, batch: Any) -> Dict[str, Any]:
+def _describe(iterator: Any, index: Any, batch: Any) -> dict[str, Any]:
     from torch.utils.data.dataloader import _DatasetKind
 
     indices = None
     if iterator._dataset_kind == _DatasetKind.Map:
         indices = _resolve(iterator._dataset, index if isinstance(index, (list, tuple)) else [index])
-    tensors: List[Any] = []
+    tensors: list[Any] = []
     _tensors(batch, tensors)
     digest = hashlib.blake2b(digest_size=8)
     for tensor in tensors:
@@ -67,7 +67,7 @@ def _describe(iterator: Any, index: Any, batch: Any) -> Dict[str, Any]:
     }
 
 
-def _resolve(dataset: Any, indices: Any) -> Optional[List[Any]]:
+def _resolve(dataset: Any, indices: Any) -> Optional[list[Any]]:
     """Return the indices in the innermost dataset: a `Subset` renumbers those of the one that it is taken from."""
     from torch.utils.data import Subset
 
@@ -78,7 +78,7 @@ def _resolve(dataset: Any, indices: Any) -> Optional[List[Any]]:
     return [int(i) if hasattr(i, "__index__") else str(i) for i in found]
 
 
-def _tensors(value: Any, into: List[Any]) -> None:
+def _tensors(value: Any, into: list[Any]) -> None:
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -97,7 +97,7 @@ def _content(tensor: Any) -> memoryview:
     return raw_bytes(tensor.detach().cpu().contiguous())
 
 
-def _samples(tensors: List[Any]) -> List[str]:
+def _samples(tensors: list[Any]) -> list[str]:
     """Return a digest per sample: the first dimension that all tensors share is taken for the batch."""
     sizes = {t.shape[0] for t in tensors if t.dim()}
     if len(sizes) != 1:

@@ -10,7 +10,7 @@ import ctypes
 import functools
 import hashlib
 import os
-from typing import Any, Callable, Dict, List, Tuple, Type
+from typing import Any, Callable
 
 from breakrank_agent.probe import Agent
 
@@ -43,20 +43,20 @@ class Training:
         self.constructed = False
         self.optimizer: Any = None
 
-    def parameters(self) -> List[Any]:
+    def parameters(self) -> list[Any]:
         """Return the parameters, in the optimizer's order."""
         if self.optimizer is None:
             return []
         return [p for group in self.optimizer.param_groups for p in group["params"]]
 
-    def buffers(self) -> List[Tuple[str, memoryview]]:
+    def buffers(self) -> list[tuple[str, memoryview]]:
         """Return (name, writable bytes) of every parameter. Raises `RuntimeError` when there are none yet."""
         found = [(f"parameter {i}", raw_bytes(p)) for i, p in enumerate(self.parameters())]
         if not found:
             raise RuntimeError("no optimizer has stepped yet, so no parameters are known")
         return found
 
-    def summarize(self) -> Dict[str, Any]:
+    def summarize(self) -> dict[str, Any]:
         """Return the digest, the norm and the finiteness of the parameters; empty when there are none."""
         import torch
 
@@ -138,8 +138,8 @@ class _Outermost:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._depth = 0
-        self._found: List[Type[Any]] = []
-        self._removers: List[Callable[[], None]] = []
+        self._found: list[type[Any]] = []
+        self._removers: list[Callable[[], None]] = []
 
     def discover(self) -> None:
         from torch.nn.modules import module
@@ -168,7 +168,7 @@ class _Outermost:
         for kind in self._found:
             self._wrap(kind)
 
-    def _wrap(self, kind: Type[Any]) -> None:
+    def _wrap(self, kind: type[Any]) -> None:
         original = kind.__call__
 
         @functools.wraps(original)
@@ -215,7 +215,7 @@ def _path(agent: Agent, file: Any) -> str:
     return agent.relative(name) if isinstance(name, (str, bytes, os.PathLike)) else "(memory)"
 
 
-def _file_digest(file: Any) -> Dict[str, Any]:
+def _file_digest(file: Any) -> dict[str, Any]:
     """Return digest and size of the bytes that lie on disk; nothing for a file object, which is not written yet."""
     if not isinstance(file, (str, bytes, os.PathLike)):
         return {"file": None, "size": None}
