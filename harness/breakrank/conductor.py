@@ -125,7 +125,7 @@ class Attempt:
         self._number = number
         self._ranks: dict[int, Rank] = {}
         self._selector = selectors.DefaultSelector()
-        self._strikes = Strikes(self._plan, number, self._session, conductor.write)
+        self._strikes = Strikes(self._plan, number, self._session, conductor.folder / "work", conductor.write)
         self._stillness = Stillness()
         self._turnstile: Turnstile | None = None
         self._moved = self._shown = time.monotonic()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from breakrank.history import History, RankHistory, signal_name
 from breakrank.verdict import Ended
 from breakrank_agent.history import Event
@@ -79,7 +81,11 @@ def reported(lived: RankHistory) -> str:
         code = report.get("code") if report is not None else lived.status
         return f"exit code {code}"
     message = str(report.get("message") or "").strip().splitlines()
-    return f"{report['type']}: {message[0][:200]}" if message else str(report["type"])
+    if not message:
+        return str(report["type"])
+    # Where a framework's C++ threw, and its advice, are in the rank's stderr.
+    said = re.sub(r"^\[[^\]]*:\d+\]\s*", "", message[0]).split(". ")[0]
+    return f"{report['type']}: {said[:160]}"
 
 
 def where_at(lived: RankHistory) -> int:

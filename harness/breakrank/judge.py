@@ -82,7 +82,8 @@ def _see_enough(history: History, control: History | None, plan: Plan, account: 
         cut = [e for e in lived.events if "cut" in e and e["kind"] not in _PROSE]
         if cut:
             account.void.append(f"a record of rank {lived.rank} was too long and lost its {cut[0]['cut']}")
-    if not any(_steps_seen(side) for side in (history, control) if side is not None):
+    # A hang before the first step is a proven fact; anything else without a step is too little to judge.
+    if not history.seen("hung") and not any(_steps_seen(side) for side in (history, control) if side is not None):
         account.void.append("no step was seen: no rank stepped an optimizer or called breakrank_agent.step()")
 
 

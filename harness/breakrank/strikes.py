@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from breakrank.session import Session
@@ -25,7 +26,10 @@ class _Target:
     """The rank as a fault sees it."""
 
     session: Session
+    rank: int
     pid: int
+    work: str
+    peers: Mapping[int, int]
 
     def signal(self, number: int) -> None:
         self.session.signal(self.pid, number)
@@ -47,8 +51,10 @@ class _OnRank:
 class Strikes:
     """All strikes that are due in one attempt."""
 
-    def __init__(self, plan: Plan, attempt: int, session: Session, write: Write) -> None:
+    def __init__(self, plan: Plan, attempt: int, session: Session, work: Path, write: Write) -> None:
         self._attempt = attempt
+        self._work = work
+        self._pids: dict[int, int] = {}
         self._session = session
         self._write = write
         self._all = [
@@ -60,6 +66,7 @@ class Strikes:
 
     def started(self, rank: int, pid: int) -> None:
         """A rank exists now."""
+        self._pids[rank] = pid
         for item in self._of(rank):
             item.pid = pid
 
@@ -119,7 +126,7 @@ class Strikes:
         """Undo what landed strikes left, the last one first."""
         for item in reversed(self._all):
             if item.state == "landed" and type(item.strike.fault).heal is not Fault.heal:
-                item.strike.fault.heal(_Target(self._session, item.pid))
+                item.strike.fault.heal(self._target(item))
                 self._say(item, "healed")
 
     def _of(self, rank: int) -> Iterable[_OnRank]:
@@ -128,12 +135,22 @@ class Strikes:
     def _strike(self, members: list[_OnRank]) -> None:
         for item in members:
             # What the rank recorded until now was before the strike.
-            item.evidence = Evidence()
+            item.evidence = Evidence(before=self._look(item))
             item.state, item.since = "struck", time.monotonic()
-            item.strike.fault.strike(_Target(self._session, item.pid))
+            item.strike.fault.strike(self._target(item))
+
+    def _target(self, item: _OnRank) -> _Target:
+        peers = {rank: pid for rank, pid in self._pids.items() if rank != item.rank}
+        return _Target(self._session, item.rank, item.pid, str(self._work), peers)
+
+    def _look(self, item: _OnRank) -> Any:
+        look = WITNESSES[item.strike.fault.witness].look
+        return look(item.strike.fault, self._target(item)) if look is not None else None
 
     def _settled(self, item: _OnRank) -> bool:
-        witness = WITNESSES[item.strike.fault.witness](item.strike.fault, item.evidence)
+        if item.strike.fault.side == "outside":
+            item.evidence.after = self._look(item)
+        witness = WITNESSES[item.strike.fault.witness].judge(item.strike.fault, item.evidence)
         if witness is not None:
             item.state = "landed"
             if item.strike.fault.own_act() is not None:

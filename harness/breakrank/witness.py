@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from breakrank.history import signal_name
-from breakrank_agent.fault import Fault
+from breakrank_agent.fault import Fault, Target
 
 
 @dataclass
@@ -15,12 +15,15 @@ class Evidence:
     """What was seen of one struck rank since the strike fired.
 
     `reports` is what waitpid told the warden of it, `seen` the agent's second reading of the parameters, and `silent`
-    says that the rank has recorded nothing since.
+    says that the rank has recorded nothing since. `before` and `after` are what the witness itself looked at, before
+    the strike and now; only a witness of faults from outside can look.
     """
 
     reports: list[dict[str, Any]] = field(default_factory=list)
     seen: dict[str, Any] | None = None
     silent: bool = True
+    before: Any = None
+    after: Any = None
 
 
 def ended(fault: Fault, evidence: Evidence) -> str | None:
@@ -53,9 +56,17 @@ def parameters(fault: Fault, evidence: Evidence) -> str | None:
     return None
 
 
-WITNESSES: Mapping[str, Callable[[Fault, Evidence], str | None]] = {
-    "ended": ended,
-    "stopped": stopped,
-    "continued": continued,
-    "parameters": parameters,
+@dataclass(frozen=True)
+class Witness:
+    """`judge` says what was seen, or None; `look` reads something outside of the injector, before and after."""
+
+    judge: Callable[[Fault, Evidence], str | None]
+    look: Callable[[Fault, Target], Any] | None = None
+
+
+WITNESSES: Mapping[str, Witness] = {
+    "ended": Witness(ended),
+    "stopped": Witness(stopped),
+    "continued": Witness(continued),
+    "parameters": Witness(parameters),
 }

@@ -14,9 +14,12 @@ from breakrank_agent.plan import PlanError, Strike, Trigger
 
 
 class Target(Protocol):
-    """The rank as a fault from outside sees it."""
+    """The rank as a fault from outside sees it: its process, the working folder, and its peers' processes by rank."""
 
+    rank: int
     pid: int
+    work: str
+    peers: Mapping[int, int]
 
     def signal(self, number: int) -> None:
         """Send the signal `number` to the rank."""

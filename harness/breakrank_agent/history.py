@@ -39,9 +39,9 @@ DEFAULT_SIZE = 1 << 20
 #: The largest record: a longer one is cut by its writer and marked.
 RECORD_LIMIT = 1 << 16
 
-_WORD = struct.Struct("<Q")
 _LENGTH = struct.Struct("<I")
-_HEAD, _TAIL, _DROPPED = 16, 24, 32
+#: Words of the header, of eight bytes each; magic, version and size are the first two.
+_HEAD, _TAIL, _DROPPED = 2, 3, 4
 
 
 class HistoryError(ValueError):
@@ -71,12 +71,14 @@ class _Log:
         if magic != MAGIC or version != VERSION or len(self._map) < HEADER_SIZE + size:
             raise HistoryError(f"{path} is no log of version {VERSION}")
         self._size: int = size
+        # A cast view stores a word in one go. struct.pack_into zeroes it first, and the other side could read that.
+        self._words = memoryview(self._map)[:HEADER_SIZE].cast("Q")
 
-    def _get(self, offset: int) -> int:
-        return int(_WORD.unpack_from(self._map, offset)[0])
+    def _get(self, word: int) -> int:
+        return int(self._words[word])
 
-    def _put(self, offset: int, value: int) -> None:
-        _WORD.pack_into(self._map, offset, value)
+    def _put(self, word: int, value: int) -> None:
+        self._words[word] = value
 
     @property
     def dropped(self) -> int:
@@ -85,6 +87,7 @@ class _Log:
 
     def close(self) -> None:
         """Unmap the log."""
+        self._words.release()
         self._map.close()
 
 
@@ -150,11 +153,16 @@ class LogReader(_Log):
 def encode(event: Event) -> bytes:
     """Return the event as one line of JSON without its newline; an oversized one loses its longest text."""
     line = json.dumps(event, separators=(",", ":"), default=str).encode()
-    while len(line) > RECORD_LIMIT:
-        longest = max(event, key=lambda k: len(json.dumps(event[k], default=str)))
-        event = {**event, longest: "(cut)", "cut": longest}
-        line = json.dumps(event, separators=(",", ":"), default=str).encode()
-    return line
+    if len(line) <= RECORD_LIMIT:
+        return line
+    longest = max(event, key=lambda k: len(json.dumps(event[k], default=str)))
+    rest = {**event, longest: "(cut)", "cut": longest}
+    line = json.dumps(rest, separators=(",", ":"), default=str).encode()
+    if len(line) <= RECORD_LIMIT:
+        return line
+    # Many long fields: what every event has is kept.
+    kept = {name: event[name] for name in ("kind", "n", "seq", "step", "t") if name in event}
+    return json.dumps({**kept, "cut": "all"}, separators=(",", ":")).encode()
 
 
 def append(file: BinaryIO, line: bytes) -> None:

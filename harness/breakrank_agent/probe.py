@@ -131,10 +131,12 @@ class Agent:
         """End the step, if `by` is what counts the steps of this program."""
         if self._finished or not self.here:
             return
-        if self.steps_by != by and (by == "the program" or not self.steps_by):
+        taken_over = by == "the program" and self.steps_by not in ("", by)
+        if taken_over or not self.steps_by:
             self.steps_by = by
             self.record("note", text=f"steps are counted by {by}", steps_by=by)
-        if self.steps_by != by:
+        if self.steps_by != by or taken_over:
+            # A program that says its steps says the first one after its backward pass, which had counted until then.
             return
         with self._lock:
             step, visit = self.clock.close_step()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from conftest import PROGRAMS, plan_of
+from plans import PROGRAMS, plan_of
 
 from breakrank.digest import digest
 from breakrank.run import Bench, load_run

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["pytester"]
-
 HERE = Path(__file__).parent
 HARNESS = HERE.parents[1] / "harness"
 

@@ -1,0 +1,28 @@
+"""Plans of the small programs, in one line each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from breakrank.scenario import DEFAULT_ORACLES
+from breakrank_agent.plan import Plan, Schedule, Strike
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def plan_of(program: str, *strikes: Strike, controlled: str = "", **values: Any) -> Plan:
+    """Return a plan of two ranks and four steps; each strike's ranks are resolved."""
+    ranks = values.get("ranks", 2)
+    defaults: dict[str, Any] = {
+        "scenario": "test",
+        "case": program.replace(":", "-"),
+        "program": program,
+        "steps": 4,
+        "deadline_s": 10.0,
+        "control": "same" if strikes else "",
+        "oracles": DEFAULT_ORACLES,
+        "strikes": tuple(Strike(s.fault, s.trigger, s.trigger.select(ranks, 0)) for s in strikes),
+        "schedule": Schedule("controlled", controlled) if controlled else Schedule(),
+    }
+    return Plan(**{**defaults, **values})
