@@ -156,7 +156,7 @@ class Attempt:
             self._selector.register(process.channel, selectors.EVENT_READ, (process.rank, "channel"))
             for name, descriptor in process.pipes.items():
                 self._selector.register(descriptor, selectors.EVENT_READ, (process.rank, name))
-            self._strikes.started(process.rank, process.pid)
+            self._strikes.started(process.rank, process.pid, process.store)
             self._conductor.write("spawned", attempt=self._number, rank=process.rank, pid=process.pid)
 
     def _loop(self) -> bool:
@@ -349,7 +349,6 @@ class Attempt:
         live = [rank for rank in self._ranks.values() if rank.live]
         for rank in live:
             self._take_stacks(rank)
-        self._strikes.heal()
         for rank in live:
             rank.ended_by_us = True
             self._session.signal(rank.process.pid, signal.SIGKILL)
@@ -370,6 +369,7 @@ class Attempt:
         """End what the ranks left running, read what is left to read, and give everything back."""
         with contextlib.suppress(BreakrankError):
             self._session.clear()
+        self._strikes.heal()
         self._conductor.runner.end()
         for rank in self._ranks.values():
             self._drain_rank(rank)

@@ -190,16 +190,18 @@ class Bench:
         programs: Path | None = None,
         progress: Watch | None = None,
         agent: bool = True,
+        replayed: Plan | None = None,
     ) -> Result:
         """Run a plan and judge it. `programs` is the folder of its programs, by default the packaged one.
 
-        Without `agent` the ranks run as if we were not there, and nothing is judged: the verdict is VOID.
+        `replayed` is the plan that this one replays, whose control, under its own schedule, serves both. Without
+        `agent` the ranks run as if we were not there, and nothing is judged: the verdict is VOID.
         """
         _require(plan.framework)
         began = time.monotonic()
         programs = programs or packaged_programs()
-        folder = self._new_folder(plan)
-        void = self._control(plan, folder, programs, progress) if plan.control and agent else []
+        folder = self._new_folder(plan, programs)
+        void = self._control(replayed or plan, folder, programs, progress) if plan.control and agent else []
         void += self._conduct(plan, folder, programs, progress, agent=agent)
         saved = load_run(folder)
         verdict = judge(saved.history, saved.control, plan, void)
@@ -222,7 +224,7 @@ class Bench:
         if plan.schedule.mode == "controlled":
             choices = tuple(e["rank"] for e in saved.history.seen("turn"))
             plan = replace(plan, schedule=Schedule("controlled", "replay", choices))
-        result = self.run(plan, None, programs, progress)
+        result = self.run(plan, None, programs or _programs_of(folder), progress, replayed=saved.plan)
         if result.verdict.digest != saved.verdict["digest"]:
             difference = explain_difference(saved.history, load_run(result.folder).history)
             verdict = replace(
@@ -234,14 +236,14 @@ class Bench:
             _save_verdict(result)
         return result, saved.verdict
 
-    def _new_folder(self, plan: Plan) -> Path:
+    def _new_folder(self, plan: Plan, programs: Path) -> Path:
         if free_space(self.runs) < (plan.ranks + 4) * 2 * DEFAULT_SIZE:
             raise BreakrankError(f"no space is left in {self.runs} for the records of {plan.ranks} ranks; free some")
         stem = f"{plan.scenario}-{plan.case}-s{plan.seed}"
         for number in range(1, 1_000_000):
             folder = self.runs / f"{stem}-{number:04d}"
             with contextlib.suppress(FileExistsError):
-                return _fill(folder, plan)
+                return _fill(folder, plan, programs)
         raise BreakrankError(f"{self.runs} holds too many runs of {stem}; remove some")
 
     def _conduct(self, plan: Plan, folder: Path, programs: Path, watch: Watch | None, **options: Any) -> list[str]:
@@ -261,7 +263,7 @@ class Bench:
         void: list[str] = []
         if not (kept / "plan.json").exists():
             kept.parent.mkdir(exist_ok=True)
-            scratch = _fill(kept.with_name(f"{kept.name}.{os.getpid()}"), wanted)
+            scratch = _fill(kept.with_name(f"{kept.name}.{os.getpid()}"), wanted, programs)
             void = self._conduct(wanted, scratch, programs, watch, phase="control")
             history = read_history(scratch)
             void += [
@@ -298,14 +300,14 @@ def packaged_programs() -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def _fill(folder: Path, plan: Plan) -> Path:
+def _fill(folder: Path, plan: Plan, programs: Path) -> Path:
     """Make a run directory: the plan, what it runs on, and the working folder with its data."""
     from breakrank.fixtures.data import lay
 
     try:
         folder.mkdir()
         (folder / "plan.json").write_text(plan.dumps())
-        (folder / "meta.json").write_text(json.dumps(_meta(plan), indent=1) + "\n")
+        (folder / "meta.json").write_text(json.dumps(_meta(plan, programs), indent=1) + "\n")
         (folder / "work").mkdir()
         lay(plan.data, folder / "work", plan.seed, plan.ranks)
     except FileExistsError:
@@ -315,7 +317,7 @@ def _fill(folder: Path, plan: Plan) -> Path:
     return folder
 
 
-def _meta(plan: Plan) -> dict[str, Any]:
+def _meta(plan: Plan, programs: Path) -> dict[str, Any]:
     return {
         "version": 1,
         "breakrank": _version("pytest-breakrank"),
@@ -325,7 +327,16 @@ def _meta(plan: Plan) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "began": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "plan": plan.key(),
+        "programs": str(programs),
     }
+
+
+def _programs_of(folder: Path) -> Path | None:
+    """Return the folder that a saved run's programs came from, if it is still there."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        programs = Path(json.loads((folder / "meta.json").read_text())["programs"])
+        return programs if programs.is_dir() else None
+    return None
 
 
 def _version(distribution: str) -> str:

@@ -127,3 +127,14 @@ def test_the_history_can_be_judged_again_offline(run):
     )
     assert digest(saved.history) == result.verdict.digest
     assert replace(again, digest=result.verdict.digest) == result.verdict
+
+
+def test_a_race_is_replayed_move_by_move(bench):
+    from breakrank.catalogue import load_scenarios
+    from breakrank.run import Choices, make_plan
+
+    scenario = load_scenarios()["race_condition"]
+    first = bench.run(make_plan(scenario, scenario.cases[0], Choices(seed=5)))
+    again, _ = bench.replay(first.folder)
+    assert (again.verdict.outcome, again.verdict.digest) == (Outcome.SILENT, first.verdict.digest)
+    assert again.verdict.findings == first.verdict.findings

@@ -42,7 +42,7 @@ def verdict(program, digest):
 
 
 class FakeBench:
-    def __init__(self, runs, limit_mb=500, controller_pid=None):
+    def __init__(self, runs, limit_mb=500, controller_pid=None, cold=False):
         self.runs = runs
         self.made = 0
         (runs / f"bench-of-{controller_pid}").touch()

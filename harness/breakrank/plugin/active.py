@@ -89,10 +89,12 @@ class Active:
         self._ids = {s.nodeid for s in subjects} | ({replayed.nodeid} if replayed is not None else set())
         self._bench: Bench | None = None
 
-    def run(self, title: str, plan: Plan, record: Record) -> Result:
-        """Run a plan once, when the machine has room for its ranks."""
+    def run(self, title: str, plan: Plan, record: Record, scenario: Path) -> Result:
+        """Run a plan of the file `scenario` once, when the machine has room for its ranks."""
+        programs = scenario.parent / "programs"
         with weights.hold(self.options.runs / "slots", plan.ranks), Live(self._config, title) as live:
-            return self._open_bench().run(plan, record, progress=live)
+            # Scenarios of a user's own have their programs beside them.
+            return self._open_bench().run(plan, record, programs if programs.is_dir() else None, progress=live)
 
     def replay(self, title: str, folder: Path, plan: Plan) -> tuple[Result, dict[str, Any]]:
         """Run a saved run's plan again; return the result and the saved verdict."""
@@ -104,7 +106,7 @@ class Active:
         if self._bench is None:
             controller = workers.received(self._config)
             pid = controller.pid if controller is not None else None
-            self._bench = Bench(self.options.runs, self.options.runs_limit_mb, pid)
+            self._bench = Bench(self.options.runs, self.options.runs_limit_mb, pid, cold=self.options.cold)
         return self._bench
 
     def explain(self, folder: Path) -> str:

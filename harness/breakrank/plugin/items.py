@@ -99,7 +99,7 @@ class ScenarioItem(BreakrankItem):
                 raise BreakrankError("there is no plan to run")
             results: list[Result] = []
             for _ in range(active.options.repeat):
-                results.append(active.run(self.nodeid, self.plan, self.case.expect))
+                results.append(active.run(self.nodeid, self.plan, self.case.expect, self.scenario.path))
                 self._judge(active, results)
 
     def _judge(self, active: Active, results: list[Result]) -> None:

@@ -32,6 +32,7 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("-patience", {"metavar": "S", "help": "seconds that a proven wait may go on, so that the framework can time out"}),
     ("-deadline", {"metavar": "S", "help": "seconds without a new point on any rank until a run is ended as hung"}),
     ("-tolerance", {"metavar": "X", "help": "relative distance that a result may have from the control's"}),
+    ("-cold", {"action": "store_true", "help": "start each rank cold, as by hand, instead of forking it from a warm one"}),
     ("-repeat", {"metavar": "N", "help": "run each case N times and require one digest"}),
     ("-replay", {"metavar": "RUN_DIR", "help": "run a saved plan again and compare with its saved verdict"}),
     ("-dry-run", {"action": "store_true", "help": "say in words what would run, and run nothing"}),
@@ -173,6 +174,7 @@ class Options:
     repeat: int = 1
     replay: Path | None = None
     dry_run: bool = False
+    cold: bool = False
 
 
 def scenario_paths(config: pytest.Config) -> tuple[Path, ...]:
@@ -201,6 +203,7 @@ def read(config: pytest.Config) -> Options:
         repeat=_whole(PREFIX + "-repeat", _text(config, "-repeat"), 1, _MOST_REPEATS) or 1,
         replay=replay,
         dry_run=bool(_given(config, "-dry-run")),
+        cold=bool(_given(config, "-cold")),
     )
 
 

@@ -36,10 +36,6 @@ class Stop(Fault):
         """Send SIGSTOP."""
         target.signal(signal.SIGSTOP)
 
-    def heal(self, target: Target) -> None:
-        """Send SIGCONT, so that the rank can be ended as any other."""
-        target.signal(signal.SIGCONT)
-
 
 @dataclass(frozen=True)
 class Placebo(Fault):
