@@ -30,6 +30,8 @@ class _Target:
     pid: int
     work: str
     peers: Mapping[int, int]
+    store: int
+    kept: dict[str, Any]
 
     def signal(self, number: int) -> None:
         self.session.signal(self.pid, number)
@@ -37,7 +39,10 @@ class _Target:
 
 @dataclass
 class _OnRank:
-    """One strike on one rank. `state`: armed, parked, fired, struck, landed, missed or overtaken."""
+    """One strike on one rank. `state`: armed, parked, fired, struck, landed, missed or overtaken.
+
+    `again` says that a lasting fault strikes another time, `refused` why the machine would not let it strike.
+    """
 
     index: int
     strike: Strike
@@ -45,7 +50,10 @@ class _OnRank:
     pid: int = 0
     state: str = "armed"
     since: float = 0.0
+    again: bool = False
+    refused: str = ""
     evidence: Evidence = field(default_factory=Evidence)
+    kept: dict[str, Any] = field(default_factory=dict)
 
 
 class Strikes:
@@ -55,18 +63,20 @@ class Strikes:
         self._attempt = attempt
         self._work = work
         self._pids: dict[int, int] = {}
+        self._store = 0
         self._session = session
         self._write = write
         self._all = [
             _OnRank(index, strike, rank)
             for index, strike in enumerate(plan.strikes)
-            if strike.trigger.attempt == attempt
+            if strike.trigger.attempt == attempt or (strike.fault.lasts() and strike.trigger.attempt < attempt)
             for rank in strike.ranks
         ]
 
-    def started(self, rank: int, pid: int) -> None:
-        """A rank exists now."""
+    def started(self, rank: int, pid: int, store: int) -> None:
+        """A rank exists now; `store` is the port of its job's store."""
         self._pids[rank] = pid
+        self._store = store
         for item in self._of(rank):
             item.pid = pid
 
@@ -74,6 +84,7 @@ class Strikes:
         """A rank waits at the point of a strike from outside."""
         for item in self._of(rank):
             if item.index == index:
+                item.again = item.state in ("landed", "missed") or item.strike.trigger.attempt < self._attempt
                 item.state = "parked"
 
     def event(self, rank: int, event: Event) -> None:
@@ -98,6 +109,9 @@ class Strikes:
     def advance(self) -> list[int]:
         """Strike where every rank of a strike has come, look for witnesses, and return the ranks to release."""
         released: list[int] = []
+        for item in self._all:
+            if item.state == "parked" and item.again:
+                self._strike([item])
         for index in sorted({item.index for item in self._all}):
             members = [i for i in self._all if i.index == index and i.state != "overtaken"]
             if members and all(i.state == "parked" for i in members):
@@ -126,7 +140,11 @@ class Strikes:
         """Undo what landed strikes left, the last one first."""
         for item in reversed(self._all):
             if item.state == "landed" and type(item.strike.fault).heal is not Fault.heal:
-                item.strike.fault.heal(self._target(item))
+                try:
+                    item.strike.fault.heal(self._target(item))
+                except ProcessLookupError:
+                    # What was struck in a rank went with the rank.
+                    continue
                 self._say(item, "healed")
 
     def _of(self, rank: int) -> Iterable[_OnRank]:
@@ -137,17 +155,29 @@ class Strikes:
             # What the rank recorded until now was before the strike.
             item.evidence = Evidence(before=self._look(item))
             item.state, item.since = "struck", time.monotonic()
-            item.strike.fault.strike(self._target(item))
+            if item.again and not item.evidence.before:
+                # Nothing has come back that a lasting fault could take away.
+                continue
+            try:
+                item.strike.fault.strike(self._target(item))
+            except OSError as error:
+                item.refused = str(error)
 
     def _target(self, item: _OnRank) -> _Target:
         peers = {rank: pid for rank, pid in self._pids.items() if rank != item.rank}
-        return _Target(self._session, item.rank, item.pid, str(self._work), peers)
+        return _Target(self._session, item.rank, item.pid, str(self._work), peers, self._store, item.kept)
 
     def _look(self, item: _OnRank) -> Any:
         look = WITNESSES[item.strike.fault.witness].look
         return look(item.strike.fault, self._target(item)) if look is not None else None
 
     def _settled(self, item: _OnRank) -> bool:
+        if item.refused:
+            self._settle(item, item.refused)
+            return True
+        if item.again and not item.evidence.before:
+            item.state = "landed"
+            return True
         if item.strike.fault.side == "outside":
             item.evidence.after = self._look(item)
         witness = WITNESSES[item.strike.fault.witness].judge(item.strike.fault, item.evidence)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from breakrank.history import signal_name
 from breakrank_agent.fault import Fault, Target
+from breakrank_agent.sockets import Link, established, listed
 
 
 @dataclass
@@ -56,6 +59,60 @@ def parameters(fault: Fault, evidence: Evidence) -> str | None:
     return None
 
 
+def link(fault: Fault, evidence: Evidence) -> str | None:
+    """The peer's kernel lists none of the connections as established any more, and it was not the peer that closed."""
+    before, after = evidence.before, evidence.after
+    if not before or after is None:
+        return None
+    states = {after.states.get(one, "gone") for one in before.links}
+    if states & {"ESTABLISHED", "FIN_WAIT1", "FIN_WAIT2", "TIME_WAIT"}:
+        return None
+    count = f"{len(before.links)} connection{'s' if len(before.links) > 1 else ''}"
+    return f"the peer's kernel: {count} no longer established, but {', '.join(sorted(states)).lower()}"
+
+
+class Links(NamedTuple):
+    """The established connections between a rank and its peer, and the states of all that the peer's kernel lists."""
+
+    links: frozenset[Link]
+    states: Mapping[Link, str]
+
+    def __bool__(self) -> bool:
+        return bool(self.links)
+
+
+def look_at_links(fault: Fault, target: Target) -> Links | None:
+    """Look at the connections between a rank and its peer, from the peer's side; None if there is no such peer."""
+    peer = target.peers.get(getattr(fault, "peer", target.rank))
+    if peer is None:
+        return None
+    links = frozenset(established(peer, target.pid, but=target.store))
+    # A peer that has ended since lists nothing; where both ranks are in one network, so does the rank for it.
+    return Links(links, {e.link: e.state for pid in (target.pid, peer) for e in listed(pid)})
+
+
+def address_space(fault: Fault, evidence: Evidence) -> str | None:
+    """The kernel says that the address space is limited, and that it was not, or less."""
+    before, after = evidence.before, evidence.after
+    if after is None or before == after:
+        return None
+    return f"/proc/<pid>/limits: address space {_bytes(before)} became {_bytes(after)}"
+
+
+def _bytes(limit: int | None) -> str:
+    return "unlimited" if limit is None else f"{limit} bytes"
+
+
+def look_at_limit(fault: Fault, target: Target) -> int | None:
+    """Return the soft limit of the rank's address space in bytes; None if there is none, or the rank is gone."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{target.pid}/limits").read_text().splitlines():
+            if line.startswith("Max address space"):
+                soft = line.split()[3]
+                return int(soft) if soft.isdigit() else None
+    return None
+
+
 @dataclass(frozen=True)
 class Witness:
     """`judge` says what was seen, or None; `look` reads something outside of the injector, before and after."""
@@ -69,4 +126,6 @@ WITNESSES: Mapping[str, Witness] = {
     "stopped": Witness(stopped),
     "continued": Witness(continued),
     "parameters": Witness(parameters),
+    "link": Witness(link, look_at_links),
+    "address space": Witness(address_space, look_at_limit),
 }

@@ -14,12 +14,18 @@ from breakrank_agent.plan import PlanError, Strike, Trigger
 
 
 class Target(Protocol):
-    """The rank as a fault from outside sees it: its process, the working folder, and its peers' processes by rank."""
+    """The rank as a fault from outside sees it: its process, the working folder, and its peers' processes by rank.
+
+    `store` is the port of the job's rendezvous store, 0 where none is known. What a strike keeps in `kept`, its healing
+    finds there again.
+    """
 
     rank: int
     pid: int
     work: str
     peers: Mapping[int, int]
+    store: int
+    kept: dict[str, Any]
 
     def signal(self, number: int) -> None:
         """Send the signal `number` to the rank."""
@@ -67,6 +73,10 @@ class Fault:
 
     def heal(self, target: Target) -> None:
         """Undo what outlives the strike."""
+
+    def lasts(self) -> bool:
+        """Whether it strikes again each time that its rank enters the point of the strike, in later attempts, too."""
+        return False
 
     def own_act(self) -> Any:
         """Return the exit status (signals negative) that this fault delivers, or None if its rank lives on."""

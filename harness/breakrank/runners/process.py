@@ -29,13 +29,14 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 
 @dataclass
 class RankProcess:
-    """One started rank: its process, the log it writes, the line to its agent, its output."""
+    """One started rank: its process, the log it writes, the line to its agent, its output, the port of its store."""
 
     rank: int
     pid: int
     log: LogReader
     channel: socket.socket
     pipes: dict[str, int] = field(default_factory=dict)
+    store: int = 0
 
     def close(self) -> None:
         """Give back what the Conductor holds of the rank."""
@@ -111,7 +112,7 @@ class ProcessRunner:
         channel.setblocking(False)
         for descriptor in pipes.values():
             os.set_blocking(descriptor, False)
-        return RankProcess(rank, pid, LogReader(str(log)), channel, pipes)
+        return RankProcess(rank, pid, LogReader(str(log)), channel, pipes, port)
 
     def _spawn(
         self,

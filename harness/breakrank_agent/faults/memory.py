@@ -1,0 +1,43 @@
+"""Faults of memory: a rank gets less of it than it asks for."""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from breakrank_agent.fault import Fault, Target
+
+
+@dataclass(frozen=True)
+class LimitMemory(Fault):
+    """The rank may map no more than `headroom_mb` (of 2**20 bytes) beyond what it has mapped by now, as under ulimit -v.
+
+    The limit is on the address space: what is asked for beyond it fails at once, and the rank lives on. It counts from
+    the present size, as a process that was forked warm, or that has loaded a big library, has mapped gigabytes.
+    """
+
+    headroom_mb: int = 64
+
+    side: ClassVar[str] = "outside"
+    certifies: ClassVar[str] = (
+        "an allocation that is refused, as on a full device; says nothing about the kernel's OOM killer, or swapping"
+    )
+    witness: ClassVar[str] = "address space"
+
+    def strike(self, target: Target) -> None:
+        """Lower the soft limit; the hard one stays, so that the limit can be lifted again without privileges."""
+        before = resource.prlimit(target.pid, resource.RLIMIT_AS)
+        target.kept["address space"] = before
+        limit = mapped_bytes(target.pid) + self.headroom_mb * 2**20
+        resource.prlimit(target.pid, resource.RLIMIT_AS, (limit, before[1]))
+
+    def heal(self, target: Target) -> None:
+        """Give the limit back that there was."""
+        resource.prlimit(target.pid, resource.RLIMIT_AS, target.kept["address space"])
+
+
+def mapped_bytes(pid: int) -> int:
+    """Return the size of a process's address space: the first number of /proc/<pid>/statm, in pages."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()

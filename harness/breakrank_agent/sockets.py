@@ -1,0 +1,102 @@
+"""The TCP connections between two processes of this machine, as the kernel lists them in /proc (see proc(5))."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+#: States by the numbers that the kernel prints (include/net/tcp_states.h).
+STATES = (
+    "",
+    "ESTABLISHED",
+    "SYN_SENT",
+    "SYN_RECV",
+    "FIN_WAIT1",
+    "FIN_WAIT2",
+    "TIME_WAIT",
+    "CLOSE",
+    "CLOSE_WAIT",
+    "LAST_ACK",
+    "LISTEN",
+    "CLOSING",
+    "NEW_SYN_RECV",
+)
+#: How an IPv4 address begins where a socket of IPv6 holds it.
+_MAPPED = "0000000000000000FFFF0000"
+
+
+class Address(NamedTuple):
+    """An address as the kernel prints it (hexadecimal, an IPv4 one always as such), and a port."""
+
+    host: str
+    port: int
+
+
+class Link(NamedTuple):
+    """A connection, from one of its ends: the end's own address, and the other's."""
+
+    local: Address
+    remote: Address
+
+
+class Entry(NamedTuple):
+    """One line of the kernel's list; `inode` is 0 when no process holds the socket any more."""
+
+    link: Link
+    state: str
+    inode: int
+
+
+def listed(pid: int) -> Iterator[Entry]:
+    """Yield every TCP socket in the network that the process is in."""
+    for name in ("tcp", "tcp6"):
+        with contextlib.suppress(FileNotFoundError), open(f"/proc/{pid}/net/{name}", encoding="ascii") as file:
+            next(file)
+            yield from map(_entry, file)
+
+
+def held(pid: int) -> dict[int, int]:
+    """Return the process's sockets: inode to descriptor. What we may not see is left out."""
+    found: dict[int, int] = {}
+    folder = f"/proc/{pid}/fd"
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            # A descriptor may be closed while we read.
+            with contextlib.suppress(OSError):
+                target = os.readlink(f"{folder}/{name}")
+                if target.startswith("socket:["):
+                    found[int(target[8:-1])] = int(name)
+    return found
+
+
+def established(pid: int, peer: int, but: int = 0) -> dict[Link, int]:
+    """Return the established connections between two processes: the first one's end, and its descriptor.
+
+    Connections to the port `but`, on either side, are left out.
+    """
+    mine, theirs = _ends(pid), _ends(peer)
+    return {
+        link: descriptor
+        for link, descriptor in mine.items()
+        if Link(link.remote, link.local) in theirs and but not in (link.local.port, link.remote.port)
+    }
+
+
+def _ends(pid: int) -> dict[Link, int]:
+    """Return the established connections of which a process holds an end, with its descriptor."""
+    sockets = held(pid)
+    with contextlib.suppress(OSError):
+        return {e.link: sockets[e.inode] for e in listed(pid) if e.state == "ESTABLISHED" and e.inode in sockets}
+    return {}
+
+
+def _entry(line: str) -> Entry:
+    words = line.split()
+    return Entry(Link(_address(words[1]), _address(words[2])), STATES[int(words[3], 16)], int(words[9]))
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.partition(":")
+    return Address(host[len(_MAPPED) :] if host.startswith(_MAPPED) else host, int(port, 16))
