@@ -18,7 +18,7 @@ import psutil
 
 #: Frameworks that programs may need, each with its cure.
 FRAMEWORKS = {
-    "torch": "pip install torch --index-url https://download.pytorch.org/whl/cpu",
+    "torch": "pip install torch (the CPU build: pip install uv, then uv pip install --torch-backend=cpu torch)",
     "tensorflow": "pip install tensorflow-cpu",
 }
 #: About what one rank with its framework takes; a rank of torch on a CPU was seen at 180 MB.
@@ -62,6 +62,7 @@ def capabilities() -> dict[str, str]:
     """Return every capability by name: the empty string if it is there, else the reason and the cure."""
     return {
         "ptrace": _ptrace(),
+        "pidfd": _pidfd(),
         "namespaces": _namespaces(),
         "cgroup": _cgroup(),
         "docker": _docker(),
@@ -94,6 +95,18 @@ def _ptrace() -> str:
     if scope in ("", "0", "1") or os.geteuid() == 0:
         return ""
     return f"ptrace is restricted (ptrace_scope {scope}); sysctl kernel.yama.ptrace_scope=1"
+
+
+def _pidfd() -> str:
+    """Return why pidfd_getfd(2) cannot be used: Linux has it since 5.6, and containers often forbid it."""
+    from breakrank_agent.faults.network import duplicate
+
+    with socket.socket() as one:
+        try:
+            duplicate(os.getpid(), one.fileno()).close()
+        except (OSError, AttributeError) as error:
+            return f"pidfd_getfd is refused ({error}); use Linux 5.6 or later, in a container with --cap-add=SYS_PTRACE"
+    return ""
 
 
 def _namespaces() -> str:

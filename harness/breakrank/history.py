@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from breakrank_agent.history import Event, read_events
+from breakrank_agent.history import Event, read_events, read_log
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,12 @@ def read_history(folder: Path) -> History:
     started: Iterable[tuple[int, int]] = [(e["attempt"], e["rank"]) for e in conductor if e["kind"] == "spawned"]
     ranks: dict[tuple[int, int], RankHistory] = {}
     for attempt, rank in started:
-        path = folder / f"attempt-{attempt}" / f"rank-{rank}.jsonl"
+        base = folder / f"attempt-{attempt}" / f"rank-{rank}"
+        path, log = base.with_suffix(".jsonl"), base.with_suffix(".log")
         events = tuple(read_events(str(path))) if path.exists() else ()
+        if log.exists():
+            # The run was cut short: what the rank had recorded and nobody had drained is still in its log.
+            events += tuple(read_log(str(log)))
         exit_event = exits.get((attempt, rank))
         ranks[attempt, rank] = RankHistory(
             attempt,

@@ -9,6 +9,8 @@ point     a point was entered: point, visit; a collective also op, group, shapes
 payload   what a point handled: of (the point), and digests, indices, norms
 raised    an exception passed through a point: point, type, message
 told      the program said: name, values
+census    what is alive after a step: lines (meter, site, function, count, bytes), totals, rss, limits, ms (what it cost)
+heap      the bytes of the C heap after a step, where no census is taken
 access    a read or write of shared storage under a controlled schedule: op, mode (r, w, rw), key, turn
 strike    a fault event: strike (its index), phase (armed, fired, seen, landed, act, healed, missed), witness
 report    an exception left the main thread, or the program chose a non-zero exit: type, message, code, frames
@@ -131,13 +133,18 @@ class LogReader(_Log):
 
     def drain(self) -> list[bytes]:
         """Return the records written since the last call, and give their room back."""
+        records = self.peek()
+        self._put(_TAIL, self._tail)
+        return records
+
+    def peek(self) -> list[bytes]:
+        """Return the records written since the last call, and leave them in the log."""
         head = self._get(_HEAD)
         records: list[bytes] = []
         while self._tail < head:
             (length,) = _LENGTH.unpack(self._copy_out(self._tail, _LENGTH.size))
             records.append(self._copy_out(self._tail + _LENGTH.size, length))
             self._tail += _LENGTH.size + length
-        self._put(_TAIL, self._tail)
         return records
 
     def _copy_out(self, position: int, length: int) -> bytes:
@@ -148,6 +155,14 @@ class LogReader(_Log):
         if first < length:
             data += bytes(self._map[HEADER_SIZE : HEADER_SIZE + length - first])
         return data
+
+
+def read_log(path: str) -> list[Event]:
+    """Return the events that a log still holds, without taking them out of it. Raises `HistoryError`."""
+    reader = LogReader(path)
+    events = [json.loads(record) for record in reader.peek()]
+    reader.close()
+    return events
 
 
 def encode(event: Event) -> bytes:

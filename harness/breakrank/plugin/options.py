@@ -32,7 +32,7 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("-patience", {"metavar": "S", "help": "seconds that a proven wait may go on, so that the framework can time out"}),
     ("-deadline", {"metavar": "S", "help": "seconds without a new point on any rank until a run is ended as hung"}),
     ("-tolerance", {"metavar": "X", "help": "relative distance that a result may have from the control's"}),
-    ("-cold", {"action": "store_true", "help": "start each rank cold, as by hand, instead of forking it from a warm one"}),
+    ("-cold", {"action": "store_true", "help": "start each rank cold, instead of forking it from a warm process"}),
     ("-repeat", {"metavar": "N", "help": "run each case N times and require one digest"}),
     ("-replay", {"metavar": "RUN_DIR", "help": "run a saved plan again and compare with its saved verdict"}),
     ("-dry-run", {"action": "store_true", "help": "say in words what would run, and run nothing"}),

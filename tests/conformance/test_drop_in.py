@@ -1,0 +1,88 @@
+"""A fault, an oracle and a scenario that are dropped in, one file each, are found and tried."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+FAULT = '''
+"""Faults that a stranger added."""
+
+import signal
+from dataclasses import dataclass
+from typing import ClassVar
+
+from breakrank_agent.fault import Fault
+
+
+@dataclass(frozen=True)
+class Terminate(Fault):
+    """The rank is asked to end, as by a scheduler."""
+
+    side: ClassVar[str] = "outside"
+    certifies: ClassVar[str] = "a polite end"
+    witness: ClassVar[str] = "ended"
+    delivers: ClassVar[int] = -signal.SIGTERM
+
+    def strike(self, target):
+        target.signal(signal.SIGTERM)
+'''
+
+ORACLE = '''
+"""Whether the job is haunted."""
+
+
+def judge(history, control, terms):
+    return []
+'''
+
+SCENARIO = '''
+"""A rank is asked to end."""
+
+from breakrank import DETECTED, Case, Job, Scenario, at, faults
+
+SCENARIO = Scenario(
+    job=Job(steps=4),
+    strikes=[faults.Terminate() @ at(rank=1, step=2)],
+    oracles=["ends", "haunted"],
+    cases=[Case("torch-plain", "digits_ddp:plain", expect=DETECTED)],
+)
+'''
+
+
+def test_one_file_each_is_found_and_tried(tmp_path):
+    site = tmp_path / "site"
+    ignore = shutil.ignore_patterns("__pycache__")
+    for source, target in {
+        "harness/breakrank": "breakrank",
+        "harness/breakrank_agent": "breakrank_agent",
+        "scenarios": "breakrank/scenarios",
+        "fixtures": "breakrank/fixtures",
+    }.items():
+        shutil.copytree(ROOT / source, site / target, ignore=ignore)
+    shutil.copytree(ROOT / "tests", tmp_path / "tests", ignore=ignore)
+    (site / "breakrank_agent" / "faults" / "strangers.py").write_text(FAULT.lstrip())
+    (site / "breakrank" / "oracles" / "haunted.py").write_text(ORACLE.lstrip())
+    (site / "breakrank" / "scenarios" / "terminated_rank.py").write_text(SCENARIO.lstrip())
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = soak\n")
+    chosen = "terminate or haunted or terminated_rank"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "tests/conformance", "-k", chosen],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(site), "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    for tried in (
+        "test_it_lands_on_its_rank_at_its_point_and_nowhere_else[terminate] PASSED",
+        "test_replaced_by_a_no_op_it_is_void[terminate] PASSED",
+        "test_it_leaves_a_sound_run_alone[haunted] PASSED",
+        "test_its_case_is_as_recorded[terminated_rank::torch-plain] PASSED",
+    ):
+        assert tried in done.stdout, tried

@@ -1,0 +1,76 @@
+"""Every scenario that is discovered: it reads well, its records keep the rules, and each case is as recorded."""
+
+from __future__ import annotations
+
+import pytest
+
+from breakrank.catalogue import load_scenarios
+from breakrank.doctor import capabilities
+from breakrank.oracles import all_oracles
+from breakrank.run import Choices, make_plan
+from breakrank.verdict import Outcome
+from breakrank_agent.plan import Plan
+
+SCENARIOS = load_scenarios()
+CASES = [(scenario, case) for scenario in SCENARIOS.values() for case in scenario.cases]
+IDS = [f"{scenario.name}::{case.name}" for scenario, case in CASES]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=list(SCENARIOS))
+def test_it_says_what_it_is(scenario):
+    assert scenario.summary.strip().endswith(".")
+    assert scenario.cases and set(scenario.oracles) <= set(all_oracles())
+    assert "ends" in scenario.oracles
+
+
+@pytest.mark.parametrize(("scenario", "case"), CASES, ids=IDS)
+def test_a_record_keeps_the_rules(scenario, case):
+    assert case.expect.outcome is not Outcome.VOID
+    struck = scenario.strikes if case.strikes is None else case.strikes
+    if case.expect.outcome is Outcome.SURVIVED:
+        assert case.expect.cause is None and case.expect.oracle is None
+    if case.expect.outcome is Outcome.SILENT:
+        assert case.expect.oracle and case.expect.cause, "a silent case is on record with its finding"
+    # What a broken case is compared with is a sound one: without strikes there must be a twin, or nothing to cure.
+    assert struck or case.control or case.sound or scenario.name == "canary"
+
+
+@pytest.mark.parametrize(("scenario", "case"), CASES, ids=IDS)
+def test_its_plan_is_resolved_and_travels_as_json(scenario, case):
+    plan = make_plan(scenario, case, Choices(seed=3))
+    assert all(strike.ranks for strike in plan.strikes)
+    assert Plan.loads(plan.dumps()) == plan
+
+
+@pytest.mark.parametrize(("scenario", "case"), CASES, ids=IDS)
+def test_its_case_is_as_recorded(bench, scenario, case):
+    missing = [why for need in case.needs if (why := capabilities().get(need, ""))]
+    if missing:
+        pytest.skip(missing[0])
+    result = bench.run(make_plan(scenario, case, Choices()), case.expect)
+    assert result.as_recorded, f"{result.verdict.outcome}: {result.verdict.sentence()} ({result.folder})"
+
+
+def test_twins_get_the_same_strike():
+    by_program: dict[tuple[str, str], set[str]] = {}
+    for scenario, case in CASES:
+        struck = scenario.strikes if case.strikes is None else case.strikes
+        module = case.program.split(":")[0]
+        by_program.setdefault((scenario.name, module), set())
+        by_program[scenario.name, module].add(str(struck))
+    for (name, module), strikes in by_program.items():
+        cases = [c for s, c in CASES if s.name == name and c.program.startswith(module)]
+        for strike in strikes:
+            group = [c for c in cases if str(SCENARIOS[name].strikes if c.strikes is None else c.strikes) == strike]
+            broken = [c for c in group if not c.sound]
+            assert not broken or any(c.sound for c in group) or name == "canary", f"{name}: {module} has no sound twin"
+
+
+def test_the_canary_dies_when_its_oracles_are_asleep(bench):
+    from dataclasses import replace
+
+    canary = SCENARIOS["canary"]
+    asleep = replace(canary, oracles=tuple(o for o in canary.oracles if o not in ("replicas", "control")))
+    for case in canary.cases:
+        result = bench.run(make_plan(asleep, case, Choices()), case.expect)
+        assert not result.as_recorded

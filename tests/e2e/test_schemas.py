@@ -1,0 +1,42 @@
+"""What real runs leave behind keeps to the schemas that are published."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import jsonschema
+import pytest
+
+from breakrank.schemas import schema
+from breakrank_agent import faults
+from breakrank_agent.plan import Plan, at
+
+
+@pytest.mark.parametrize(
+    ("program", "strikes", "values"),
+    [
+        ("small:train", [faults.Kill() @ at(rank=1, step=2, point="collective")], {"restarts": 1}),
+        ("small:train", [faults.Stop() @ at(rank=1, step=2)], {}),
+        ("small:train", [faults.FlipBit() @ at(rank=1, step=2)], {}),
+        ("small:raises", [], {}),
+        ("small:collectives", [], {}),
+        ("small:crossed_locks", [], {"controlled": "random"}),
+    ],
+)
+def test_a_run_directory_keeps_to_the_schemas(run, program, strikes, values):
+    result, _ = run(program, *strikes, **values)
+    checks = {name: jsonschema.Draft202012Validator(schema(name)) for name in ("plan", "event", "conductor", "verdict")}
+    checks["plan"].validate(json.loads((result.folder / "plan.json").read_text()))
+    checks["verdict"].validate(json.loads((result.folder / "verdict.json").read_text()))
+    lines = 0
+    for path in result.folder.rglob("*.jsonl"):
+        check = checks["conductor" if path.name == "conductor.jsonl" else "event"]
+        for line in path.read_text().splitlines():
+            check.validate(json.loads(line))
+            lines += 1
+    assert lines > 20
+
+
+def test_the_plans_schema_names_the_fields_that_a_plan_has():
+    assert set(schema("plan")["properties"]) == {field.name for field in dataclasses.fields(Plan)}
