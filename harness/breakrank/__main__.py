@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from breakrank.errors import BreakrankError
@@ -25,6 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return show(options.run)
         if options.command == "judge":
             return judge_again(options.run)
+        if options.command == "why":
+            return explain_running(options.pids)
         return _list() if options.command == "list" else _doctor()
     except (BreakrankError, PlanError, HistoryError) as error:
         sys.stderr.write(f"breakrank: {' '.join(str(error).split())}\n")
@@ -47,6 +48,8 @@ def _parser() -> argparse.ArgumentParser:
     for name, text in (("show", "explain a saved run again"), ("judge", "judge a saved run again")):
         command = commands.add_parser(name, help=text)
         command.add_argument("run", type=Path, metavar="RUN", help="a run directory")
+    command = commands.add_parser("why", help="say where the ranks of a running job are, and which is the odd one")
+    command.add_argument("pids", type=int, nargs="+", metavar="PID", help="a launcher, or ranks of one job")
     commands.add_parser("list", help="list the scenarios and their cases")
     commands.add_parser("doctor", help="say what this machine has and lacks")
     return parser
@@ -63,16 +66,13 @@ def show(folder: Path) -> int:
 
 def judge_again(folder: Path) -> int:
     """Judge a saved run by its saved histories, and say whether that agrees with the saved verdict."""
-    from breakrank.digest import digest
-    from breakrank.judge import judge
     from breakrank.report import saved_verdict
-    from breakrank.run import load_run
+    from breakrank.run import judge_saved, load_run
 
     saved = load_run(folder)
     before = saved_verdict(saved)
     # What made a run VOID beside its history (a control that failed to start, say) cannot be read off the history.
-    verdict = judge(saved.history, saved.control, saved.plan, before["void"])
-    now = json.loads(json.dumps(replace(verdict, digest=digest(saved.history)).to_json()))
+    now = json.loads(json.dumps(judge_saved(saved, before["void"]).to_json()))
     print(f"{now['outcome']}: {now['sentence']}")
     differing = [name for name in ("outcome", "findings", "blame", "digest") if now[name] != before.get(name)]
     if not differing:
@@ -80,6 +80,15 @@ def judge_again(folder: Path) -> int:
         return 0
     print(f"this differs from the saved verdict in {', '.join(differing)}: {before['outcome']}: {before['sentence']}")
     return 1
+
+
+def explain_running(pids: Sequence[int]) -> int:
+    """Say why a job that was started without us stands still, from the stacks of its ranks."""
+    from breakrank.report.groups import draw_answer
+    from breakrank.why import why
+
+    sys.stdout.write(draw_answer(why(pids)))
+    return 0
 
 
 def _list() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 
@@ -16,6 +17,10 @@ LOST = re.compile(
     r"socket closed|unavailable|heartbeat",
     re.IGNORECASE,
 )
+#: What goes wrong between ranks: all of them are to blame, even if these are all ranks of the job.
+_BETWEEN_RANKS = ("lost update", "replicas differ", "torn file", "lost write")
+#: How a report names a rank.
+NAMED = re.compile(r"\brank (\d+)\b", re.IGNORECASE)
 #: What a report says when a rank waited in vain.
 TIMED_OUT = re.compile(r"timed? ?-?out|deadline exceeded", re.IGNORECASE)
 
@@ -65,15 +70,33 @@ def _left_early(history: History, findings: Sequence[Finding]) -> Blame | None:
 
 
 def _reported_first(history: History, findings: Sequence[Finding]) -> Blame | None:
-    """Blame the first rank to report for itself; who reports a lost connection or a wait is a victim."""
+    """Blame the ranks that another one's report names, else the first rank to report for itself.
+
+    Who reports a lost connection or a wait is a victim, and what it names is where it waited.
+    """
     reports = sorted((lived for lived in history.last if lived.report is not None), key=_report_time)
     if not reports:
         return None
     own = [lived for lived in reports if not _is_victim(lived)]
+    accusers = [lived for lived in own if _accused(history, lived)]
+    if accusers:
+        accused = set().union(*(_accused(history, lived) for lived in accusers))
+        said = f"is named by rank {accusers[0].rank}: {reported(accusers[0])}"
+        return _name([lived for lived in history.last if lived.rank in accused], said)
     if own:
         same = [lived for lived in own if _what_and_where(lived) == _what_and_where(own[0])]
+        if len(same) == len(history.last):
+            odd = _told_otherwise(history)
+            if odd is not None:
+                return odd
         return _name(same, f"reported {reported(own[0])} at step {where_at(own[0])}")
     return _behind_a_victim(history, reports[0])
+
+
+def _accused(history: History, lived: RankHistory) -> set[int]:
+    """Return the other ranks of the job that a report names."""
+    named = {int(number) for number in NAMED.findall(reported(lived))}
+    return named & {peer.rank for peer in history.last} - {lived.rank}
 
 
 def _behind_a_victim(history: History, victim: RankHistory) -> Blame:
@@ -87,6 +110,9 @@ def _behind_a_victim(history: History, victim: RankHistory) -> Blame:
     if behind and TIMED_OUT.search(reported(victim)):
         op = victim.points("collective")[-1].get("op", "a collective")
         return _name(behind, f"did not come to {op} at step {where_at(victim)}, where rank {victim.rank} waited")
+    if LOST.search(reported(victim)):
+        link = f"the link between {name_ranks([p.rank for p in history.last])}" if len(others) == 1 else "a link"
+        return Blame((), f"{link}: rank {victim.rank} lost its connection while every other rank still ran")
     return Blame((), f"rank {victim.rank} was the first to report ({reported(victim)}), and no peer had ended before")
 
 
@@ -110,9 +136,26 @@ def _objected_to(history: History, findings: Sequence[Finding]) -> Blame | None:
         return None
     first = findings[0]
     everyone = len(history.last) > 1 and len(first.ranks) == len(history.last)
-    if first.ranks and (not everyone or first.cause in ("lost update", "replicas differ")):
+    odd = _told_otherwise(history) if everyone else None
+    if odd is not None:
+        return odd
+    if first.ranks and (not everyone or first.cause in _BETWEEN_RANKS):
         return Blame(first.ranks, first.sentence())
     return Blame((), f"no rank stands out: {first.sentence()}")
+
+
+def _told_otherwise(history: History) -> Blame | None:
+    """Blame, where all ranks are alike, those that told something else than most, under one name in one step."""
+    told: dict[tuple[str, int], dict[int, str]] = {}
+    for lived in history.last:
+        for event in lived.of_kind("told"):
+            said = json.dumps(event["values"], sort_keys=True)
+            told.setdefault((event["name"], event["step"]), {}).setdefault(lived.rank, said)
+    for (name, step), values in sorted(told.items(), key=lambda item: item[0][1]):
+        apart = outside_majority(values)
+        if len(values) == len(history.last) and 0 < len(apart) < len(values):
+            return Blame(tuple(apart), f"told another {name} than the others at step {step}")
+    return None
 
 
 def _peer(history: History, why: str, reason: str) -> Blame | None:

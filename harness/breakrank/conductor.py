@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 from breakrank.errors import BreakrankError
 from breakrank.output import Output
 from breakrank.runners.process import ProcessRunner, RankProcess
+from breakrank.runners.view import View
 from breakrank.schedules import Diverged, policy
 from breakrank.session import Session
 from breakrank.stillness import Stillness, look
@@ -23,6 +24,7 @@ from breakrank.strikes import Strikes
 from breakrank.turnstile import Turnstile
 from breakrank_agent.boot import STACKS_SIGNAL
 from breakrank_agent.history import Event, append, encode
+from breakrank_agent.hooks.files import digest_file
 from breakrank_agent.plan import Plan
 
 #: How long the loop sleeps when nothing calls it. Nothing is ordered by it.
@@ -72,7 +74,10 @@ class Rank:
 
 
 class Conductor:
-    """Conducts one run into `folder`; afterwards everything that can be known of it is in files."""
+    """Conducts one run into `folder`; afterwards everything that can be known of it is in files.
+
+    `view` is where the ranks run, by default `work` in the folder; `steps` is how many steps the job is known to have.
+    """
 
     def __init__(
         self,
@@ -82,9 +87,13 @@ class Conductor:
         runner: ProcessRunner,
         progress: Callable[[Progress], None] | None = None,
         phase: str = "run",
+        view: View | None = None,
+        steps: int = 0,
     ) -> None:
         self.plan = plan
         self.folder = folder
+        self.view = view or View(folder / "work")
+        self.steps = steps or plan.steps
         self.session = session
         self.runner = runner
         self._progress = progress
@@ -125,9 +134,10 @@ class Attempt:
         self._number = number
         self._ranks: dict[int, Rank] = {}
         self._selector = selectors.DefaultSelector()
-        self._strikes = Strikes(self._plan, number, self._session, conductor.folder / "work", conductor.write)
+        self._strikes = Strikes(self._plan, number, self._session, conductor.view.seen_from_outside, conductor.write)
         self._stillness = Stillness()
         self._turnstile: Turnstile | None = None
+        self._written: set[str] = set()
         self._moved = self._shown = time.monotonic()
         if self._plan.schedule.mode == "controlled":
             schedule = self._plan.schedule
@@ -140,6 +150,7 @@ class Attempt:
             self._start()
             hung = self._loop()
             self._strikes.finish()
+            self._tell_what_is_left()
             failed = any(rank.failed for rank in self._ranks.values())
             self._conductor.write("attempt", attempt=self._number, failed=failed, hung=hung)
             return failed and not hung
@@ -148,8 +159,8 @@ class Attempt:
 
     def _start(self) -> None:
         self._selector.register(self._session, selectors.EVENT_READ, None)
-        work = self._conductor.folder / "work"
-        for process in self._conductor.runner.start(self._plan, self._number, self._conductor.folder, work):
+        runner, view = self._conductor.runner, self._conductor.view
+        for process in runner.start(self._plan, self._number, self._conductor.folder, view):
             base = self._conductor.folder / f"attempt-{self._number}" / f"rank-{process.rank}"
             outputs = {name: Output(base.with_suffix(f".{name}")) for name in process.pipes}
             self._ranks[process.rank] = Rank(process, base.with_suffix(".jsonl").open("wb", buffering=0), outputs)
@@ -251,6 +262,8 @@ class Attempt:
         rank.step = event["step"]
         if event["kind"] == "point":
             rank.point, rank.op = event["point"], event.get("op", "")
+            if rank.point in ("write", "save"):
+                self._written.add(event.get("path", ""))
             rank.timeout_s = event.get("timeout_s", rank.timeout_s)
         elif event["kind"] == "report":
             rank.reported = True
@@ -290,13 +303,15 @@ class Attempt:
         """Return the hung event to write (or `why` empty: a wait after a failure), or None to go on."""
         live = {n: r for n, r in self._ranks.items() if r.live}
         idle = time.monotonic() - self._moved
-        if any(r.step > ENDLESS * max(1, self._plan.steps) for r in live.values()):
+        steps = self._conductor.steps
+        if steps and any(r.step > ENDLESS * steps for r in live.values()):
             return self._hung(live, "endless", None, idle)
         if self._strikes.pending or idle < IDLE_S:
             self._stillness.forget()
             return None
         stuck = self._turnstile.stuck() if self._turnstile is not None else None
-        if stuck is not None:
+        # A rank whose work is over is on its way out: what it leaves behind is known when it is gone.
+        if stuck is not None and stuck.keys() == live.keys():
             return self._wait_is_proven({n: live[n] for n in stuck}, live, idle)
         stopped = {n for n, r in live.items() if look(r.process.pid).stopped}
         waiting = {n: r for n, r in live.items() if n not in stopped}
@@ -364,6 +379,13 @@ class Attempt:
             self._session.signal(rank.process.pid, STACKS_SIGNAL)
             text = _settled_text(path)
         self._conductor.write("stacks", attempt=self._number, rank=rank.process.rank, text=text[-20000:])
+
+    def _tell_what_is_left(self) -> None:
+        """Write down the bytes of each file that the ranks wrote in the working folder, now that nobody writes."""
+        work = self._conductor.folder / "work"
+        for path in sorted(self._written):
+            if not os.path.isabs(path) and (work / path).is_file():
+                self._conductor.write("left", attempt=self._number, path=path, **digest_file(work / path))
 
     def _close(self) -> None:
         """End what the ranks left running, read what is left to read, and give everything back."""

@@ -102,13 +102,14 @@ def _see_strikes(history: History, plan: Plan, ends: dict[int, dict[int, Ended]]
         for rank in strike.ranks:
             on = f" on rank {rank}" if len(strike.ranks) > 1 else ""
             landed = endings.landed(history, attempt, rank)
-            if any(e["strike"] == index for e in landed):
+            missed = _why_missed(history, index, rank)
+            if any(e["strike"] == index for e in landed) and not missed:
                 continue
             if landed and ends.get(attempt, {}).get(rank) is Ended.STRUCK:
                 first = landed[0]["strike"]
                 account.notes.append(f"{name} was overtaken: strike {first} had struck rank {rank} before")
             elif _fired(history, index, attempt, rank):
-                account.void.append(f"{name} fired{on}, but did not land{_why_missed(history, index, attempt, rank)}")
+                account.void.append(f"{name} fired{on}, but did not land{missed}")
             else:
                 account.void.append(f"{name} never fired{on}: {_what_there_is(history, strike, rank)}")
 
@@ -119,9 +120,10 @@ def _fired(history: History, index: int, attempt: int, rank: int) -> bool:
     return lived is not None and any(e["strike"] == index and e["phase"] == "fired" for e in lived.of_kind("strike"))
 
 
-def _why_missed(history: History, index: int, attempt: int, rank: int) -> str:
-    """Return what the Conductor says of a strike that missed."""
-    said = [e["why"] for e in history.seen("strike") if e["phase"] == "missed" and e["strike"] == index]
+def _why_missed(history: History, index: int, rank: int) -> str:
+    """Return what the Conductor says of a strike that missed a rank; a lasting one may miss when it strikes again."""
+    events = [e for e in history.seen("strike") if e["phase"] == "missed"]
+    said = [e["why"] for e in events if e["strike"] == index and e["rank"] == rank]
     return f": {said[0]}" if said else ""
 
 
@@ -156,7 +158,9 @@ def _consult(
     """Ask the plan's oracles; return their findings by attempt, step and order of oracles, and who abstained."""
     bare = history.without_faults()
     model = control.without_faults() if control is not None else None
-    terms = Terms(plan.ranks, plan.steps, plan.tolerance, plan.deadline_s)
+    # A user's script says nowhere how many steps it makes: its control does.
+    steps = plan.steps or max((lived.last_step for lived in (control or history).last), default=0)
+    terms = Terms(plan.ranks, steps, plan.tolerance, plan.deadline_s)
     known = all_oracles()
     findings: list[Finding] = []
     abstained: dict[str, str] = {}

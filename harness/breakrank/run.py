@@ -13,8 +13,9 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +25,20 @@ from breakrank.errors import BreakrankError
 from breakrank.history import History, read_history
 from breakrank.judge import judge
 from breakrank.runners.process import ProcessRunner, free_space, stage_agent
+from breakrank.runners.view import View, make_view
 from breakrank.runners.zygotes import Zygotes
 from breakrank.scenario import Case, Scenario
 from breakrank.schedules import Diverged
 from breakrank.session import Session, sweep
-from breakrank.verdict import Outcome, Record, Verdict
+from breakrank.verdict import SURVIVED, Outcome, Record, Verdict
 from breakrank_agent.history import DEFAULT_SIZE, HistoryError
 from breakrank_agent.plan import Plan, PlanError, Schedule, Strike
 
 #: The most ranks that one machine is asked to run.
 MOST_RANKS = 64
+
+#: Oracles that can say nothing where two undisturbed runs end differently.
+NEEDS_SAME_RESULT = ("control",)
 
 Watch = Callable[[Progress], None]
 
@@ -74,6 +79,7 @@ def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
         restarts=restarts if choices.restarts is None else choices.restarts,
         deadline_s=job.deadline_s if choices.deadline_s is None else choices.deadline_s,
         patience_s=job.patience_s if choices.patience_s is None else choices.patience_s,
+        payloads=job.payloads,
         tolerance=case.tolerance if choices.tolerance is None else choices.tolerance,
         runner=choices.runner,
         control=case.control or ("same" if strikes else ""),
@@ -82,6 +88,28 @@ def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
         schedule=scenario.schedule,
         strikes=strikes,
     )
+
+
+def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choices) -> dict[str, Plan]:
+    """Return the plans of a user's script under a scenario, by name: one for each way in which the scenario strikes.
+
+    Nothing is pinned, and the control is the script itself without the strikes. Raises `BreakrankError`.
+    """
+    script = Path(next((word for word in command if word.endswith(".py")), command[0])).name
+    ways: dict[str, tuple[Strike, ...]] = {}
+    for strikes in [scenario.strikes, *(case.strikes for case in scenario.cases if case.strikes is not None)]:
+        # What strikes the data of our programs cannot strike a script.
+        if strikes and all(strike.fault.strikes_scripts for strike in strikes):
+            ways.setdefault(str(strikes), tuple(strikes))
+    if not ways and (scenario.strikes or any(case.strikes for case in scenario.cases)):
+        raise BreakrankError(f"{scenario.name} strikes only the programs that come with it, not a script")
+    plans: dict[str, Plan] = {}
+    for number, strikes in enumerate(ways.values() or [()]):
+        case = Case(script, "", SURVIVED, strikes=strikes, restarts=scenario.job.restarts)
+        made = make_plan(replace(scenario, job=replace(scenario.job, steps=0, data="")), case, choices)
+        name = script if len(ways) < 2 else f"{script}-{number + 1}"
+        plans[name] = replace(made, case=name, command=tuple(command), pin=False, schedule=Schedule())
+    return plans
 
 
 def _resolve(strike: Strike, index: int, ranks: int, seed: int, scenario: str) -> Strike:
@@ -110,18 +138,21 @@ class Result:
         """Whether the verdict is the record's; without a record, whether nothing is to be objected to."""
         if self.record is not None:
             return self.record.matches(self.verdict.outcome, self.verdict.findings)
-        return self.verdict.outcome in (Outcome.SURVIVED, Outcome.DETECTED) and not self.verdict.findings
+        # Where nothing is struck there is nothing to detect.
+        good = (Outcome.SURVIVED, Outcome.DETECTED) if self.plan.strikes else (Outcome.SURVIVED,)
+        return self.verdict.outcome in good and not self.verdict.findings
 
 
 @dataclass(frozen=True)
 class SavedRun:
-    """A run directory, read back."""
+    """A run directory, read back. `second` is the second control, which only a user's script has."""
 
     folder: Path
     plan: Plan
     history: History
     control: History | None
     verdict: dict[str, Any] | None
+    second: History | None = None
 
 
 def load_run(folder: Path) -> SavedRun:
@@ -131,12 +162,31 @@ def load_run(folder: Path) -> SavedRun:
     try:
         plan = Plan.loads((folder / "plan.json").read_text(), "plan.json")
         history = read_history(folder)
-        control = read_history(folder / "control") if (folder / "control").is_dir() else None
+        control, second = (
+            read_history(folder / name) if (folder / name).is_dir() else None for name in ("control", "control-again")
+        )
         path = folder / "verdict.json"
         verdict = json.loads(path.read_text()) if path.exists() else None
     except (PlanError, HistoryError, OSError, ValueError, KeyError, TypeError) as error:
         raise BreakrankError(f"{folder} cannot be read: {error}") from None
-    return SavedRun(folder, plan, history, control, verdict)
+    return SavedRun(folder, plan, history, control, verdict, second)
+
+
+def judge_saved(saved: SavedRun, void: Sequence[str] = ()) -> Verdict:
+    """Judge a run directory.
+
+    A script whose two controls differ is not reproducible by itself: its result is then compared with nothing, and the
+    verdict says from where on they differ.
+    """
+    plan = saved.plan
+    notes: tuple[str, ...] = ()
+    if saved.control is not None and saved.second is not None:
+        difference = explain_difference(saved.control, saved.second)
+        if difference:
+            plan = replace(plan, oracles=tuple(o for o in plan.oracles if o not in NEEDS_SAME_RESULT))
+            notes = (f"result not comparable: not reproducible by itself: {difference}",)
+    verdict = judge(saved.history, saved.control, plan, void)
+    return replace(verdict, digest=digest(saved.history), notes=(*notes, *verdict.notes))
 
 
 class Bench:
@@ -191,8 +241,12 @@ class Bench:
         progress: Watch | None = None,
         agent: bool = True,
         replayed: Plan | None = None,
+        where: Path | None = None,
+        in_place: bool = False,
     ) -> Result:
         """Run a plan and judge it. `programs` is the folder of its programs, by default the packaged one.
+
+        `where` is the folder of a user's script: it runs in a private view of it, or, `in_place`, in the folder itself.
 
         `replayed` is the plan that this one replays, whose control, under its own schedule, serves both. Without
         `agent` the ranks run as if we were not there, and nothing is judged: the verdict is VOID.
@@ -200,13 +254,17 @@ class Bench:
         _require(plan.framework)
         began = time.monotonic()
         programs = programs or packaged_programs()
-        folder = self._new_folder(plan, programs)
-        void = self._control(replayed or plan, folder, programs, progress) if plan.control and agent else []
-        void += self._conduct(plan, folder, programs, progress, agent=agent)
-        saved = load_run(folder)
-        verdict = judge(saved.history, saved.control, plan, void)
-        verdict = replace(verdict, digest=digest(saved.history))
-        result = Result(plan, verdict, folder, time.monotonic() - began, record)
+        folder = self._new_folder(plan, where or programs)
+        conduct = partial(self._conduct, where=where, in_place=in_place)
+        void: list[str] = []
+        if plan.command and plan.control and agent:
+            for name, phase in (("control", "control"), ("control-again", "second control")):
+                void += self._fresh_control(plan, folder / name, conduct, progress, phase)
+        elif plan.control and agent:
+            void = self._control(replayed or plan, folder, programs, progress)
+        if not (void and plan.command):
+            void += conduct(plan, folder, programs, progress, agent=agent)
+        result = Result(plan, judge_saved(load_run(folder), void), folder, time.monotonic() - began, record)
         _save_verdict(result)
         return result
 
@@ -224,7 +282,11 @@ class Bench:
         if plan.schedule.mode == "controlled":
             choices = tuple(e["rank"] for e in saved.history.seen("turn"))
             plan = replace(plan, schedule=Schedule("controlled", "replay", choices))
-        result = self.run(plan, None, programs or _programs_of(folder), progress, replayed=saved.plan)
+        source = programs or _programs_of(folder)
+        if plan.command:
+            result = self.run(plan, None, None, progress, where=source)
+        else:
+            result = self.run(plan, None, source, progress, replayed=saved.plan)
         if result.verdict.digest != saved.verdict["digest"]:
             difference = explain_difference(saved.history, load_run(result.folder).history)
             verdict = replace(
@@ -246,15 +308,42 @@ class Bench:
                 return _fill(folder, plan, programs)
         raise BreakrankError(f"{self.runs} holds too many runs of {stem}; remove some")
 
-    def _conduct(self, plan: Plan, folder: Path, programs: Path, watch: Watch | None, **options: Any) -> list[str]:
+    def _conduct(
+        self,
+        plan: Plan,
+        folder: Path,
+        programs: Path,
+        watch: Watch | None,
+        agent: bool = True,
+        phase: str = "run",
+        where: Path | None = None,
+        in_place: bool = False,
+    ) -> list[str]:
         """Run the ranks; return the reasons, if any, why nothing can be said of it."""
-        phase = options.pop("phase", "run")
-        runner = ProcessRunner(self._session, self._archive, programs, zygotes=self._zygotes, **options)
+        runner = ProcessRunner(self._session, self._archive, programs, agent, self._zygotes)
+        view = None
+        if where is not None:
+            view = View(where) if in_place else make_view(self._session, where, folder / "work", self.runs)
+            if view.holder:
+                self._session.kept.add(view.holder)
         try:
-            Conductor(plan, folder, self._session, runner, watch, phase).run()
+            Conductor(plan, folder, self._session, runner, watch, phase, view).run()
         except Diverged as error:
             return [f"the replay diverged: {error}"]
+        finally:
+            if view is not None and view.holder:
+                self._session.kept.discard(view.holder)
+                self._session.clear()
+                shutil.rmtree(folder / "work.overlay", ignore_errors=True)
         return []
+
+    def _fresh_control(
+        self, plan: Plan, folder: Path, conduct: Callable[..., list[str]], watch: Watch | None, phase: str
+    ) -> list[str]:
+        """Run a control of a user's script, which is never kept for another run; return why it failed."""
+        wanted = control_plan(plan)
+        conduct(wanted, _fill(folder, wanted, folder), folder, watch, phase=phase)
+        return _why_failed(read_history(folder))
 
     def _control(self, plan: Plan, folder: Path, programs: Path, watch: Watch | None) -> list[str]:
         """Lay the control's history into the run directory, from the cache or by a run; return why it failed."""
@@ -265,12 +354,7 @@ class Bench:
             kept.parent.mkdir(exist_ok=True)
             scratch = _fill(kept.with_name(f"{kept.name}.{os.getpid()}"), wanted, programs)
             void = self._conduct(wanted, scratch, programs, watch, phase="control")
-            history = read_history(scratch)
-            void += [
-                f"the control failed: rank {lived.rank} {_how(lived.status, lived.report)}"
-                for lived in history.last
-                if not lived.ended_well
-            ]
+            void += _why_failed(read_history(scratch))
             if void:
                 shutil.move(scratch, folder / "control")
                 return void[:1]
@@ -361,6 +445,15 @@ def _save_verdict(result: Result) -> None:
         "seconds": round(result.seconds, 3),
     }
     (result.folder / "verdict.json").write_text(json.dumps(saved, indent=1) + "\n")
+
+
+def _why_failed(control: History) -> list[str]:
+    """Return why a control cannot be compared with: how each rank ended that did not end well."""
+    return [
+        f"the control failed: rank {lived.rank} {_how(lived.status, lived.report)}"
+        for lived in control.last
+        if not lived.ended_well
+    ]
 
 
 def _how(status: int | None, report: dict[str, Any] | None) -> str:

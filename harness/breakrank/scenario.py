@@ -18,7 +18,8 @@ DEFAULT_ORACLES = ("ends", "progress", "finite", "replicas", "samples", "control
 class Job:
     """What runs: how many ranks, for how many steps, restarted how often, from which data.
 
-    `deadline_s` is how long no rank may reach a new point; `data` names what is laid into the working folder.
+    `deadline_s` is how long no rank may reach a new point; `data` names what is laid into the working folder. Without
+    `payloads`, each step's parameters and each batch go without a digest.
     """
 
     ranks: int = 2
@@ -27,6 +28,7 @@ class Job:
     deadline_s: float = 30.0
     patience_s: float = 0.0
     data: str = "digits"
+    payloads: bool = True
 
 
 @dataclass(frozen=True)

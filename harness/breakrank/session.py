@@ -59,12 +59,16 @@ class Session:
         """Return the descriptor that is readable when the warden has something to tell."""
         return self.socket.fileno()
 
-    def spawn(self, argv: Sequence[str], env: dict[str, str], cwd: Path, descriptors: Sequence[int]) -> int:
+    def spawn(
+        self, argv: Sequence[str], env: dict[str, str], cwd: Path, descriptors: Sequence[int], join: int = 0
+    ) -> int:
         """Start a process below the warden and return its pid.
 
-        `descriptors` become its 0, 1, 2, 3 …. Raises `BreakrankError` when it cannot be started.
+        `descriptors` become its 0, 1, 2, 3 …; `join` is a process whose mount namespace it enters. Raises
+        `BreakrankError` when it cannot be started.
         """
-        message = {"do": "spawn", "id": 0, "argv": list(argv), "env": {**env, **self.mark}, "cwd": str(cwd)}
+        message = {"do": "spawn", "id": 0, "argv": list(argv), "env": {**env, **self.mark}}
+        message |= {"cwd": str(cwd), "join": join}
         data = json.dumps(message).encode()
         try:
             socket.send_fds(self.socket, [data], list(descriptors))

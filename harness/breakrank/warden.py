@@ -5,10 +5,11 @@ thread, so that forking from it is safe and costs little. It is the sub-reaper o
 (prctl(2), PR_SET_CHILD_SUBREAPER), reports what waitpid says, and ends everything below it when the socket to its
 owner closes or one of the owners' processes ends (pidfd_open(2)).
 
-Messages are JSON, one per packet (SOCK_SEQPACKET). From the owner: `spawn` (id, argv, env, cwd; with the file
-descriptors that become 0, 1, 2, 3, …), `signal` (pid, signal), `adopt` (pid), `clear` (keep: end everything below
-except these pids). To the owner: `spawned` (id, pid), `failed` (id, text), `child` (pid, what: ended, stopped,
-continued; status), `signalled` (pid, done), `adopted` (pid), `cleared` (count).
+Messages are JSON, one per packet (SOCK_SEQPACKET). From the owner: `spawn` (id, argv, env, cwd, join: a process
+whose mount namespace is entered, or 0; with the file descriptors that become 0, 1, 2, 3, …), `signal` (pid, signal),
+`adopt` (pid), `clear` (keep: end everything below except these pids). To the owner: `spawned` (id, pid), `failed` (id,
+text), `child` (pid, what: ended, stopped, continued; status), `signalled` (pid, done), `adopted` (pid), `cleared`
+(count).
 """
 
 from __future__ import annotations
@@ -131,12 +132,22 @@ class Warden:
             for number, descriptor in enumerate(high[1:]):
                 os.dup2(descriptor, number, inheritable=True)
             os.closerange(len(descriptors), 64)
+            self._join(message["join"])
             os.chdir(message["cwd"])
             os.execve(message["argv"][0], message["argv"], message["env"])
         except BaseException as error:
             os.write(high[0] if "high" in locals() else failure_in, f"{error}".encode())
         finally:
             os._exit(127)
+
+    def _join(self, holder: int) -> None:
+        """Enter the mount namespace of another process, and its user namespace where that is not ours."""
+        if not holder:
+            return
+        kinds = ("mnt",) if os.getuid() == 0 else ("user", "mnt")
+        for descriptor in [os.open(f"/proc/{holder}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds]:
+            if self._libc.setns(descriptor, 0) != 0:
+                raise OSError(ctypes.get_errno(), "the private view of the folder cannot be entered")
 
     @staticmethod
     def _duplicate(descriptor: int, least: int) -> int:

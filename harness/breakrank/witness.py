@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,11 +66,12 @@ def link(fault: Fault, evidence: Evidence) -> str | None:
     before, after = evidence.before, evidence.after
     if not before or after is None:
         return None
-    states = {after.states.get(one, "gone") for one in before.links}
-    if states & {"ESTABLISHED", "FIN_WAIT1", "FIN_WAIT2", "TIME_WAIT"}:
+    theirs = {after.states.get(one, "gone") for one in before.links}
+    if theirs & {"ESTABLISHED", "FIN_WAIT1", "FIN_WAIT2", "TIME_WAIT"}:
         return None
-    count = f"{len(before.links)} connection{'s' if len(before.links) > 1 else ''}"
-    return f"the peer's kernel: {count} no longer established, but {', '.join(sorted(states)).lower()}"
+    ours = {after.states.get(Link(one.remote, one.local), "gone") for one in before.links}
+    at_peer, at_rank = (", ".join(sorted(states)).lower() for states in (theirs, ours))
+    return f"the kernel: {len(before.links)} established before, now {at_peer} at the peer, {at_rank} at the rank"
 
 
 class Links(NamedTuple):
@@ -89,6 +92,24 @@ def look_at_links(fault: Fault, target: Target) -> Links | None:
     links = frozenset(established(peer, target.pid, but=target.store))
     # A peer that has ended since lists nothing; where both ranks are in one network, so does the rank for it.
     return Links(links, {e.link: e.state for pid in (target.pid, peer) for e in listed(pid)})
+
+
+def shard(fault: Fault, evidence: Evidence) -> str | None:
+    """The bytes of the rank's shard, read again, are others than before the strike."""
+    before, after = evidence.before, evidence.after
+    if not before or not after or before == after:
+        return None
+    return f"the shard read again: {before[:16]} became {after[:16]}"
+
+
+def look_at_shard(fault: Fault, target: Target) -> str | None:
+    """Return the digest of the rank's shard in the working folder; None if it has none."""
+    work = Path(target.work)
+    with contextlib.suppress(OSError):
+        for laid in json.loads((work / "manifest.json").read_text())["shards"]:
+            if laid["rank"] == target.rank:
+                return hashlib.sha256((work / laid["file"]).read_bytes()).hexdigest()
+    return None
 
 
 def address_space(fault: Fault, evidence: Evidence) -> str | None:
@@ -126,6 +147,7 @@ WITNESSES: Mapping[str, Witness] = {
     "stopped": Witness(stopped),
     "continued": Witness(continued),
     "parameters": Witness(parameters),
+    "shard": Witness(shard, look_at_shard),
     "link": Witness(link, look_at_links),
     "address space": Witness(address_space, look_at_limit),
 }

@@ -51,8 +51,9 @@ def start_agent(spec: dict[str, Any]) -> Agent:
         plan = Plan.loads(file.read(), spec["plan"])
     channel = Channel(spec["channel"]) if spec.get("channel") is not None else None
     agent = Agent(plan, spec["rank"], spec["attempt"], LogWriter(spec["log"]), channel)
-    faulthandler.enable()
     _stacks = open(spec["stacks"], "w")  # noqa: SIM115 - it stays open for as long as the rank lives
+    # What a user's script prints stays its own.
+    faulthandler.enable(file=_stacks if plan.command else sys.stderr)
     faulthandler.register(STACKS_SIGNAL, file=_stacks, all_threads=True)
     probe.start(agent)
     if plan.pin:
@@ -92,6 +93,7 @@ def _exit_code(leaving: SystemExit) -> int:
 
 def _watch_exit(agent: Agent) -> None:
     """See `os._exit` too: the agent's last events are written before it leaves."""
+
     def _exit(status: int) -> NoReturn:
         # A fault that leaves early passes unseen: to the rest of the world the rank is simply gone.
         if agent.here and not agent.busy:

@@ -50,6 +50,8 @@ class Fault:
     needs: ClassVar[tuple[str, ...]] = ()
     certifies: ClassVar[str] = ""
     witness: ClassVar[str] = ""
+    #: Whether it can strike a user's own script, and not only the programs that come with us.
+    strikes_scripts: ClassVar[bool] = True
     #: The signal (negative) or exit code that the fault itself delivers to its rank; None: the rank lives on.
     delivers: ClassVar[Any] = None
 

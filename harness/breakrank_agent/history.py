@@ -6,12 +6,12 @@ helper thread or loader worker), `step`. The kinds:
 ========  ====================================================================================================
 rank      first of all: attempt, slot, rank, world, pid, versions
 point     a point was entered: point, visit; a collective also op, group, shapes, dtype; a file its path
-payload   what a point handled: of (the point), and digests, indices, norms
+payload   what a point handled: of (the point), and digests, indices, norms; of a closed file what was written
 raised    an exception passed through a point: point, type, message
 told      the program said: name, values
-census    what is alive after a step: lines (meter, site, function, count, bytes), totals, rss, limits, ms (what it cost)
+census    what is alive after a step: lines (meter, site, function, count, bytes), totals, rss, limits, ms (its cost)
 heap      the bytes of the C heap after a step, where no census is taken
-access    a read or write of shared storage under a controlled schedule: op, mode (r, w, rw), key, turn
+access    a read or write of shared storage or a file under a controlled schedule: op, mode (r, w, rw), key, turn
 strike    a fault event: strike (its index), phase (armed, fired, seen, landed, act, healed, missed), witness
 report    an exception left the main thread, or the program chose a non-zero exit: type, message, code, frames
 end       the main module is over: how (returned, exit, os._exit, raised), code, params, norms, state
@@ -19,7 +19,8 @@ note      a remark: text
 ========  ====================================================================================================
 
 The Conductor's events have `attempt` and mostly `rank`: spawned, exit (status: exit code or minus the signal; ended:
-true if the Conductor ended it), hung (why, waiting), turn (rank, op, key, turn), stacks (rank, text), and strike.
+true if the Conductor ended it), hung (why, waiting), turn (rank, op, key, turn), stacks (rank, text), left (path, file,
+size: a file that ranks wrote, as it lies on disk at the end of the attempt), and strike.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ HEADER_SIZE = 64
 DEFAULT_SIZE = 1 << 20
 #: The largest record: a longer one is cut by its writer and marked.
 RECORD_LIMIT = 1 << 16
+
+#: Made once: json.dumps makes a new encoder at each call that has separators of its own.
+_to_json = json.JSONEncoder(separators=(",", ":"), default=str).encode
 
 _LENGTH = struct.Struct("<I")
 #: Words of the header, of eight bytes each; magic, version and size are the first two.
@@ -167,17 +171,17 @@ def read_log(path: str) -> list[Event]:
 
 def encode(event: Event) -> bytes:
     """Return the event as one line of JSON without its newline; an oversized one loses its longest text."""
-    line = json.dumps(event, separators=(",", ":"), default=str).encode()
+    line = _to_json(event).encode()
     if len(line) <= RECORD_LIMIT:
         return line
-    longest = max(event, key=lambda k: len(json.dumps(event[k], default=str)))
+    longest = max(event, key=lambda k: len(_to_json(event[k])))
     rest = {**event, longest: "(cut)", "cut": longest}
-    line = json.dumps(rest, separators=(",", ":"), default=str).encode()
+    line = _to_json(rest).encode()
     if len(line) <= RECORD_LIMIT:
         return line
     # Many long fields: what every event has is kept.
     kept = {name: event[name] for name in ("kind", "n", "seq", "step", "t") if name in event}
-    return json.dumps({**kept, "cut": "all"}, separators=(",", ":")).encode()
+    return _to_json({**kept, "cut": "all"}).encode()
 
 
 def append(file: BinaryIO, line: bytes) -> None:

@@ -157,9 +157,12 @@ class Schedule:
 class Plan:
     """Everything that one run depends on; equal plans on equal software give equal digests.
 
-    `program` is `module:function`, looked up among the programs staged for the run. `control` is empty (none), `same`
+    `program` is `module:function`, looked up among the programs staged for the run; or it is empty, and `command` is
+    the user's script and its arguments. `steps` is 0 where only the control can tell. `control` is empty (none), `same`
     (this plan without its strikes) or another `module:function`. `data` names what is laid into the working folder
-    before the ranks start. Seconds appear only as limits: nothing fires on them.
+    before the ranks start. Without `payloads`, each step's parameters and each batch go without a digest, which costs
+    less where they are large; the parameters at the end are compared still. Seconds appear only as limits: nothing
+    fires on them.
     """
 
     scenario: str
@@ -174,6 +177,7 @@ class Plan:
     patience_s: float = 0.0
     tolerance: float = 0.0
     pin: bool = True
+    payloads: bool = True
     runner: str = "process"
     control: str = ""
     data: str = ""
@@ -181,12 +185,14 @@ class Plan:
     schedule: Schedule = field(default_factory=Schedule)
     strikes: tuple[Strike, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
     version: int = VERSION
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values that `from_json` reads back."""
         raw = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         raw["oracles"] = list(self.oracles)
+        raw["command"] = list(self.command)
         raw["environment"] = dict(self.environment)
         raw["schedule"] = self.schedule.to_json()
         raw["strikes"] = [s.to_json() for s in self.strikes]
@@ -203,6 +209,7 @@ class Plan:
         names = [f.name for f in dataclasses.fields(cls)]
         values = dict(_checked(raw, names, "plan"))
         values["oracles"] = tuple(values["oracles"])
+        values["command"] = tuple(values["command"])
         values["schedule"] = Schedule.from_json(values["schedule"])
         values["strikes"] = tuple(Strike.from_json(s) for s in values["strikes"])
         return cls(**values)

@@ -73,6 +73,10 @@ class Agent:
         #: True while the agent itself works with tensors or files: hooks then pass everything through.
         self.busy = False
         self.steps_by = ""
+        #: Called at the end of each step, when all else of it is on record.
+        self.after_step: list[Callable[[], None]] = []
+        #: What counts the things that are alive, where that is asked for; set by its hook, for those of frameworks.
+        self.census: Any = None
         self._state: Optional[dict[str, Any]] = None
         self._log = log
         self._lock = threading.RLock()
@@ -82,15 +86,19 @@ class Agent:
         self._finished = False
         self._pid = os.getpid()
         self._due: dict[tuple[int, str, int], list[tuple[int, Strike]]] = {}
+        #: Strikes of lasting faults that have begun, here or in an earlier attempt, by point.
+        self._lasting: dict[str, list[tuple[int, Strike]]] = {}
         for index, strike in enumerate(plan.strikes):
             trigger = strike.trigger
             if rank in strike.ranks and trigger.attempt == attempt:
                 self._due.setdefault((trigger.step, trigger.point, trigger.visit), []).append((index, strike))
+            elif rank in strike.ranks and trigger.attempt < attempt and strike.fault.lasts():
+                self._lasting.setdefault(trigger.point, []).append((index, strike))
 
     def begin(self, **facts: Any) -> None:
         """Write the first event, and one for every strike that is armed here."""
         self.record("rank", attempt=self.attempt, slot=self.rank, rank=self.rank, pid=self._pid, **facts)
-        for due in self._due.values():
+        for due in [*self._due.values(), *self._lasting.values()]:
             for index, _ in due:
                 self.record("strike", strike=index, phase="armed")
 
@@ -124,7 +132,7 @@ class Agent:
             sequence = self._sequence()
             step, visit = self.clock.enter(point, sequence)
             self.record("point", point=point, visit=visit, **values)
-        if self._due and sequence == MAIN:
+        if (self._due or self._lasting) and sequence == MAIN:
             self._strike(step, point, visit)
 
     def close_step(self, by: str) -> None:
@@ -141,9 +149,20 @@ class Agent:
         with self._lock:
             step, visit = self.clock.close_step()
             self.record("point", point="step", visit=visit)
-        if self._due:
+        if self._due or self._lasting:
             self._strike(step, "step", visit)
-        self.payload("step", **self.summarize())
+        if self.plan.payloads:
+            self.payload("step", **self.summarize())
+        for follow in self.after_step:
+            follow()
+
+    def take_turn(self, op: str, mode: str, key: str) -> None:
+        """Under a controlled schedule, wait for a turn, and record what the main thread then reads or writes."""
+        if not self.controlled or self.channel is None or self._finished or not self.here:
+            return
+        if threading.get_ident() == self._main:
+            turn = self.channel.ask({"move": [op, key]}).get("turn")
+            self.record("access", op=op, mode=mode, key=key, turn=turn)
 
     def payload(self, of: str, **values: Any) -> None:
         """Record what a point handled."""
@@ -174,7 +193,12 @@ class Agent:
             self.busy = before
 
     def _strike(self, step: int, point: str, visit: int) -> None:
-        for index, strike in self._due.pop((step, point, visit), []):
+        due = self._due.pop((step, point, visit), [])
+        struck = [*self._lasting.get(point, []), *due]
+        for index, strike in due:
+            if strike.fault.lasts():
+                self._lasting.setdefault(point, []).append((index, strike))
+        for index, strike in struck:
             self.record("strike", strike=index, phase="fired", point=point, visit=visit)
             if strike.fault.side == "outside":
                 if self.channel is not None:
@@ -191,7 +215,7 @@ class Agent:
         after = self.summarize()
         self.record("strike", strike=index, phase="seen", before=before.get("params"), after=after.get("params"))
 
-    def finish(self, how: str, code: int, error: Optional[BaseException] = None) -> None:
+    def finish(self, how: str, code: Optional[int], error: Optional[BaseException] = None) -> None:
         """The main module is over: write the report, if there is one, and the last point."""
         if self._finished or not self.here:
             return
@@ -203,7 +227,7 @@ class Agent:
                 code=code,
                 frames=_frames(error),
             )
-        elif code != 0:
+        elif code:
             self.record("report", type="SystemExit", message=f"left with exit code {code}", code=code, frames=[])
         self.reach("end")
         self.record("end", how=how, code=code, state=self._state, **self.summarize())

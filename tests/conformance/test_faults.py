@@ -55,7 +55,7 @@ def test_it_travels_as_json(kind):
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_it_lands_on_its_rank_at_its_point_and_nowhere_else(run, kind):
-    result, saved = run("small:train", strike(kind), deadline_s=60.0)
+    result, saved = run("small:train", strike(kind), deadline_s=60.0, data="digits")
     assert result.verdict.outcome is not Outcome.VOID, result.verdict
     landed = [(e["attempt"], e["rank"]) for e in saved.history.seen("strike") if e["phase"] == "landed"]
     assert landed == [(0, 1)]
@@ -77,7 +77,7 @@ def test_it_is_void_where_its_point_never_comes(run, kind):
 def test_replaced_by_a_no_op_it_is_void(run, monkeypatch, bench_of_no_ops, kind):
     if kind.side == "outside":
         monkeypatch.setattr(kind, "strike", lambda self, target: None)
-    result, saved = run("small:train", strike(kind), on=bench_of_no_ops)
+    result, saved = run("small:train", strike(kind), on=bench_of_no_ops, data="digits")
     assert result.verdict.outcome is Outcome.VOID
     assert "did not land" in result.verdict.sentence()
     assert [lived.status for lived in saved.history.last] == [0, 0]

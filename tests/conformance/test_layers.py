@@ -13,9 +13,12 @@ OURS = {path: path.relative_to(HARNESS).with_suffix("").as_posix() for path in H
 #: From below to above: a module imports only from its own layer and those before it.
 LAYERS = [
     ("errors", "history", "verdict", "scenario", "schemas"),
-    ("digest", "laws", "lineage", "ends", "blame", "warden", "session", "witness", "stillness", "output", "weights"),
+    (
+        *("digest", "laws", "lineage", "ends", "blame", "script", "witness"),
+        *("warden", "session", "stillness", "output", "weights", "roster", "stacks"),
+    ),
     ("runners", "oracles", "schedules", "catalogue"),
-    ("turnstile", "strikes", "conductor", "judge", "doctor"),
+    ("turnstile", "strikes", "conductor", "judge", "doctor", "looks", "why"),
     ("run",),
     ("report",),
     ("plugin", "__main__"),

@@ -127,6 +127,14 @@ def test_steps_are_counted_by_what_the_program_has(run, program, by):
         assert lived.last_step == 4
 
 
+@pytest.mark.parametrize(("program", "passes"), [("train", 1), ("accumulates", 2)])
+def test_the_outermost_module_is_seen_at_every_step(run, program, passes):
+    _, saved = run(f"small:{program}", oracles=("ends",))
+    for lived in saved.history.last:
+        steps = [e["step"] for e in lived.points("forward")]
+        assert steps == [step for step in (1, 2, 3, 4) for _ in range(passes)]
+
+
 def test_every_way_to_a_collective_is_seen(run):
     _, saved = run("small:collectives", oracles=("ends",))
     for lived in saved.history.last:

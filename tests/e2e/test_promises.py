@@ -138,3 +138,15 @@ def test_a_race_is_replayed_move_by_move(bench):
     again, _ = bench.replay(first.folder)
     assert (again.verdict.outcome, again.verdict.digest) == (Outcome.SILENT, first.verdict.digest)
     assert again.verdict.findings == first.verdict.findings
+
+
+def test_without_payloads_no_step_is_digested_and_the_result_is_compared_still(run):
+    flip = faults.FlipBit(parameter=0, bit=0) @ at(rank=1, step=2)
+    sound, saved = run("small:train", payloads=False)
+    broken, _ = run("small:train", flip, payloads=False)
+    for lived in saved.history.last:
+        assert lived.payloads("step") == [] and lived.end["params"]
+        assert all(len(e["indices"]) == 4 and "batch" not in e for e in lived.payloads("load"))
+    assert sound.verdict.outcome is Outcome.SURVIVED, sound.verdict
+    assert broken.verdict.outcome is Outcome.SILENT
+    assert (broken.verdict.findings[0].cause, broken.verdict.findings[0].step) == ("replicas differ", 4)

@@ -22,6 +22,7 @@ from breakrank_agent.plan import Plan, at
         ("small:raises", [], {}),
         ("small:collectives", [], {}),
         ("small:crossed_locks", [], {"controlled": "random"}),
+        ("files:both_write", [], {"controlled": "random", "control": "files:one_writes"}),
     ],
 )
 def test_a_run_directory_keeps_to_the_schemas(run, program, strikes, values):

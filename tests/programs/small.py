@@ -127,6 +127,22 @@ def dies_at_the_exit():
         atexit.register(os.kill, os.getpid(), signal.SIGABRT)
 
 
+def regroups():
+    """Both ranks connect anew when a reduction fails, and do it again."""
+    dist.init_process_group("gloo")
+    group = dist.group.WORLD
+    weight = torch.zeros(3)
+    for number in range(STEPS):
+        try:
+            dist.all_reduce(torch.ones(3), group=group)
+        except RuntimeError:
+            group = dist.new_group([0, 1])
+            dist.all_reduce(torch.ones(3), group=group)
+        weight += number
+        step()
+    state(total=float(weight.sum()))
+
+
 def turns_to_nan():
     """Rank 1's weights are no numbers from its second step on."""
 
@@ -135,6 +151,11 @@ def turns_to_nan():
             model.weight.data.fill_(float("nan"))
 
     train(spoil)
+
+
+def needs_much_at_its_second_step():
+    """Both ranks need 64 MB for a moment."""
+    train(lambda now, model: torch.ones(16 * 2**20) if now == 2 else None)
 
 
 def says_its_own_steps():

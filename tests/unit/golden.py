@@ -87,6 +87,10 @@ class Golden:
                 one.exits(-SIGKILL, by_us=True)
         return self
 
+    def leaves(self, path: str, file: str) -> Golden:
+        """Let the Conductor find a file on disk when the attempt is over."""
+        return self.says("left", attempt=self.attempt, path=path, file=file, size=10)
+
     def history(self) -> History:
         """Return what was written."""
         return History({key: one.lived() for key, one in self._all.items()}, tuple(self.conductor))
@@ -150,6 +154,14 @@ class GoldenRank:
         file = file or f"a{self._attempt}s{self.done}"
         self.enters("save", path=path)
         return self.writes("payload", of="save", path=path, file=file, size=10, done=self.done)
+
+    def opens(self, path: str) -> GoldenRank:
+        """Open a file for writing."""
+        return self.enters("write", path=path, how="open")
+
+    def closes(self, path: str, file: str | None) -> GoldenRank:
+        """Close a file, of which the digest is that of all that was written."""
+        return self.writes("payload", of="write", path=path, file=file, size=10, done=self.done)
 
     def restores(self, file: str, path: str = "model.pt") -> GoldenRank:
         """Restore the checkpoint with this digest."""

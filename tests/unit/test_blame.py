@@ -158,3 +158,36 @@ def test_nobody_is_to_blame_where_nothing_happened() -> None:
 def test_blame_is_for_the_last_attempt() -> None:
     job = killed().again()
     assert named(job.trains(3).ends_well()) == ()
+
+
+def test_a_connection_lost_between_two_ranks_that_live_is_the_fault_of_neither() -> None:
+    job = Golden().trains(1)
+    job[0].enters("collective").reports("RuntimeError", LOST)
+    job[1].enters("collective").reports("RuntimeError", LOST)
+    found = blame(job.history().without_faults(), [])
+    assert found.ranks == ()
+    assert found.words() == "the link between ranks 0 and 1: rank 0 lost its connection while every other rank still ran"
+
+
+def test_among_many_ranks_a_lost_link_is_known_from_one_of_its_ends() -> None:
+    job = Golden(3).trains(1)
+    for rank in (2, 0, 1):
+        job[rank].enters("collective").reports("RuntimeError", LOST)
+    found = blame(job.history().without_faults(), [])
+    assert found.words() == "a link: rank 2 lost its connection while every other rank still ran"
+
+
+def test_a_rank_that_another_ones_report_names_is_to_blame_whoever_reported_first() -> None:
+    for order in ([0, 1], [1, 0]):
+        job = Golden().trains(1)
+        for rank in order:
+            job[rank].reports("RuntimeError", "cannot allocate" if rank == 1 else "rank 1 ran out of memory")
+        assert named(job) == (1,)
+
+
+def test_a_report_that_names_its_own_rank_or_none_of_the_job_accuses_nobody() -> None:
+    for message in ("rank 0 has no such label", "no rank 7 in this job"):
+        job = Golden().trains(1)
+        job[0].reports("ValueError", message)
+        job[1].reports("RuntimeError", LOST)
+        assert named(job) == (0,)

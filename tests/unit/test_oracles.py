@@ -40,6 +40,9 @@ def with_checkpoints(steps: int = 3) -> Golden:
 def test_no_oracle_objects_to_a_sound_history_that_is_its_own_control(oracle: str) -> None:
     job = with_checkpoints()
     job.ranks[0].tells_loss(loss=0.3, goal=0.6)
+    for one in job.ranks:
+        for step in range(1, 61):
+            one.writes("census", step=step, lines=[]).writes("heap", step=step, bytes=1000)
     history = job.ends_well().history()
     assert ask(oracle, history, history) == []
 
@@ -421,3 +424,78 @@ class TestCheckpoint:
     def test_abstains_if_the_run_ended_before_a_save_was_due(self) -> None:
         with pytest.raises(Abstain, match="ended before its first checkpoint"):
             ask("checkpoint", killed(step=1).history(), self.control())
+
+
+class TestWhatIsLeftOnDisk:
+    def one_writer(self, left: str = "all") -> History:
+        """Return a job whose rank 0 alone writes a file."""
+        job = Golden().trains(3)
+        job[0].opens("log").accesses("w", 0, "open", "log").closes("log", "all")
+        return job.ends_well().leaves("log", left).history()
+
+    def two_writers(self, left: str, other: str = "b") -> Golden:
+        """Return a job of which both ranks write a whole file in their last step."""
+        job = Golden().trains(3)
+        for turn, (one, file) in enumerate(zip(job.ranks, ("a", other), strict=True)):
+            one.opens("log").accesses("w", turn, "open", "log").closes("log", file)
+        return job.ends_well().leaves("log", left)
+
+    def test_objects_to_a_file_in_which_the_writes_of_two_ranks_are_mixed(self) -> None:
+        (finding,) = ask("checkpoint", self.two_writers("neither").history(), self.one_writer())
+        assert (finding.cause, finding.ranks, finding.step) == ("torn file", (0, 1), 3)
+        assert [e["turn"] for e in finding.evidence["events"]] == [0, 1]
+        assert "the writes of ranks 0 and 1 at step 3 are mixed" in finding.sentence()
+
+    def test_objects_to_a_rank_that_wrote_over_what_another_had_written_in_the_same_step(self) -> None:
+        (finding,) = ask("checkpoint", self.two_writers("b").history(), self.one_writer())
+        assert (finding.cause, finding.ranks, finding.step) == ("lost write", (0, 1), 3)
+        assert finding.sentence() == "log lacks what rank 0 wrote at step 3: rank 1 wrote over it"
+
+    def test_leaves_ranks_alone_that_write_the_same(self) -> None:
+        assert ask("checkpoint", self.two_writers("a", other="a").history(), self.one_writer()) == []
+
+    def test_leaves_alone_what_the_control_does_too(self) -> None:
+        assert ask("checkpoint", self.two_writers("b").history(), self.two_writers("a").history()) == []
+
+    def test_objects_to_a_rank_that_wrote_back_what_it_had_read_before_another_wrote(self) -> None:
+        job = Golden().trains(2)
+        job[0].accesses("r", 0, "open", "log").accesses("w", 2, "rename", "log")
+        job[1].accesses("r", 1, "open", "log").accesses("w", 3, "rename", "log")
+        history = job.ends_well().leaves("log", "less").history()
+        (finding,) = ask("checkpoint", history, self.one_writer())
+        assert (finding.cause, finding.ranks, finding.step) == ("lost write", (0, 1), 2)
+        assert finding.sentence().endswith("rank 1 wrote back what it had read before")
+
+    def test_leaves_ranks_alone_that_read_and_write_one_after_the_other(self) -> None:
+        job = Golden().trains(2)
+        job[0].accesses("r", 0, "open", "log").accesses("w", 1, "rename", "log")
+        job[1].accesses("r", 2, "open", "log").accesses("w", 3, "rename", "log")
+        assert ask("checkpoint", job.ends_well().leaves("log", "other").history(), self.one_writer()) == []
+
+    @pytest.mark.parametrize(("later", "objects"), [(0, True), (1, False)])
+    def test_objects_to_a_rank_that_removed_what_another_had_just_written(self, later: int, objects: bool) -> None:
+        job = Golden().trains(2)
+        job[0].accesses("w", 0, "save", "log")
+        job.trains(later)
+        job[1].accesses("w", 1, "remove", "log")
+        history = job.ends_well().leaves("another", "x").history()
+        found = [(f.cause, f.ranks, f.step) for f in ask("checkpoint", history, self.one_writer())]
+        assert found == ([("lost write", (0, 1), 2)] if objects else [])
+
+    def test_says_nothing_of_a_file_whose_content_is_not_on_record(self) -> None:
+        for unknown in (None, "nothing is closed"):
+            job = Golden().trains(3)
+            job[0].opens("log").closes("log", "a")
+            job[1].opens("log")
+            if unknown is None:
+                job[1].closes("log", None)
+            history = job.ends_well().leaves("log", "neither").history()
+            assert ask("checkpoint", history, self.one_writer()) == []
+
+    def test_says_nothing_of_a_save_that_was_cut_short(self) -> None:
+        job = Golden().trains(1)
+        job[0].saves("model.pt")
+        job.trains(1)[0].enters("save", path="model.pt").dies(SIGKILL)
+        job[1].reports("RuntimeError", "Connection closed by peer")
+        history = job.leaves("model.pt", "half").history()
+        assert ask("checkpoint", history, with_checkpoints().ends_well().history()) == []

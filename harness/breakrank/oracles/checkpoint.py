@@ -1,24 +1,33 @@
-"""Objects when nothing can be resumed from, where the control left a checkpoint."""
+"""Objects when what was written for later is not on disk: no checkpoint, a torn one, or a write that got lost."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
-from breakrank.history import History
+from breakrank.history import History, RankHistory
 from breakrank.oracles import Abstain, Terms
+from breakrank.oracles.control import overwritten
 from breakrank.verdict import Finding
+from breakrank_agent.history import Event
 
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
-    """Look for a save where the control had made its first, and for restores of what nobody saved."""
+    """Look for a save where the control had made its first, for restores of what nobody saved, and at what is left.
+
+    `left` are the files that ranks wrote, as they lay on disk when the last attempt was over.
+    """
     if control is None:
         raise Abstain("there is no control that says whether checkpoints belong to the job")
     first = min((int(e["step"]) for lived in control.ranks.values() for e in lived.payloads("save")), default=None)
-    if first is None:
+    if first is None and not _left(history):
         raise Abstain("the control saved no checkpoint")
-    torn = _torn(history, control)
-    if torn or any(lived.payloads("save") for lived in history.ranks.values()):
-        return torn
+    wrong = [*_torn(history, control), *_mixed(history), *_lost(history, control)]
+    if wrong or first is None or any(lived.payloads("save") for lived in history.ranks.values()):
+        return wrong
     if not _came_past(history, first):
         raise Abstain(f"the run ended before its first checkpoint, which the control saved at step {first}")
     what = f"no rank finished a save, and the control saved its first at step {first}"
@@ -34,21 +43,145 @@ def _came_past(history: History, step: int) -> bool:
 
 
 def _torn(history: History, control: History) -> list[Finding]:
-    """Return the restores of a file that holds what nobody wrote: neither a save of this run nor what was laid there.
+    """Return the restores of a file that holds what nobody wrote: neither a rank of this run nor what was laid there.
 
-    What the control restored, too, was laid there before (weights to start from). Where the digest of a save is not
-    known, nothing can be said of restores.
+    What the control restored, too, was laid there before (weights to start from).
     """
-    saves = {e["file"] for lived in history.ranks.values() for e in lived.payloads("save")}
-    if None in saves:
-        return []
-    laid = {e["file"] for lived in control.ranks.values() for e in lived.payloads("restore")}
+    known = _contents(history) | {e["file"] for lived in control.ranks.values() for e in lived.payloads("restore")}
     wrong: dict[tuple[int, int, str], list[int]] = {}
     for (attempt, rank), lived in sorted(history.ranks.items()):
         for event in lived.payloads("restore"):
-            if event["file"] is not None and event["file"] not in saves | laid:
+            if event["file"] is not None and event["file"] not in known and not _unclear(history, event["path"]):
                 wrong.setdefault((attempt, int(event["step"]), str(event["path"])), []).append(rank)
     return [
         Finding("checkpoint", "torn checkpoint", tuple(ranks), step, attempt, evidence={"path": path})
         for (attempt, step, path), ranks in sorted(wrong.items())
+    ]
+
+
+def _mixed(history: History) -> list[Finding]:
+    """Return the files that are left with other bytes than any rank has written, each in full."""
+    known, found = _contents(history), []
+    for path, left in _left(history).items():
+        writes = [(lived.rank, e) for lived in history.last for e in _written(lived) if e["path"] == path]
+        if not writes or left["file"] in known or _unclear(history, path) or _cut_short(history, path):
+            continue
+        step = max(int(event["step"]) for _, event in writes)
+        ranks = sorted({rank for rank, event in writes if event["step"] == step})
+        evidence = {"path": path, "events": _shown(history, path, step)}
+        found.append(Finding("checkpoint", "torn file", tuple(ranks), step, history.attempts[-1], evidence=evidence))
+    return found
+
+
+def _lost(history: History, control: History) -> list[Finding]:
+    """Return the files of the control that are left without something that a rank wrote.
+
+    Another rank wrote back what it had read before, or removed the file, as accesses show; or it wrote the whole file
+    in the same step, with another content, which no rank of the control did.
+    """
+    left, found = _left(history), []
+    for path, model in _left(control).items():
+        if path in left and left[path]["file"] == model["file"]:
+            continue
+        changes = [e for e in _accesses(history, path) if e["mode"] == "w"]
+        removed = [pair for pair in pairwise(changes) if _takes_away(*pair)]
+        stale = overwritten([replace(lived, events=_of(lived, path)) for lived in history.last])
+        blind = _written_over(history, path)
+        if stale:
+            found.append(_finding(history, path, stale[-2], stale[-1], "wrote back what it had read before"))
+        elif removed and path not in left:
+            found.append(_finding(history, path, *removed[-1], "removed it"))
+        elif blind and not _written_over(control, path):
+            found.append(_finding(history, path, *blind, "wrote over it"))
+    return found
+
+
+def _takes_away(earlier: Event, later: Event) -> bool:
+    """Whether a rank removes what another has written in the same step: one of an earlier step is made room for."""
+    return bool(
+        later["op"] == "remove" != earlier["op"]
+        and later["rank"] != earlier["rank"]
+        and later["step"] == earlier["step"]
+    )
+
+
+def _written_over(history: History, path: str) -> tuple[Event, Event] | None:
+    """Return what a rank wrote to a path in the last step in which any did, and what another wrote and left there."""
+    writes = [{**e, "rank": lived.rank} for lived in history.last for e in _written(lived) if e["path"] == path]
+    last = max((int(e["step"]) for e in writes), default=0)
+    whole = {int(e["rank"]): e for e in writes if e["step"] == last}
+    kept = [e for e in whole.values() if e["file"] == _left(history).get(path, {}).get("file")]
+    gone = [e for e in whole.values() if e["file"] is not None and e not in kept]
+    return (gone[0], kept[0]) if gone and kept else None
+
+
+def _finding(history: History, path: str, loser: Event, winner: Event, how: str) -> Finding:
+    ranks, step = tuple(sorted({int(loser["rank"]), int(winner["rank"])})), int(loser["step"])
+    evidence: dict[str, Any] = {"path": path, "loser": loser["rank"], "winner": winner["rank"], "how": how}
+    evidence["events"] = _shown(history, path, step)
+    return Finding("checkpoint", "lost write", ranks, step, history.attempts[-1], evidence=evidence)
+
+
+def _left(history: History) -> dict[str, Event]:
+    """Return what the last attempt left of the files that it wrote, by path."""
+    last = history.attempts[-1] if history.attempts else 0
+    return {e["path"]: e for e in history.seen("left") if e["attempt"] == last}
+
+
+def _written(lived: RankHistory) -> list[Event]:
+    """Return what a rank recorded of each file that it finished writing, once for each time."""
+    writes = lived.payloads("write")
+    told = {e["path"] for e in writes}
+    # A file object that was saved to is no more than its own writes.
+    return [*writes, *(e for e in lived.payloads("save") if e["path"] not in told)]
+
+
+def _contents(history: History) -> set[str]:
+    """Return the digests of all that any rank meant to write."""
+    return {e["file"] for lived in history.ranks.values() for e in _written(lived)}
+
+
+def _unclear(history: History, path: str) -> bool:
+    """Whether it is not on record in full what ranks wrote to a path, or to what may have been renamed to it."""
+    opened: set[str] = set()
+    renamed: set[str] = set()
+    for lived in history.ranks.values():
+        closed = Counter(e["path"] for e in lived.payloads("write"))
+        points = lived.points("write")
+        opened |= {e["path"] for e in _written(lived) if e["file"] is None}
+        opened |= {p for p, times in Counter(_named(points, "open")).items() if times != closed[p]}
+        renamed |= set(_named(points, "rename"))
+    # What was saved to memory may have come to any file.
+    return bool({path, "(memory)"} & opened or (opened and path in renamed))
+
+
+def _named(points: Sequence[Event], how: str) -> list[str]:
+    return [e["path"] for e in points if e["how"] == how]
+
+
+def _cut_short(history: History, path: str) -> bool:
+    """Whether a rank of the last attempt began a save to a path, and did not finish it."""
+    return any(
+        sum(e["path"] == path for e in lived.points("save")) > sum(e["path"] == path for e in lived.payloads("save"))
+        for lived in history.last
+    )
+
+
+def _accesses(history: History, path: str) -> list[Event]:
+    """Return what the ranks of the last attempt read and wrote of a path, in order of turns, each with its rank."""
+    found = [{**e, "rank": lived.rank} for lived in history.last for e in _of(lived, path)]
+    return sorted(found, key=lambda e: int(e["turn"]))
+
+
+def _of(lived: RankHistory, path: str) -> tuple[Event, ...]:
+    """Return a rank's accesses to one path."""
+    return tuple(e for e in lived.of_kind("access") if e["key"] == path)
+
+
+def _shown(history: History, path: str, step: int) -> list[Event]:
+    """Return the accesses to a path in one step, with what a report shows of them."""
+    return [
+        {name: e[name] for name in ("rank", "step", "op", "mode", "turn")}
+        for e in _accesses(history, path)
+        if e["step"] == step
     ]

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from breakrank.plugin import options
 from breakrank.plugin.boundary import usage_errors
+
+if TYPE_CHECKING:
+    from breakrank.plugin.launch import Launcher
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,6 +33,18 @@ def pytest_load_initial_conftests(
     result = yield
     options.add_command_line(early_config, parser, args)
     return result
+
+
+@pytest.fixture
+def launch(request: pytest.FixtureRequest) -> Launcher:
+    """Launch a training script as ranks, strike it, and judge it.
+
+    `launch("train.py", ranks=2, faults=[faults.Kill() @ at(rank=1, step=3)], restarts=1)` returns what came of it:
+    `run.survived`, `run.detected`, `run.outcome`, `run.findings`, `run.blame`, `run.folder`, `run.explain()`.
+    """
+    from breakrank.plugin.launch import make_launcher
+
+    return make_launcher(request)
 
 
 @pytest.hookimpl(tryfirst=True)

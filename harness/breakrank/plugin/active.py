@@ -89,12 +89,15 @@ class Active:
         self._ids = {s.nodeid for s in subjects} | ({replayed.nodeid} if replayed is not None else set())
         self._bench: Bench | None = None
 
-    def run(self, title: str, plan: Plan, record: Record, scenario: Path) -> Result:
+    def run(self, title: str, plan: Plan, record: Record | None, scenario: Path) -> Result:
         """Run a plan of the file `scenario` once, when the machine has room for its ranks."""
         programs = scenario.parent / "programs"
         with weights.hold(self.options.runs / "slots", plan.ranks), Live(self._config, title) as live:
+            bench, options = self._open_bench(), self.options
+            if plan.command:
+                return bench.run(plan, record, progress=live, where=options.folder, in_place=options.in_place)
             # Scenarios of a user's own have their programs beside them.
-            return self._open_bench().run(plan, record, programs if programs.is_dir() else None, progress=live)
+            return bench.run(plan, record, programs if programs.is_dir() else None, progress=live)
 
     def replay(self, title: str, folder: Path, plan: Plan) -> tuple[Result, dict[str, Any]]:
         """Run a saved run's plan again; return the result and the saved verdict."""
@@ -136,11 +139,15 @@ class Active:
             f"breakrank: {cases} case{'s' * (cases != 1)} of {len(names)} scenario{'s' * (len(names) != 1)}, "
             f"seed {self.options.seed}, runner {self.options.runner}, runs in {self.options.runs}"
         ]
+        if self.options.train:
+            often = "three times a case: twice undisturbed, once struck; once where nothing is struck"
+            lines.append(f"breakrank: {' '.join(self.options.train)} runs {often}")
         jobs: dict[str, dict[str, None]] = {}
         for subject in self._subjects:
             if subject.plan is not None:
                 plan = subject.plan
-                job = f"{plan.ranks} ranks, {plan.steps} steps, deadline {plan.deadline_s:g} s"
+                steps = f"{plan.steps} steps, " if plan.steps else ""
+                job = f"{plan.ranks} ranks, {steps}deadline {plan.deadline_s:g} s"
                 jobs.setdefault(job, {})[subject.scenario.name] = None
         return [*lines, *(f"breakrank: {job}: {', '.join(scenarios)}" for job, scenarios in jobs.items())]
 

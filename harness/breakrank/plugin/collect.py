@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +15,10 @@ from breakrank.plugin.boundary import one_line
 from breakrank.plugin.items import ReplayItem, ScenarioItem
 from breakrank.plugin.options import Options
 from breakrank.report import saved_verdict
-from breakrank.run import Choices, SavedRun, load_run, make_plan
+from breakrank.run import Choices, SavedRun, load_run, make_plan, make_script_plans
 from breakrank.scenario import Case, Scenario
+from breakrank.script import command_line
+from breakrank.verdict import SURVIVED, Record
 from breakrank_agent.plan import Plan, PlanError
 
 #: The first part of a replay's node id.
@@ -36,6 +38,11 @@ class Subject:
     def nodeid(self) -> str:
         """The test's id: it does not depend on a folder."""
         return f"{self.scenario.name}::{self.case.name}"
+
+    @property
+    def record(self) -> Record | None:
+        """What is known of the case; nothing is known of a user's script."""
+        return None if self.plan is not None and self.plan.command else self.case.expect
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,10 @@ def choose(options: Options) -> list[Subject]:
     lacks = {missing for _, case in chosen for missing in [doctor.missing_framework(case.framework)]}
     if "" not in lacks:
         raise BreakrankError("; ".join(sorted(lacks)))
-    subjects = [_subject(scenario, case, options) for scenario, case in chosen]
+    if options.train:
+        subjects = [s for scenario in {s.name: s for s, _ in chosen}.values() for s in _scripts(scenario, options)]
+    else:
+        subjects = [_subject(scenario, case, options) for scenario, case in chosen]
     refused = [s.skip for s in subjects if s.skip.startswith(_NO_PLAN)]
     if len(refused) == len(subjects):
         raise BreakrankError(refused[0].removeprefix(_NO_PLAN))
@@ -74,12 +84,8 @@ def choose(options: Options) -> list[Subject]:
 _NO_PLAN = "no such plan: "
 
 
-def _subject(scenario: Scenario, case: Case, options: Options) -> Subject:
-    """Return one subject with its plan, or with the reason why there is none."""
-    lack = doctor.missing_framework(case.framework)
-    if lack:
-        return Subject(scenario, case, skip=lack)
-    choices = Choices(
+def _choices(options: Options) -> Choices:
+    return Choices(
         options.seed,
         options.ranks,
         options.deadline_s,
@@ -88,12 +94,35 @@ def _subject(scenario: Scenario, case: Case, options: Options) -> Subject:
         options.tolerance,
         options.runner,
     )
+
+
+def _scripts(scenario: Scenario, options: Options) -> list[Subject]:
+    """Return the subjects that a user's script makes with a scenario: one for each way in which it strikes."""
+    unknown = Case(Path(command_line(options.train)[1]).name, "", SURVIVED)
     try:
-        plan = make_plan(scenario, case, choices)
+        plans = make_script_plans(scenario, options.train, _choices(options))
+    except (BreakrankError, PlanError) as error:
+        return [Subject(scenario, unknown, skip=f"{_NO_PLAN}{scenario.name}: {one_line(error)}")]
+    return [
+        Subject(scenario, replace(unknown, name=name), plan, doctor.missing(_needs(plan)))
+        for name, plan in plans.items()
+    ]
+
+
+def _needs(plan: Plan) -> list[str]:
+    return [need for strike in plan.strikes for need in strike.fault.needs]
+
+
+def _subject(scenario: Scenario, case: Case, options: Options) -> Subject:
+    """Return one subject with its plan, or with the reason why there is none."""
+    lack = doctor.missing_framework(case.framework)
+    if lack:
+        return Subject(scenario, case, skip=lack)
+    try:
+        plan = make_plan(scenario, case, _choices(options))
     except (BreakrankError, PlanError) as error:
         return Subject(scenario, case, skip=f"{_NO_PLAN}{scenario.name}::{case.name}: {one_line(error)}")
-    needs = [*case.needs, *(need for strike in plan.strikes for need in strike.fault.needs)]
-    return Subject(scenario, case, plan, doctor.missing(needs))
+    return Subject(scenario, case, plan, doctor.missing([*case.needs, *_needs(plan)]))
 
 
 def load_replay(folder: Path) -> Replayed:
@@ -115,7 +144,7 @@ class ScenarioCollector(pytest.Collector):
         """Return the selected cases."""
         for subject in self.subjects:
             item = ScenarioItem.from_parent(self, name=subject.case.name)
-            item.prepare(subject.scenario, subject.case, subject.plan, subject.skip)
+            item.prepare(subject.scenario, subject.case, subject.plan, subject.record, subject.skip)
             yield item
 
 

@@ -12,6 +12,7 @@ import pytest
 from breakrank.errors import BreakrankError
 from breakrank.plugin.boundary import OUR_ERRORS, one_line
 from breakrank.scenario import Case, Scenario
+from breakrank.verdict import Record
 from breakrank_agent.plan import Plan
 
 if TYPE_CHECKING:
@@ -82,11 +83,15 @@ class ScenarioItem(BreakrankItem):
     scenario: Scenario
     case: Case
     plan: Plan | None
+    record: Record | None
 
-    def prepare(self, scenario: Scenario, case: Case, plan: Plan | None, skip: str) -> None:
+    def prepare(
+        self, scenario: Scenario, case: Case, plan: Plan | None, record: Record | None, skip: str
+    ) -> None:
         """Say which case it is, and why it is skipped, if it is."""
-        self.scenario, self.case, self.plan = scenario, case, plan
-        self.tell(scenario=scenario.name, case=case.name, recorded=case.expect.words(), sentence=skip)
+        self.scenario, self.case, self.plan, self.record = scenario, case, plan, record
+        recorded = record.words() if record is not None else ""
+        self.tell(scenario=scenario.name, case=case.name, recorded=recorded, sentence=skip)
         if plan is not None:
             self.tell(seed=plan.seed)
         if skip:
@@ -99,7 +104,7 @@ class ScenarioItem(BreakrankItem):
                 raise BreakrankError("there is no plan to run")
             results: list[Result] = []
             for _ in range(active.options.repeat):
-                results.append(active.run(self.nodeid, self.plan, self.case.expect, self.scenario.path))
+                results.append(active.run(self.nodeid, self.plan, self.record, self.scenario.path))
                 self._judge(active, results)
 
     def _judge(self, active: Active, results: list[Result]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import copy
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 from breakrank.errors import BreakrankError
+from breakrank.script import check_script
 
 PREFIX = "--scenario"
 #: Runners of the design that come later; `auto` is `process` until then.
@@ -24,6 +26,9 @@ _MOST_RESTARTS = 100
 _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("", {"action": "append", "metavar": "NAME", "help": "run these scenarios: a name, glob, family, `all`, or a list "
           "of them with commas; repeatable. Without a path nothing else is collected"}),
+    ("-train", {"metavar": "CMD", "help": "run your own script instead of the programs that come with a scenario, as "
+                "in 'train.py --epochs 2'; its folder stays untouched"}),
+    ("-in-place", {"action": "store_true", "help": "run that script in its folder itself, not in a view of it"}),
     ("-ranks", {"metavar": "N", "help": "number of ranks (default: the scenario's)"}),
     ("-seed", {"metavar": "N", "help": "seed of all chance (default: 0)"}),
     ("-framework", {"metavar": "NAME", "help": "only cases of this framework: torch or tensorflow"}),
@@ -38,6 +43,12 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("-dry-run", {"action": "store_true", "help": "say in words what would run, and run nothing"}),
     ("-list", {"action": "store_true", "help": "list the scenarios and their cases"}),
     ("-doctor", {"action": "store_true", "help": "say what this machine has and lacks"}),
+)  # fmt: skip
+
+
+#: What a saved plan says, so that a replay cannot be asked for it.
+_OF_THE_PLAN = (
+    "", "-train", "-ranks", "-seed", "-framework", "-restarts", "-patience", "-deadline", "-tolerance", "-repeat",
 )  # fmt: skip
 
 
@@ -175,6 +186,9 @@ class Options:
     replay: Path | None = None
     dry_run: bool = False
     cold: bool = False
+    train: tuple[str, ...] = ()
+    folder: Path = Path()
+    in_place: bool = False
 
 
 def scenario_paths(config: pytest.Config) -> tuple[Path, ...]:
@@ -190,8 +204,8 @@ def read(config: pytest.Config) -> Options:
     return Options(
         names=() if replay else _names(config),
         paths=scenario_paths(config),
-        runs=_runs(config),
-        runs_limit_mb=_whole("scenario_runs_limit", str(config.getini("scenario_runs_limit")), 1, 10**9) or 500,
+        runs=runs(config),
+        runs_limit_mb=runs_limit(config),
         seed=_whole(PREFIX + "-seed", _text(config, "-seed"), 0, _MOST_SEED) or 0,
         ranks=_whole(PREFIX + "-ranks", _text(config, "-ranks"), 1, doctor.most_ranks(), "this machine bears"),
         restarts=_whole(PREFIX + "-restarts", _text(config, "-restarts"), 0, _MOST_RESTARTS),
@@ -204,12 +218,30 @@ def read(config: pytest.Config) -> Options:
         replay=replay,
         dry_run=bool(_given(config, "-dry-run")),
         cold=bool(_given(config, "-cold")),
+        train=_train(config),
+        folder=config.invocation_params.dir,
+        in_place=bool(_given(config, "-in-place")),
     )
 
 
 def _text(config: pytest.Config, suffix: str) -> str | None:
     value = getattr(config.option, _destination(suffix), None)
     return None if value is None else str(value)
+
+
+def _train(config: pytest.Config) -> tuple[str, ...]:
+    """Return the words of the user's command. Raises `BreakrankError` for a script that cannot be run."""
+    text = _text(config, "-train")
+    if text is None:
+        return ()
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise BreakrankError(f"{PREFIX}-train is {text!r}: {error}") from None
+    if not words:
+        raise BreakrankError(f"{PREFIX}-train needs a command, as in {PREFIX}-train='train.py --epochs 2'")
+    check_script(words, config.invocation_params.dir)
+    return words
 
 
 def _names(config: pytest.Config) -> tuple[str, ...]:
@@ -228,16 +260,20 @@ def _replay(config: pytest.Config) -> Path | None:
         return None
     if not text:
         raise BreakrankError(f"{PREFIX}-replay needs a run directory, as a failure's report names it")
-    plan = ("", "-ranks", "-seed", "-framework", "-restarts", "-patience", "-deadline", "-tolerance", "-repeat")
-    for suffix in plan:
+    for suffix in _OF_THE_PLAN:
         if _given(config, suffix) is not None:
             raise BreakrankError(f"{PREFIX}-replay runs the saved plan as it is; leave out {PREFIX}{suffix}")
     return config.invocation_params.dir / text
 
 
-def _runs(config: pytest.Config) -> Path:
+def runs(config: pytest.Config) -> Path:
     """Return the folder for run directories; a relative one lies in the root directory."""
     return config.rootpath / (str(config.getini("scenario_runs")).strip() or ".breakrank")
+
+
+def runs_limit(config: pytest.Config) -> int:
+    """Return the size in MB that this folder may have."""
+    return _whole("scenario_runs_limit", str(config.getini("scenario_runs_limit")), 1, 10**9) or 500
 
 
 def _runner(config: pytest.Config) -> str:

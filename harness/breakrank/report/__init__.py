@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from breakrank.errors import BreakrankError
-from breakrank.report.drawing import draw
+from breakrank.report.drawing import draw, draw_growth
 from breakrank.report.events import telling_events
 from breakrank.report.words import plan_words
 from breakrank.run import SavedRun
@@ -47,6 +47,7 @@ def explain(run: SavedRun) -> str:
     blocks = [
         _headline(run, verdict),
         _block("what the ranks did", draw(run.history, verdict)),
+        _block("what grows, step by step", draw_growth(run.history, verdict)),
         _block("the events that show it", telling_events(run.history, verdict)),
         _block("blame", [blame_words(verdict)]),
         _block("also", _also(verdict)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from breakrank.history import History, RankHistory, signal_name
@@ -10,6 +10,9 @@ from breakrank_agent.history import Event
 
 #: How many steps of a rank are drawn: the last ones.
 _STEPS = 8
+#: The bars of a chart, and how many of them: one a step, the last ones.
+_BARS = "▁▂▃▄▅▆▇█"
+_CHART = 60
 
 
 def draw(history: History, verdict: Mapping[str, Any]) -> list[str]:
@@ -76,3 +79,72 @@ def last_place(lived: RankHistory) -> str:
         return ""
     what = points[-1].get("op") or points[-1]["point"]
     return f" in {what} at step {points[-1]['step']}"
+
+
+def draw_growth(history: History, verdict: Mapping[str, Any]) -> list[str]:
+    """Return a chart of what grows, at the end of each step, for the first leak found; nothing if none was."""
+    leaks = [f for f in verdict["findings"] if f["cause"] in ("leak", "native leak")]
+    if not leaks:
+        return []
+    finding = leaks[0]
+    drawn = [(lived.rank, *_grown(lived, finding["evidence"])) for lived in history.attempt(finding["attempt"])]
+    shown = [value for _, values, _ in drawn for value in values[-_CHART:]]
+    span = (min(shown, default=0), max(shown, default=0))
+    lines = [
+        f"rank {rank}  {_bars(values, span)}  {_amount(values[0], unit)} to {_amount(values[-1], unit)}"
+        for rank, values, unit in drawn
+        if values
+    ]
+    return lines + [_limit_words(limit) for limit in finding["evidence"].get("limits", ())]
+
+
+def _grown(lived: RankHistory, evidence: Mapping[str, Any]) -> tuple[list[int], str]:
+    """Return by step the bytes of the C heap, or of tensors if these grow, or how many there are of what grows."""
+    heap = [int(e["bytes"]) for e in lived.of_kind("heap")]
+    if heap:
+        return heap, "bytes"
+    meters = {grown["meter"] for grown in evidence["grown"]}
+    if "tensor" in meters:
+        return [int(e.get("bytes", 0)) for e in lived.of_kind("census")], "bytes"
+    first = evidence["grown"][0]
+    named = {name: first[name] for name in ("meter", "site", "function")}
+    counts = []
+    for event in lived.of_kind("census"):
+        lines = [line for line in event["lines"] if named.items() <= line.items()]
+        counts.append(sum(line["bytes" if first["meter"] == "object" else "count"] for line in lines))
+    return counts, "bytes" if first["meter"] == "object" else first["meter"]
+
+
+def _bars(values: Sequence[int], span: tuple[int, int]) -> str:
+    """Return a bar for each of the last values; the lowest and the highest stand for the two ends of `span`."""
+    least, most = span
+    return "".join(_BARS[(len(_BARS) - 1) * (value - least) // max(1, most - least)] for value in values[-_CHART:])
+
+
+def _amount(value: int, unit: str) -> str:
+    """Say a number of bytes, or of something else."""
+    return size_words(value) if unit == "bytes" else f"{value} ({unit})"
+
+
+def size_words(size: float) -> str:
+    """Say a number of bytes, such as `4.0 KiB`."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+
+
+def _limit_words(limit: Mapping[str, Any]) -> str:
+    """Say when a limit is reached at this rate."""
+    memory = limit["of"] == "bytes"
+    what = f"the {size_words(limit['limit'])} of the machine" if memory else f"{limit['limit']:,} descriptors"
+    return f"at this rate {what} are reached at step {limit['step']:,}, {_time_words(limit['seconds'])} from the end"
+
+
+def _time_words(seconds: float) -> str:
+    """Say a time in the unit that suits it."""
+    for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from breakrank.errors import BreakrankError
+from breakrank.runners.view import View
 from breakrank.runners.zygotes import Zygotes
+from breakrank.script import command_line
 from breakrank.session import Session
+from breakrank_agent.enter import SITECUSTOMIZE
 from breakrank_agent.history import LogReader, create_log
 from breakrank_agent.plan import Plan
 
@@ -50,7 +53,7 @@ class RankProcess:
 class ProcessRunner:
     """Starts the ranks of one attempt. `archive` is the staged agent, `programs` the folder of the programs.
 
-    With `zygotes`, ranks are forked from a warm process; without, each starts cold.
+    With `zygotes`, ranks are forked from a warm process; without, each starts cold, as a user's script always does.
     """
 
     session: Session
@@ -60,13 +63,13 @@ class ProcessRunner:
     zygotes: Zygotes | None = None
     _port: socket.socket | None = None
 
-    def start(self, plan: Plan, attempt: int, folder: Path, work: Path) -> Iterator[RankProcess]:
-        """Start the ranks of `attempt`, one after the other. Raises `BreakrankError`."""
+    def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterator[RankProcess]:
+        """Start the ranks of `attempt` in `view`, one after the other. Raises `BreakrankError`."""
         self._port = _reserve_port()
         port = self._port.getsockname()[1]
         (folder / f"attempt-{attempt}").mkdir(exist_ok=True)
         for rank in range(plan.ranks):
-            yield self._start_rank(plan, rank, attempt, folder, work, port)
+            yield self._start_rank(plan, rank, attempt, folder, view, port)
 
     def end(self) -> None:
         """Give the attempt's port back."""
@@ -74,7 +77,7 @@ class ProcessRunner:
             self._port.close()
             self._port = None
 
-    def _start_rank(self, plan: Plan, rank: int, attempt: int, folder: Path, work: Path, port: int) -> RankProcess:
+    def _start_rank(self, plan: Plan, rank: int, attempt: int, folder: Path, view: View, port: int) -> RankProcess:
         base = folder / f"attempt-{attempt}" / f"rank-{rank}"
         log = base.with_suffix(".log")
         try:
@@ -107,7 +110,7 @@ class ProcessRunner:
                 ours.callback(os.close, pipes[name])
                 theirs.callback(os.close, into)
                 ends.append(into)
-            pid = self._spawn(plan, boot, env, work, [*ends, end.fileno()], channel)
+            pid = self._spawn(plan, boot, env, view, [*ends, end.fileno()], channel)
             ours.pop_all()
         channel.setblocking(False)
         for descriptor in pipes.values():
@@ -119,14 +122,20 @@ class ProcessRunner:
         plan: Plan,
         boot: dict[str, Any],
         env: dict[str, str],
-        work: Path,
+        view: View,
         descriptors: list[int],
         channel: socket.socket,
     ) -> int:
+        if plan.command:
+            # As it would be started by hand: cold, its own main module, its own arguments.
+            env["BREAKRANK_ENTER"] = json.dumps(boot)
+            if not self.agent:
+                del env["BREAKRANK_ENTER"]
+            return self.session.spawn(command_line(plan.command), env, view.folder, descriptors, join=view.holder)
         if self.zygotes is None:
             env["BREAKRANK_BOOT"] = json.dumps(boot)
-            return self.session.spawn([sys.executable, "-m", "breakrank_agent.boot"], env, work, descriptors)
-        pid = self.zygotes.fork(plan.framework, boot, env, work, descriptors)
+            return self.session.spawn([sys.executable, "-m", "breakrank_agent.boot"], env, view.folder, descriptors)
+        pid = self.zygotes.fork(plan.framework, boot, env, view.folder, descriptors)
         self.session.adopt(pid)
         channel.send(b"\n")
         return pid
@@ -154,6 +163,9 @@ class ProcessRunner:
         }
         # All ranks are on this machine; without it gloo looks the host's own name up.
         env.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        if plan.command:
+            # As torchrun does where several ranks share a machine.
+            env.setdefault("OMP_NUM_THREADS", "1")
         if plan.pin:
             env |= {**ONE_THREAD, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(self.archive), env.get("PYTHONPATH", "")]))
@@ -187,6 +199,7 @@ def stage_agent(folder: Path, source: Path | None = None) -> Path:
     source = source or Path(breakrank_agent.__file__).parent
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr(zipfile.ZipInfo("sitecustomize.py", (2020, 1, 1, 0, 0, 0)), SITECUSTOMIZE)
         for path in sorted(source.rglob("*.py")):
             # A fixed date: equal sources give an equal archive.
             entry = zipfile.ZipInfo(str(Path(source.name) / path.relative_to(source)), (2020, 1, 1, 0, 0, 0))

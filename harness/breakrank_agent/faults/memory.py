@@ -12,13 +12,13 @@ from breakrank_agent.fault import Fault, Target
 
 @dataclass(frozen=True)
 class LimitMemory(Fault):
-    """The rank may map no more than `headroom_mb` (of 2**20 bytes) beyond what it has mapped by now, as under ulimit -v.
+    """The rank may map no more than `headroom_mb` (of 2**20 bytes) beyond what it has mapped, as under ulimit -v.
 
     The limit is on the address space: what is asked for beyond it fails at once, and the rank lives on. It counts from
     the present size, as a process that was forked warm, or that has loaded a big library, has mapped gigabytes.
     """
 
-    headroom_mb: int = 64
+    headroom_mb: int = 32
 
     side: ClassVar[str] = "outside"
     certifies: ClassVar[str] = (

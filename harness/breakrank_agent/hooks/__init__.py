@@ -6,6 +6,7 @@ it waits for is imported exactly when the program would have imported it, never 
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -19,11 +20,16 @@ if TYPE_CHECKING:
     from breakrank_agent.probe import Agent
 
 
+@functools.cache
+def all_hooks() -> tuple[Any, ...]:
+    """Return every hook, imported, in the order of their names."""
+    return tuple(importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
+
+
 def install_all(agent: Agent) -> None:
     """Install every hook: now, or when the module that it waits for has been imported."""
     waiting: dict[str, list[Callable[[Agent], None]]] = {}
-    for found in pkgutil.iter_modules(__path__):
-        hook = importlib.import_module(f"{__name__}.{found.name}")
+    for hook in all_hooks():
         if not hook.WAITS_FOR or hook.WAITS_FOR in sys.modules:
             hook.install(agent)
         else:

@@ -7,8 +7,10 @@ are seen too. Overriding the CPU key instead deadlocks (the GIL against gloo's w
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable, Optional
 
+from breakrank_agent.frames import hide
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch"
@@ -36,6 +38,9 @@ OPERATORS = (
     "recv_any_source_",
 )
 
+#: Functions in which every rank waits for all others in the store, which no operator shows.
+TOGETHER = ("init_process_group", "new_group")
+
 #: Arguments that name a rank of the group.
 ROOTS = ("root_rank", "dst", "src")
 
@@ -55,6 +60,9 @@ def install(agent: Agent) -> None:
         if packet is not None:
             library.impl(name, _kernel(agent, name, packet.default, after), "BackendSelect", with_keyset=True)
     _library.append(library)
+    if agent.controlled:
+        for name in TOGETHER:
+            _announce(agent, name)
 
 
 def _kernel(agent: Agent, name: str, operator: Any, after: Any) -> Callable[..., Any]:
@@ -67,9 +75,32 @@ def _kernel(agent: Agent, name: str, operator: Any, after: Any) -> Callable[...,
             agent.reach("collective", op=name, **facts)
             if agent.controlled and agent.here and agent.channel is not None:
                 agent.channel.ask({"collective": [name, facts["group"], facts["size"]]})
-        return redispatch(keyset & after, *args, **kwargs)
+        try:
+            return redispatch(keyset & after, *args, **kwargs)
+        except BaseException as error:
+            hide(error)
+            raise
 
     return kernel
+
+
+def _announce(agent: Agent, name: str) -> None:
+    """Under a controlled schedule, have all ranks enter a function together, as one would wait in it unannounced."""
+    import torch.distributed as dist
+
+    original = getattr(dist, name)
+
+    @functools.wraps(original)
+    def together(*args: Any, **kwargs: Any) -> Any:
+        if agent.here and agent.channel is not None:
+            agent.channel.ask({"collective": [name, "", agent.plan.ranks]})
+        try:
+            return original(*args, **kwargs)
+        except BaseException as error:
+            hide(error)
+            raise
+
+    setattr(dist, name, together)
 
 
 def _describer(operator: Any) -> Callable[[Any], dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from breakrank_agent.probe import Agent, Channel
+from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch"
 
@@ -17,10 +17,10 @@ WAITS_FOR = "torch"
 def install(agent: Agent) -> None:
     """Enter the mode for as long as the rank lives."""
     if agent.controlled and agent.channel is not None:
-        _make_mode(agent, agent.channel).__enter__()
+        _make_mode(agent).__enter__()
 
 
-def _make_mode(agent: Agent, channel: Channel) -> Any:
+def _make_mode(agent: Agent) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     touches = _Touches()
@@ -31,8 +31,7 @@ def _make_mode(agent: Agent, channel: Channel) -> Any:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if not agent.busy and agent.here:
                 for key, mode in touches.of(func, args, kwargs or {}):
-                    turn = channel.ask({"move": [func.__name__, key]}).get("turn")
-                    agent.record("access", op=func.__name__, mode=mode, key=key, turn=turn)
+                    agent.take_turn(func.__name__, mode, key)
             return func(*args, **(kwargs or {}))
 
     return OneRankAtATime()

@@ -8,6 +8,7 @@ import hashlib
 from typing import Any, Optional
 from weakref import WeakKeyDictionary
 
+from breakrank_agent.frames import hide
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch.utils.data.dataloader"
@@ -37,24 +38,28 @@ def install(agent: Agent) -> None:
             agent.clock.leave_empty_load()
             raise
         except Exception as error:
+            hide(error)
             agent.raised("load", error)
             raise
         waiting = drawn.get(self)
         index = waiting.popleft() if waiting else None
         with agent.quietly():
-            agent.payload("load", **_describe(self, index, batch))
+            agent.payload("load", **_describe(self, index, batch, agent.plan.payloads))
         return batch
 
     kind._next_index = _next_index
     kind.__next__ = __next__
 
 
-def _describe(iterator: Any, index: Any, batch: Any) -> dict[str, Any]:
+def _describe(iterator: Any, index: Any, batch: Any, digests: bool) -> dict[str, Any]:
+    """Return the indices of the batch, where the dataset has any, and digests of its content if they are wanted."""
     from torch.utils.data.dataloader import _DatasetKind
 
     indices = None
     if iterator._dataset_kind == _DatasetKind.Map:
         indices = _resolve(iterator._dataset, index if isinstance(index, (list, tuple)) else [index])
+    if not digests:
+        return {"indices": indices}
     tensors: list[Any] = []
     _tensors(batch, tensors)
     digest = hashlib.blake2b(digest_size=8)

@@ -12,6 +12,8 @@ import hashlib
 import os
 from typing import Any, Callable
 
+from breakrank_agent.frames import hide
+from breakrank_agent.hooks.files import digest_file
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch"
@@ -94,6 +96,7 @@ def _wrap_backward(agent: Agent, training: Training) -> None:
         try:
             original(*args, **kwargs)
         except Exception as error:
+            hide(error)
             agent.raised("backward", error)
             raise
         if not training.constructed:
@@ -151,8 +154,6 @@ class _Outermost:
 
     def _before(self, called: Any, args: Any) -> None:
         if self._depth == 0 and not self._agent.busy and next(called.parameters(), None) is not None:
-            if self._agent.clock.done and self._found:
-                self._settle()
             if type(called) not in self._found:
                 self._found.append(type(called))
             self._agent.reach("forward")
@@ -160,6 +161,8 @@ class _Outermost:
 
     def _after(self, called: Any, args: Any, output: Any) -> None:
         self._depth = max(0, self._depth - 1)
+        if self._depth == 0 and self._agent.clock.done and self._found:
+            self._settle()
 
     def _settle(self) -> None:
         """The first step is over: from now on only the classes found are watched."""
@@ -178,6 +181,9 @@ class _Outermost:
             self._depth += 1
             try:
                 return original(module, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
             finally:
                 self._depth -= 1
 
@@ -193,38 +199,48 @@ def _wrap_files(agent: Agent) -> None:
     def saving(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
         path = _path(agent, f)
         agent.reach("save", path=path)
+        if _is_path(f):
+            # C++ writes it in one go. A file object asks for a turn before each of its own writes.
+            agent.take_turn("save", "w", path)
+        try:
+            with agent.quietly():
+                save(obj, f, *args, **kwargs)
+        except BaseException as error:
+            hide(error)
+            raise
         with agent.quietly():
-            save(obj, f, *args, **kwargs)
-        agent.payload("save", path=path, done=agent.clock.done, **_file_digest(f))
+            digest = _file_digest(f)
+        agent.payload("save", path=path, done=agent.clock.done, **digest)
 
     @functools.wraps(load)
     def loading(f: Any, *args: Any, **kwargs: Any) -> Any:
         path = _path(agent, f)
         agent.reach("restore", path=path)
-        digest = _file_digest(f)
+        if _is_path(f):
+            agent.take_turn("load", "r", path)
         with agent.quietly():
-            loaded = load(f, *args, **kwargs)
+            digest = _file_digest(f)
+        try:
+            with agent.quietly():
+                loaded = load(f, *args, **kwargs)
+        except BaseException as error:
+            hide(error)
+            raise
         agent.payload("restore", path=path, **digest)
         return loaded
 
     torch.save, torch.load = saving, loading
 
 
+def _is_path(file: Any) -> bool:
+    return isinstance(file, (str, bytes, os.PathLike))
+
+
 def _path(agent: Agent, file: Any) -> str:
-    name = file if isinstance(file, (str, bytes, os.PathLike)) else getattr(file, "name", None)
-    return agent.relative(name) if isinstance(name, (str, bytes, os.PathLike)) else "(memory)"
+    name = file if _is_path(file) else getattr(file, "name", None)
+    return agent.relative(name) if _is_path(name) else "(memory)"
 
 
 def _file_digest(file: Any) -> dict[str, Any]:
     """Return digest and size of the bytes that lie on disk; nothing for a file object, which is not written yet."""
-    if not isinstance(file, (str, bytes, os.PathLike)):
-        return {"file": None, "size": None}
-    digest, size = hashlib.blake2b(digest_size=8), 0
-    try:
-        with open(file, "rb") as raw:
-            for block in iter(lambda: raw.read(1 << 20), b""):
-                digest.update(block)
-                size += len(block)
-    except OSError:
-        return {"file": None, "size": None}
-    return {"file": digest.hexdigest(), "size": size}
+    return digest_file(file) if _is_path(file) else {"file": None, "size": None}

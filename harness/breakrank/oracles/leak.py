@@ -1,0 +1,205 @@
+"""Objects to what grows at the end of every step: tensors, graphs, hooks, groups, threads, descriptors.
+
+The first steps are left to what is made once (the optimizer's state, caches that fill). Something is suspect when it
+grew at each of the last 6 steps, and is found when it grew at each of the last 14: a bounded cache of up to 17 entries
+is full by then. One that takes longer to fill is not told from a leak by a job that is over before it is full. What
+grows at some steps only is not seen.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from breakrank.history import History, RankHistory
+from breakrank.oracles import Abstain, Terms
+from breakrank.verdict import Finding
+from breakrank_agent.history import Event
+
+#: Steps that are not judged, and for how many steps something has to grow.
+WARM_UP = 3
+SUSPECT = 6
+SURE = 14
+#: Bytes a step below which objects of Python are no leak: a log of what was measured grows, too.
+LEAST_OBJECTS = 1024
+
+#: From what explains the others to what is explained by them: a group brings descriptors and threads along, a graph
+#: keeps tensors. In words, for one and for several.
+METERS: Mapping[str, tuple[str, str]] = {
+    "group": ("process group", "process groups"),
+    "thread": ("thread", "threads"),
+    "descriptor": ("descriptor", "descriptors"),
+    "function": ("function", "functions"),
+    "graph": ("node of autograd's graph", "nodes of autograd's graph"),
+    "tensor": ("tensor", "tensors"),
+    "native thread": ("thread of no Python code", "threads of no Python code"),
+    "object": ("object", "objects"),
+}
+#: Of these the bytes are judged, of the others the number.
+BY_BYTES = ("tensor", "object")
+
+
+class Key(NamedTuple):
+    """What is counted: a meter's site."""
+
+    meter: str
+    site: str
+    function: str
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Something that grew at every step from `since` to `until`: how many, and how many bytes, more at each step."""
+
+    key: Key
+    since: int
+    until: int
+    count: float
+    size: float
+
+    @property
+    def steps(self) -> int:
+        """For how many steps it grew."""
+        return self.until - self.since + 1
+
+    @property
+    def rank_in_report(self) -> tuple[bool, int, float]:
+        """What to say first: what has a site, then what explains the others, then what is larger."""
+        return not self.key.site, list(METERS).index(self.key.meter), -self.size
+
+
+def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
+    """Return for each attempt what grew at each of the last steps; ranks on which the same grows share a finding."""
+    if not any(lived.of_kind("census") for lived in history.ranks.values()):
+        raise Abstain("no census was taken")
+    if all(len(judged(lived)) < SURE for lived in history.ranks.values()):
+        raise Abstain(_too_short(history))
+    findings = []
+    for attempt in history.attempts:
+        shared: dict[tuple[tuple[Key, ...], int], list[tuple[RankHistory, list[Growth]]]] = {}
+        for lived in history.attempt(attempt):
+            grown = _without_doubles([g for g in growths(lived) if g.steps >= SURE])
+            if grown:
+                same = (tuple(g.key for g in grown), grown[0].since)
+                shared.setdefault(same, []).append((lived, grown))
+        findings += [_finding(leaking, history) for leaking in shared.values()]
+    return sorted(findings, key=lambda f: (f.attempt, f.step, f.ranks))
+
+
+def _too_short(history: History) -> str:
+    """Say why nothing can be said, and what is suspect."""
+    least = WARM_UP + SURE
+    longest = max((len(lived.of_kind("census")) for lived in history.ranks.values()), default=0)
+    suspects = {
+        f"{place(g.key)} of rank {lived.rank}"
+        for lived in history.ranks.values()
+        for g in growths(lived)
+        if g.steps >= SUSPECT
+    }
+    suspect = f"; suspect are {', '.join(sorted(suspects))}" if suspects else ""
+    return f"{longest} steps are too few to tell a leak from a cache that fills: it takes {least}{suspect}"
+
+
+def judged(lived: RankHistory) -> list[Event]:
+    """Return the censuses after the first steps."""
+    return [e for e in lived.of_kind("census") if e["step"] > WARM_UP]
+
+
+def growths(lived: RankHistory) -> list[Growth]:
+    """Return what grew at the last step, and for how long it had grown at every step, what matters most first."""
+    censuses = [e for e in lived.of_kind("census") if e["step"] >= WARM_UP]
+    tables = [{Key(li["meter"], li["site"], li["function"]): li for li in e["lines"]} for e in censuses]
+    found = []
+    for key in tables[-1] if tables else ():
+        values = [_value(key, table.get(key)) for table in tables]
+        run = sum(1 for _ in itertools.takewhile(lambda p: p[1] > p[0], _backwards(values)))
+        if not run:
+            continue
+        before, last = tables[-1 - run].get(key), tables[-1][key]
+        count, size = ((last[name] - (before[name] if before else 0)) / run for name in ("count", "bytes"))
+        if key.meter != "object" or size >= LEAST_OBJECTS:
+            found.append(Growth(key, censuses[-run]["step"], censuses[-1]["step"], count, size))
+    return sorted(found, key=lambda g: g.rank_in_report)
+
+
+def _value(key: Key, line: Mapping[str, Any] | None) -> int:
+    return 0 if line is None else int(line["bytes" if key.meter in BY_BYTES else "count"])
+
+
+def _backwards(values: Sequence[int]) -> list[tuple[int, int]]:
+    """Return (before, after) of each step, the last step first."""
+    return list(itertools.pairwise(values))[::-1]
+
+
+def _without_doubles(grown: list[Growth]) -> list[Growth]:
+    """Leave out the graphs of tensors that are kept themselves."""
+    kept = {g.key.site for g in grown if g.key.meter == "tensor"}
+    return [g for g in grown if g.key.meter != "graph" or g.key.site not in kept]
+
+
+def _finding(leaking: Sequence[tuple[RankHistory, list[Growth]]], history: History) -> Finding:
+    """Return what is to be said of ranks on which the same grows."""
+    lived, grown = leaking[0]
+    first = grown[0]
+    evidence = {
+        "more": _more(first, sum(g.size for g in grown if g.key.meter == "tensor")),
+        "made": f"made at {place(first.key)}" if first.key.site else place(first.key),
+        "site": first.key.site,
+        "function": first.key.function,
+        "meter": first.key.meter,
+        "suspect_step": first.since + SUSPECT - 1,
+        "sure_step": first.since + SURE - 1,
+        "grown": [
+            {**g.key._asdict(), "count_per_step": round(g.count, 2), "bytes_per_step": round(g.size)} for g in grown
+        ],
+        "limits": _limits(leaking, history.attempt(lived.attempt)),
+    }
+    ranks = tuple(sorted(one.rank for one, _ in leaking))
+    return Finding(
+        "leak", "leak", ranks, first.since, lived.attempt, tuple(place(g.key) for g in grown), evidence
+    )
+
+
+def place(key: Key) -> str:
+    """Say where something is made, or what it is."""
+    return f"{key.site} in {key.function}" if key.site else key.function or METERS[key.meter][1]
+
+
+def _more(growth: Growth, tensors: float) -> str:
+    """Say how much more there is at each step; `tensors` is how many bytes of tensors came with it, itself included."""
+    number = f"{growth.count:,.1f}".removesuffix(".0")
+    words = METERS[growth.key.meter][number != "1"]
+    size = f"{tensors:,.0f} bytes of tensors" if tensors else f"{growth.size:,.0f} bytes" if growth.size else ""
+    return f"{number} {words} more" + (f" ({size})" if size else "")
+
+
+def _limits(leaking: Sequence[tuple[RankHistory, list[Growth]]], ranks: Sequence[RankHistory]) -> list[dict[str, Any]]:
+    """Return each limit of the machine or of the system that this comes to, at which step, and how long that takes."""
+    lived, grown = leaking[0]
+    last = lived.of_kind("census")[-1]
+    given = lived.of_kind("census")[0].get("limits", {})
+    seconds = _seconds_per_step(lived)
+    files = sum(g.count for g in grown if g.key.meter == "descriptor")
+    size = sum(g.size for _, all_grown in leaking for g in all_grown)
+    resident = sum(int(one.of_kind("census")[-1]["rss"]) for one in ranks if one.of_kind("census"))
+    found = []
+    for name, used, per_step in (("descriptors", last.get("descriptors", 0), files), ("bytes", resident, size)):
+        if per_step > 0 and given.get(name, 0) > used:
+            steps = (given[name] - used) / per_step
+            found.append({
+                "of": name,
+                "limit": given[name],
+                "per_step": round(per_step),
+                "step": last["step"] + int(steps),
+                "seconds": round(steps * seconds, 1),
+            })  # fmt: skip
+    return found
+
+
+def _seconds_per_step(lived: RankHistory) -> float:
+    """Return how long the rank's steps took, in the median."""
+    times = [float(e["t"]) for e in lived.of_kind("census")]
+    return statistics.median([after - before for before, after in itertools.pairwise(times)] or [0.0])

@@ -1,0 +1,149 @@
+"""The fixture `launch`: a user's own script, struck and judged in a test of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from breakrank.errors import BreakrankError
+from breakrank.plugin import options, workers
+from breakrank.report import explain
+from breakrank.run import Bench, Choices, Result, SavedRun, load_run, make_script_plans
+from breakrank.scenario import DEFAULT_ORACLES, Job, Scenario
+from breakrank.script import check_script
+from breakrank.verdict import Blame, Finding, Outcome, Verdict
+from breakrank_agent.plan import PlanError, Strike
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What came of a launch."""
+
+    result: Result
+
+    @property
+    def verdict(self) -> Verdict:
+        """The whole verdict."""
+        return self.result.verdict
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome."""
+        return self.verdict.outcome
+
+    @property
+    def survived(self) -> bool:
+        """Whether nobody reported anything, and no oracle objects."""
+        return self.outcome is Outcome.SURVIVED
+
+    @property
+    def detected(self) -> bool:
+        """Whether somebody reported the fault, and no oracle objects."""
+        return self.outcome is Outcome.DETECTED and not self.findings
+
+    @property
+    def silent(self) -> bool:
+        """Whether something is wrong and nobody said so."""
+        return self.outcome is Outcome.SILENT
+
+    @property
+    def hung(self) -> bool:
+        """Whether ranks waited for what could never come."""
+        return self.outcome is Outcome.HUNG
+
+    @property
+    def crashed(self) -> bool:
+        """Whether a rank died of a signal that nobody sent."""
+        return self.outcome is Outcome.CRASHED
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the oracles object to, the first first."""
+        return self.verdict.findings
+
+    @property
+    def blame(self) -> Blame:
+        """Who is to blame."""
+        return self.verdict.blame
+
+    @property
+    def folder(self) -> Path:
+        """The run directory: `work` in it holds the files that the script wrote."""
+        return self.result.folder
+
+    @property
+    def saved(self) -> SavedRun:
+        """The run, read back: every event of every rank."""
+        return load_run(self.folder)
+
+    def explain(self) -> str:
+        """Say what happened, as a failed scenario does."""
+        return explain(self.saved)
+
+
+class Launcher:
+    """Launches scripts of one test. Call it: `launch("train.py --epochs 2", ranks=2, faults=[...])`."""
+
+    def __init__(self, open_bench: Callable[[], Bench], folders: Sequence[Path], name: str) -> None:
+        self._open_bench = open_bench
+        self._folders = folders
+        self._name = name
+
+    def __call__(
+        self,
+        command: str | Sequence[str],
+        *,
+        ranks: int = 2,
+        faults: Sequence[Strike] = (),
+        restarts: int = 0,
+        seed: int = 0,
+        deadline_s: float = 30.0,
+        patience_s: float = 0.0,
+        tolerance: float = 0.0,
+        oracles: Sequence[str] = DEFAULT_ORACLES,
+        in_place: bool = False,
+    ) -> Launched:
+        """Run a script as `ranks` ranks, strike it, and judge it.
+
+        `faults` are strikes, such as `faults.Kill() @ at(rank=1, step=3)`; with some, the script first runs twice
+        without them. It runs in a private view of its folder, which stays untouched, or, `in_place`, in the folder.
+        Raises `BreakrankError` for what cannot be run.
+        """
+        words = command.split() if isinstance(command, str) else list(command)
+        if not words:
+            raise BreakrankError("launch() needs a command, as in launch('train.py --epochs 2')")
+        folder = self._folder_of(words)
+        check_script(words, folder)
+        job = Job(ranks, 0, restarts, deadline_s, patience_s, data="")
+        scenario = Scenario((), job, tuple(faults), oracles=tuple(oracles), name=self._name)
+        try:
+            (plan,) = make_script_plans(scenario, words, Choices(seed=seed, tolerance=tolerance)).values()
+        except PlanError as error:
+            raise BreakrankError(str(error)) from None
+        return Launched(self._open_bench().run(plan, where=folder, in_place=in_place))
+
+    def _folder_of(self, words: Sequence[str]) -> Path:
+        script = next((word for word in words if word.endswith(".py")), words[0])
+        return next((folder for folder in self._folders if (folder / script).is_file()), self._folders[0])
+
+
+_BENCH: pytest.StashKey[Bench] = pytest.StashKey()
+
+
+def make_launcher(request: pytest.FixtureRequest) -> Launcher:
+    """Return the launcher of one test; its bench is shared by the whole session, and closed with it."""
+    config = request.config
+
+    def open_bench() -> Bench:
+        if _BENCH not in config.stash:
+            controller = workers.received(config)
+            pid = controller.pid if controller is not None else None
+            bench = config.stash[_BENCH] = Bench(options.runs(config), options.runs_limit(config), pid)
+            config.add_cleanup(bench.close)
+        return config.stash[_BENCH]
+
+    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in request.node.name)
+    return Launcher(open_bench, (config.invocation_params.dir, request.path.parent), name)

@@ -1,0 +1,221 @@
+"""The stacks of a running Python process, read from outside without stopping it, folded to what a person looks for."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from breakrank.errors import BreakrankError
+
+#: Reading the stacks of one process takes some 20 ms; a machine that is busy with training needs longer.
+_LIMIT_S = 2.0
+_STANDARD = re.compile(r"/lib(64)?/python\d[\d.]*/|/python\d+\.zip/")
+_PACKAGES = re.compile(r"/(site|dist)-packages/")
+#: Names of files that no file stands behind, but code that the user typed.
+_TYPED = ("<string>", "<stdin>")
+#: Whose frames are never the user's own, also where the user's code is an installed package.
+_FRAMEWORKS = re.compile(
+    r"/(site|dist)-packages/(torch|torchdata|lightning|pytorch_lightning|transformers|accelerate|deepspeed|tensorflow|keras"
+    r"|jax|jaxlib|flax|horovod|numpy|ray|datasets|tqdm)/"
+)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One call: the function, its file as the interpreter names it, and the line that it is at.
+
+    `until` is the last line where several looks saw several, else 0.
+    """
+
+    function: str
+    file: str
+    line: int
+    until: int = 0
+
+    @property
+    def lines(self) -> str:
+        """`8`, or `8-9`."""
+        return f"{self.line}-{self.until}" if self.until else str(self.line)
+
+    @property
+    def where(self) -> str:
+        """`train.py:8`."""
+        return f"{os.path.basename(self.file)}:{self.lines}"
+
+
+@dataclass(frozen=True)
+class Wait:
+    """What the frames inside of the user's code wait for. `kind` is meeting, backward, other, launcher or helper.
+
+    A *meeting* is complete only when other ranks come to it: a collective, a send or recv, the set-up of a group. A
+    *launcher* waits for ranks, a *helper* was started by one.
+    """
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a thread is: the user's own frames, outermost first, and what is waited for inside of them."""
+
+    frames: tuple[Frame, ...]
+    wait: Wait | None = None
+
+    @property
+    def where(self) -> str:
+        """The innermost of the user's lines: `train.py:8`."""
+        return self.frames[-1].where
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One thread as it was seen once.
+
+    `main`: it is the main thread; `own`: code of the user is in it; `root` is the file and function that it began in.
+    """
+
+    thread: str
+    main: bool
+    own: bool
+    place: Place
+    root: tuple[str, str]
+
+
+_C10D = ("torch/distributed/distributed_c10d.py", "torch/distributed/_functional_collectives.py")
+#: Stacks in which one of these is, however deep, belong to no rank: a rank has started them to help it.
+_HELPERS = {
+    ("torch/utils/data/_utils/worker.py", "_worker_loop"): "a DataLoader worker",
+    ("multiprocessing/resource_tracker.py", "main"): "multiprocessing's resource tracker",
+    ("multiprocessing/forkserver.py", "main"): "multiprocessing's fork server",
+    ("multiprocessing/pool.py", "worker"): "a worker of a pool",
+    ("concurrent/futures/process.py", "_process_worker"): "a worker of a pool",
+    ("torch/_inductor/compile_worker/__main__.py", "main"): "a compile worker",
+}
+#: What is waited for: file, functions (none named: any), kind, name. The first line that fits one of the frames wins.
+_WAITS: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
+    ("torch/distributed/elastic/agent/", (), "launcher", "torchrun"),
+    ("torch/multiprocessing/spawn.py", ("join",), "launcher", "mp.spawn"),
+    ("torch/nn/parallel/distributed.py", ("_sync_buffers",), "meeting", "DDP's buffer broadcast"),
+    ("torch/distributed/utils.py", ("_verify_param_shape_across_processes",), "meeting", "DDP's constructor"),
+    ("torch/distributed/utils.py", ("_sync_module_states",), "meeting", "DDP's constructor"),
+    ("torch/distributed/rendezvous.py", (), "meeting", "the rendezvous"),
+    ("horovod/torch/mpi_ops.py", ("synchronize",), "meeting", "horovod's synchronize"),
+    ("torch/utils/data/dataloader.py", ("_try_get_data", "_get_data"), "other", "DataLoader for a worker"),
+    ("torch/autograd/graph.py", ("_engine_run_backward",), "backward", "backward"),
+    ("torch/cuda/", ("synchronize",), "other", "synchronize for the device"),
+    ("torch/serialization.py", ("save", "load"), "other", "saving or loading"),
+    ("tensorflow/python/eager/execute.py", ("quick_execute",), "other", "a TensorFlow operation"),
+    ("/subprocess.py", ("wait", "_wait", "communicate", "_communicate"), "other", "subprocess for a child"),
+    ("multiprocessing/popen_fork.py", ("poll", "wait"), "other", "join for a child process"),
+    ("/queue.py", ("get", "put", "join"), "other", "a queue"),
+    ("multiprocessing/queues.py", ("get", "put", "join"), "other", "a queue between processes"),
+    ("concurrent/futures/_base.py", ("result", "exception", "wait"), "other", "a future"),
+    ("/threading.py", ("join", "_wait_for_tstate_lock"), "other", "join for a thread"),
+    ("/threading.py", ("wait", "wait_for", "acquire"), "other", "a lock or condition"),
+    ("multiprocessing/synchronize.py", ("wait", "wait_for"), "other", "a lock between processes"),
+    ("multiprocessing/connection.py", (), "other", "a pipe"),
+    ("/socket.py", (), "other", "a socket"),
+    ("/ssl.py", (), "other", "a socket"),
+    ("/selectors.py", (), "other", "a socket or pipe"),
+    ("<frozen importlib", ("_find_and_load",), "other", "an import"),
+)
+
+
+def spy() -> str:
+    """Return where py-spy is. Raises `BreakrankError` if it is nowhere."""
+    beside = os.path.join(os.path.dirname(sys.executable), "py-spy")
+    found = beside if os.access(beside, os.X_OK) else shutil.which("py-spy")
+    if found is None:
+        raise BreakrankError("py-spy, which reads the stacks, is not installed: pip install 'pytest-breakrank[why]'")
+    return found
+
+
+def read_stacks(tool: str, pid: int) -> tuple[list[Stack], str]:
+    """Return the stacks of all threads of a process, and why there are none.
+
+    The process is never paused (`--nonblocking`): its memory is read while it runs. Pausing is not free of harm: it
+    was seen to make a waiting epoll_wait(2) return EINTR, and a tool that is killed meanwhile may leave its process
+    stopped. What stands still is read right all the same; of what moves, some 8 of 100 looks fail or are torn.
+    """
+    command = [tool, "dump", "--nonblocking", "--json", "--pid", str(pid)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return [], f"py-spy did not come to an end within {_LIMIT_S:g} s"
+    if "Permission Denied" in done.stderr:
+        raise BreakrankError(
+            f"the kernel keeps the memory of process {pid} from us: start this as root (kernel.yama.ptrace_scope"
+            " is above 0), or the container with --cap-add SYS_PTRACE"
+        )
+    if done.returncode != 0:
+        return [], next((line.removeprefix("Error: ") for line in done.stderr.splitlines() if line.strip()), "no word")
+    try:
+        return parse_stacks(json.loads(done.stdout), pid), ""
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return [], "py-spy's answer is not understood: another version of it may help (pip install -U py-spy)"
+
+
+def parse_stacks(threads: Sequence[Mapping[str, Any]], pid: int) -> list[Stack]:
+    """Fold what `py-spy dump --json` said of a process."""
+    seen = [thread for thread in threads if thread["frames"]]
+    mains = [t for t in seen if t.get("os_thread_id") == pid or t.get("thread_name") == "MainThread"]
+    stacks = []
+    for thread in seen:
+        frames = [Frame(f["name"], f["filename"], f["line"]) for f in reversed(thread["frames"])]
+        name = thread.get("thread_name") or f"thread {thread.get('os_thread_id') or thread['thread_id']}"
+        main = thread is (mains or seen)[0]
+        own = any(_is_own(frame) for frame in frames)
+        stacks.append(Stack(name, main, own, fold(frames), (frames[0].file, frames[0].function)))
+    return stacks
+
+
+def fold(frames: Sequence[Frame]) -> Place:
+    """Return the user's own frames, and what the frames inside of the innermost of them wait for. Outermost first."""
+    own = next((chosen for rule in (_is_own, _is_no_framework) if (chosen := [f for f in frames if rule(f)])), [])
+    inside = frames[max(i for i, f in enumerate(frames) if f is own[-1]) + 1 :] if own else frames
+    return Place(tuple(own or frames[-3:]), _helper(frames) or _waited_for(inside))
+
+
+def _is_own(frame: Frame) -> bool:
+    if frame.file.startswith("<"):
+        return frame.file in _TYPED
+    return not _STANDARD.search(frame.file) and not _PACKAGES.search(frame.file)
+
+
+def _is_no_framework(frame: Frame) -> bool:
+    installed = bool(_PACKAGES.search(frame.file)) or not _STANDARD.search(frame.file)
+    return installed and not frame.file.startswith("<") and not _FRAMEWORKS.search(frame.file)
+
+
+def _helper(frames: Sequence[Frame]) -> Wait | None:
+    """Return what the process of this stack helps with, if it is none of the ranks."""
+    for file, function in map(_call, frames):
+        for (part, name), words in _HELPERS.items():
+            if function == name and file.endswith(part):
+                return Wait("helper", words)
+    return None
+
+
+def _waited_for(frames: Sequence[Frame]) -> Wait | None:
+    """Return what these frames wait for: the collective that the user called, else the first of `_WAITS` that fits."""
+    calls = [_call(frame) for frame in frames]
+    for file, function in calls:
+        if file.endswith(_C10D) and not function.startswith("_"):
+            return Wait("meeting", function)
+    for part, functions, kind, name in _WAITS:
+        if any(part in file and (not functions or function in functions) for file, function in calls):
+            return Wait(kind, name)
+    return None
+
+
+def _call(frame: Frame) -> tuple[str, str]:
+    """Return the file and the bare name of the function; Python 3.11 and newer say `Class.method`."""
+    return frame.file, frame.function.rsplit(".", 1)[-1]

@@ -1,0 +1,52 @@
+"""How the agent enters a script that is started as ever: by a `sitecustomize` at the head of the path.
+
+Python imports it before the script. The variable BREAKRANK_ENTER holds the boot specification of this rank; it is taken
+out of the environment, so that what the script starts is left alone. An existing `sitecustomize` runs all the same.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import sys
+import threading
+from typing import Any
+
+#: The module at the top of the archive that Python finds; see `breakrank.runners.process.stage_agent`.
+SITECUSTOMIZE = "import breakrank_agent.enter\n\nbreakrank_agent.enter.enter(__file__)\n"
+
+
+def enter(where: str) -> None:
+    """Start the agent if this process is a rank, then run the `sitecustomize` that this one hides."""
+    text = os.environ.pop("BREAKRANK_ENTER", None)
+    if text is not None:
+        _begin(json.loads(text))
+    _run_hidden(os.path.dirname(where))
+
+
+def _begin(spec: dict[str, Any]) -> None:
+    from breakrank_agent import boot
+
+    agent = boot.start_agent(spec)
+
+    def over() -> None:
+        """The main module is over: before atexit, and before anything is taken apart."""
+        error = getattr(sys, "last_value", None)
+        # Whether it left by sys.exit, and how, is seen by whoever waits for the process.
+        agent.finish("returned" if error is None else "raised", None if error is None else 1, error)
+
+    # threading runs these first of all at the end of the main module; atexit would come after the user's own.
+    threading._register_atexit(over)  # type: ignore[attr-defined]
+
+
+def _run_hidden(ours: str) -> None:
+    """Run the next `sitecustomize` on the path, as if ours had not been there."""
+    elsewhere = [entry for entry in sys.path if os.path.abspath(entry) != os.path.abspath(ours)]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", elsewhere)
+    if spec is None or spec.loader is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)

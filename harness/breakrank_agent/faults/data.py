@@ -1,0 +1,124 @@
+"""Faults of data: what one rank is given to train on is not what the others are given."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Callable, ClassVar
+
+from breakrank_agent.fault import Fault, Target
+from breakrank_agent.plan import PlanError
+
+#: Type codes of the module array for the numbers of a shard, by the name that its schema has for them.
+_CODES = {"uint8": "B", "float64": "d"}
+
+#: What a shard says of itself, and its samples: the features and the numbers of the label.
+Schema = dict[str, Any]
+Samples = list[tuple[list[Any], list[Any]]]
+
+
+@dataclass(frozen=True)
+class ReexportShard(Fault):
+    """The rank's shard is exported anew, by a pipeline that does one thing another way and truly says so.
+
+    The samples stay the same. `change` is what is done another way: `width` leaves out the columns that never vary,
+    `columns` puts the columns in the order of their names, `dtype` writes float64, `label_shape` gives a number for
+    each class (one-hot), `label_range` counts the classes from 1, `class_order` numbers them in the order of their
+    names. It strikes well at the point `start`, before the job reads anything, and wants the shards that
+    `fixtures.data` lays. Raises `PlanError` for another `change`.
+    """
+
+    change: str = "columns"
+
+    side: ClassVar[str] = "outside"
+    certifies: ClassVar[str] = "a shard of another form than the others'; says nothing about samples that are wrong"
+    witness: ClassVar[str] = "shard"
+
+    def __post_init__(self) -> None:
+        if self.change not in CHANGES:
+            raise PlanError(f"a shard has no {self.change!r} to change; use one of {', '.join(CHANGES)}")
+
+    def strike(self, target: Target) -> None:
+        """Rewrite shard, schema and manifest, each in one go. Raises `OSError` if the rank has no shard."""
+        path = os.path.join(target.work, "manifest.json")
+        with open(path, encoding="utf-8") as file:
+            manifest = json.load(file)
+        shard = next((s for s in manifest["shards"] if s["rank"] == target.rank), None)
+        if shard is None:
+            raise FileNotFoundError(f"the manifest names no shard of rank {target.rank}")
+        with open(os.path.join(target.work, shard["schema"]), encoding="utf-8") as file:
+            schema = json.load(file)
+        with open(os.path.join(target.work, shard["file"]), "rb") as raw:
+            schema, samples = CHANGES[self.change](schema, decode(raw.read(), schema))
+        content = array(_CODES[schema["dtype"]], [n for features, label in samples for n in (*features, *label)])
+        shard["sha256"] = hashlib.sha256(content.tobytes()).hexdigest()
+        _replace(os.path.join(target.work, shard["file"]), content.tobytes())
+        _replace(os.path.join(target.work, shard["schema"]), (json.dumps(schema, indent=1) + "\n").encode())
+        _replace(path, (json.dumps(manifest, indent=1) + "\n").encode())
+
+
+def decode(content: bytes, schema: Schema) -> Samples:
+    """Return the samples in the bytes of a shard, as its schema says."""
+    numbers = array(_CODES[schema["dtype"]], content)
+    width = len(schema["columns"])
+    size = width + (schema["label_shape"] or [1])[0]
+    rows = [numbers[i : i + size].tolist() for i in range(0, len(numbers), size)]
+    return [(row[:width], row[width:]) for row in rows]
+
+
+def _replace(path: str, content: bytes) -> None:
+    with open(path + ".tmp", "wb") as file:
+        file.write(content)
+    os.replace(path + ".tmp", path)
+
+
+def _without_constants(schema: Schema, samples: Samples) -> tuple[Schema, Samples]:
+    varies = [len(set(values)) > 1 for values in zip(*(features for features, _ in samples))]
+    return _with_columns([i for i, does in enumerate(varies) if does], schema, samples)
+
+
+def _columns_by_name(schema: Schema, samples: Samples) -> tuple[Schema, Samples]:
+    names = schema["columns"]
+    return _with_columns(sorted(range(len(names)), key=names.__getitem__), schema, samples)
+
+
+def _with_columns(order: list[int], schema: Schema, samples: Samples) -> tuple[Schema, Samples]:
+    """Keep the columns in `order` alone, in that order."""
+    kept = [([features[i] for i in order], label) for features, label in samples]
+    return {**schema, "columns": [schema["columns"][i] for i in order]}, kept
+
+
+def _as_float64(schema: Schema, samples: Samples) -> tuple[Schema, Samples]:
+    return {**schema, "dtype": "float64"}, samples
+
+
+def _one_hot(schema: Schema, samples: Samples) -> tuple[Schema, Samples]:
+    first, count = schema["first_label"], len(schema["classes"])
+    hot = [(features, [int(number == label - first) for number in range(count)]) for features, (label,) in samples]
+    return {**schema, "label_shape": [count]}, hot
+
+
+def _counted_from_one(schema: Schema, samples: Samples) -> tuple[Schema, Samples]:
+    more = 1 - schema["first_label"]
+    return {**schema, "first_label": 1}, [(features, [label + more]) for features, (label,) in samples]
+
+
+def _classes_by_name(schema: Schema, samples: Samples) -> tuple[Schema, Samples]:
+    first, names = schema["first_label"], schema["classes"]
+    ordered = sorted(names)
+    number = [first + ordered.index(name) for name in names]
+    return {**schema, "classes": ordered}, [(features, [number[label - first]]) for features, (label,) in samples]
+
+
+CHANGES: Mapping[str, Callable[[Schema, Samples], tuple[Schema, Samples]]] = {
+    "width": _without_constants,
+    "columns": _columns_by_name,
+    "dtype": _as_float64,
+    "label_shape": _one_hot,
+    "label_range": _counted_from_one,
+    "class_order": _classes_by_name,
+}

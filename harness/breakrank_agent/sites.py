@@ -1,0 +1,67 @@
+"""Where in the user's code something happens: the innermost frame that is neither a framework's, Python's nor ours."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from types import CodeType, FrameType
+from typing import NamedTuple, Optional
+
+
+class Site(NamedTuple):
+    """A line of the user's code, as `file:line`, and the function that it is in; both empty where there is none."""
+
+    line: str = ""
+    function: str = ""
+
+
+NOWHERE = Site()
+
+
+class Sites:
+    """Finds sites. `foreign` are folders whose code is not the user's; a hook adds its framework's."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self.foreign = [os.path.dirname(__file__)]
+        self._python = sysconfig.get_paths()["stdlib"] + os.sep
+        self._files: dict[str, Optional[str]] = {}
+        self._sites: dict[tuple[CodeType, int], Site] = {}
+
+    def here(self) -> Site:
+        """Return where the user's code is now."""
+        frame: Optional[FrameType] = sys._getframe(1)
+        while frame is not None:
+            code, line = frame.f_code, frame.f_lineno
+            if self._file(code.co_filename) is not None:
+                return self._site(code, line)
+            frame = frame.f_back
+        return NOWHERE
+
+    def of(self, code: CodeType) -> Site:
+        """Return where a function is defined, if it is the user's."""
+        return NOWHERE if self._file(code.co_filename) is None else self._site(code, code.co_firstlineno)
+
+    def _site(self, code: CodeType, line: int) -> Site:
+        key = (code, line)
+        if key not in self._sites:
+            self._sites[key] = Site(f"{self._file(code.co_filename)}:{line}", code.co_name)
+        return self._sites[key]
+
+    def _file(self, name: str) -> Optional[str]:
+        """Return a file as it reads from the working folder or the path of imports, or None if it is foreign."""
+        if name not in self._files:
+            self._files[name] = None if self._is_foreign(name) else self._relative(os.path.abspath(name))
+        return self._files[name]
+
+    def _is_foreign(self, name: str) -> bool:
+        if name.startswith("<") or any(name.startswith(folder + os.sep) for folder in self.foreign):
+            return True
+        # Below the folder of Python's own modules lies that of installed packages, which are the user's choice.
+        return name.startswith(self._python) and not name[len(self._python) :].startswith(("site-", "dist-"))
+
+    def _relative(self, name: str) -> str:
+        above = [f for f in (self._folder, *sys.path) if f and name.startswith(os.path.abspath(f) + os.sep)]
+        longest = max((os.path.abspath(f) for f in above), key=len, default="")
+        return os.path.relpath(name, longest) if longest else os.path.basename(name)

@@ -1,0 +1,44 @@
+"""Two ranks write the same checkpoint, metrics or folder, with nothing between them.
+
+Seen in the wild: NVIDIA/apex#886 (two processes that save to one path, and a file that cannot be loaded later),
+huggingface/datasets#1942 (a race for the file of a metric) and huggingface/transformers#20988 (several processes that
+clear the same folder).
+"""
+
+from __future__ import annotations
+
+from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, controlled, silent
+
+SCENARIO = Scenario(
+    family="storage",
+    job=Job(ranks=2, steps=4, data="digits"),
+    schedule=controlled("random"),
+    cases=[
+        Case(
+            "torch-shared-checkpoint",
+            "writers:shared_checkpoint",
+            control="writers:gathered_checkpoint",
+            expect=silent(oracle="checkpoint", rank=1, step=4, cause="torn file"),
+        ),
+        Case(
+            "torch-shared-metrics",
+            "writers:shared_metrics",
+            control="writers:gathered_metrics",
+            expect=silent(oracle="checkpoint", rank=1, step=2, cause="lost write"),
+        ),
+        Case(
+            "torch-shared-folder",
+            "writers:shared_folder",
+            control="writers:prepared_folder",
+            expect=DETECTED,
+        ),
+        Case(
+            "torch-gathered-checkpoint",
+            "writers:gathered_checkpoint",
+            control="writers:gathered_checkpoint",
+            expect=SURVIVED,
+        ),
+        Case("torch-gathered-metrics", "writers:gathered_metrics", control="writers:gathered_metrics", expect=SURVIVED),
+        Case("torch-prepared-folder", "writers:prepared_folder", control="writers:prepared_folder", expect=SURVIVED),
+    ],
+)

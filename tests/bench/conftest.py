@@ -1,0 +1,8 @@
+"""The benches import their neighbours by name, also in the processes that torch spawns."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,39 @@
+"""A plugin for a pytest that is measured: writes how long its imports took to the file that BENCH_IMPORTS names.
+
+What counts as imports: from the process's start (BENCH_BEGAN, as time.monotonic() has it) until pytest has loaded and
+configured its plugins, and from asking for the zygote until it has imported the framework and is ready.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from breakrank.runners.zygotes import Zygotes
+
+_spent: list[float] = []
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure() -> None:
+    # The clock is the machine's, the same in both processes.
+    _spent.append(time.monotonic() - float(os.environ["BENCH_BEGAN"]))
+    start = Zygotes._start
+
+    def timed(self: Zygotes, *args: Any) -> Any:
+        began = time.monotonic()
+        try:
+            return start(self, *args)
+        finally:
+            _spent.append(time.monotonic() - began)
+
+    Zygotes._start = timed
+
+
+def pytest_unconfigure() -> None:
+    assert len(_spent) == 2, "one zygote was expected"
+    Path(os.environ["BENCH_IMPORTS"]).write_text(str(sum(_spent)))

@@ -1,0 +1,63 @@
+"""What starting costs: two ranks, one all-reduce, DDP and five steps, started in four ways."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import multiprocess
+import pytest
+from measure import Way, alternate, ratio
+
+from breakrank.run import Bench
+from breakrank.scenario import DEFAULT_ORACLES
+from breakrank.verdict import Outcome
+from breakrank_agent.plan import Plan
+
+PROGRAMS = Path(__file__).parent / "programs"
+PLAN = Plan("bench", "reduce", "reduce_ddp:main", steps=5, oracles=DEFAULT_ORACLES)
+
+#: What the design wants.
+AIM = 25
+
+
+@pytest.fixture
+def warm(tmp_path: Path) -> Iterator[Bench]:
+    with Bench(tmp_path / "warm") as made:
+        yield made
+
+
+def judged(bench: Bench) -> Callable[[], None]:
+    """Return what runs the plan once, and is sure of its verdict."""
+
+    def once() -> None:
+        result = bench.run(PLAN, programs=PROGRAMS)
+        assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
+
+    return once
+
+
+def torchrun() -> None:
+    """Start the program as its users do."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    subprocess.run([*command, str(PROGRAMS / "reduce_ddp.py")], check=True, capture_output=True)
+
+
+def test_a_warm_run_is_many_times_faster_than_torchs_own_test_case(warm, tmp_path):
+    with Bench(tmp_path / "cold", cold=True) as cold:
+        ours, ours_cold, theirs, launcher = alternate(
+            5,
+            Way("Breakrank, warm ranks", judged(warm), "warm", "the start of the zygote; nothing else"),
+            Way("Breakrank, cold ranks", judged(cold), "cold", "nothing"),
+            Way("MultiProcessTestCase", multiprocess.run, "cold", "the import of torch in the parent; nothing is judged"),
+            Way("torchrun --standalone", torchrun, "cold", "nothing; nothing is judged"),
+        )
+    ratio(ours_cold, ours)
+    ratio(launcher, ours)
+    assert ratio(theirs, ours) >= AIM
+
+
+def test_a_warm_run_again_and_again(warm):
+    alternate(50, Way("Breakrank, warm ranks, in a row", judged(warm), "warm", "the start of the zygote; nothing else"))

@@ -1,0 +1,116 @@
+"""Leaks in real training: each is named by the line that makes what is kept, and none is seen where there is none.
+
+That sound programs stay silent is the scenario's part; here is what its records do not say.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+
+import pytest
+from plans import plan_of
+
+from breakrank.run import Bench, Result, SavedRun, load_run, packaged_programs
+from breakrank.schemas import schema
+from breakrank.verdict import Outcome
+
+SOURCE = (packaged_programs() / "leaky.py").read_text().splitlines()
+
+#: By program: what is found to grow first, its function, and what stands on the line that is named.
+NAMED = {
+    "kept_activations": ("tensor", "forward", "functional.relu(values)"),
+    "kept_graph": ("graph", "after", "total += loss"),
+    "kept_validation": ("graph", "validate", "self.total = self.total +"),
+    "hook_per_step": ("function", "hook", "def hook("),
+    "unbounded_cache": ("tensor", "draw", "torch.randn("),
+    "group_per_step": ("group", "after", "dist.new_group()"),
+    "descriptors": ("descriptor", "write", "open("),
+    "threads": ("thread", "save", "thread.start()"),
+}
+
+
+def go(bench: Bench, program: str, oracle: str = "leak", **values: object) -> tuple[Result, SavedRun]:
+    """Run a program of fixtures/programs for 20 steps."""
+    fields = {"steps": 20, "data": "digits", "oracles": ("ends", oracle), **values}
+    result = bench.run(plan_of(program, **fields))
+    return result, load_run(result.folder)
+
+
+@pytest.mark.parametrize("program", NAMED)
+def test_a_leak_is_named_by_its_line(bench, program):
+    meter, function, text = NAMED[program]
+    result, _ = go(bench, f"leaky:{program}")
+    (finding,) = result.verdict.findings
+    assert result.verdict.outcome is Outcome.SILENT
+    assert (finding.cause, finding.ranks, finding.step) == ("leak", (0, 1), 4)
+    assert (finding.evidence["meter"], finding.evidence["function"]) == (meter, function)
+    file, _, number = finding.evidence["site"].partition(":")
+    assert file == "leaky.py" and text in SOURCE[int(number) - 1]
+
+
+def test_what_comes_with_a_kept_graph_is_named_too(bench):
+    result, _ = go(bench, "leaky:kept_validation")
+    grown = [(g["meter"], g["function"]) for g in result.verdict.findings[0].evidence["grown"]]
+    assert grown[0] == ("graph", "validate") and ("tensor", "forward") not in grown
+    assert any(meter == "tensor" for meter, _ in grown[1:])
+
+
+def test_ten_steps_are_too_few_for_a_verdict_but_not_for_a_suspicion(bench):
+    result, _ = go(bench, "leaky:kept_activations", steps=10)
+    assert result.verdict.outcome is Outcome.SURVIVED
+    assert "too few" in result.verdict.abstained["leak"] and "in forward of rank 1" in result.verdict.abstained["leak"]
+
+
+def test_no_census_is_taken_unless_it_is_asked_for(bench):
+    result, saved = go(bench, "leaky:kept_activations", oracle="finite")
+    assert not any(lived.of_kind("census") or lived.of_kind("heap") for lived in saved.history.last)
+    assert result.verdict.findings == ()
+
+
+def test_a_census_changes_neither_the_result_nor_the_digest(bench):
+    runs = [go(bench, "digits_ddp:plain", oracle=oracle)[0] for oracle in ("finite", "leak", "native_leak")]
+    assert len({result.verdict.digest for result in runs}) == 1
+    assert runs[1].verdict.outcome is Outcome.SURVIVED, runs[1].verdict
+
+
+def test_a_census_works_under_a_controlled_schedule(bench):
+    plain, _ = go(bench, "hogwild:locked", controlled="random", oracle="finite")
+    result, saved = go(bench, "hogwild:locked", controlled="random")
+    assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
+    assert plain.verdict.digest == result.verdict.digest
+    assert all(len(lived.of_kind("census")) == 20 for lived in saved.history.last)
+
+
+def test_a_census_costs_milliseconds_and_is_bounded(bench):
+    _, saved = go(bench, "leaky:kept_activations", steps=100)
+    taken = [e for lived in saved.history.last for e in lived.of_kind("census")]
+    print(f"a census took {statistics.median(e['ms'] for e in taken):.2f} ms in the median of {len(taken)}")
+    assert len(taken) == 200
+    assert max(len(json.dumps(e)) for e in taken) < 16384
+
+
+def test_native_memory_is_found_in_a_pass_of_its_own_and_the_twin_is_not(bench):
+    broken, _ = go(bench, "leaky:native_memory", oracle="native_leak", steps=60)
+    (finding,) = broken.verdict.findings
+    # The gradients of 2,410 parameters of 4 bytes.
+    assert finding.cause == "native leak" and 9000 < finding.evidence["bytes_per_step"] < 11000
+    sound, _ = go(bench, "leaky:native_memory_freed", oracle="native_leak", steps=60)
+    assert sound.verdict.outcome is Outcome.SURVIVED and sound.verdict.abstained == {}
+
+
+def test_the_census_and_the_native_pass_are_never_mixed(bench):
+    result, _ = go(bench, "leaky:momentum", oracles=("ends", "leak", "native_leak"))
+    assert "without the oracle leak" in result.verdict.abstained["native_leak"]
+
+
+@pytest.mark.parametrize("oracle", ["leak", "native_leak"])
+def test_what_is_recorded_is_as_the_schema_says(bench, oracle):
+    jsonschema = pytest.importorskip("jsonschema")
+    validator = jsonschema.Draft202012Validator(schema("event"))
+    _, saved = go(bench, "leaky:group_per_step", oracle=oracle)
+    kinds = {"census" if oracle == "leak" else "heap", "point", "end"}
+    for lived in saved.history.last:
+        assert kinds <= {e["kind"] for e in lived.events}
+        for event in lived.events:
+            validator.validate(event)

@@ -1,0 +1,73 @@
+"""A shard of another form: who raises, who is named, and what a shard that nobody laid makes of the strike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from breakrank.catalogue import load_scenarios
+from breakrank.run import Choices, Result, SavedRun, load_run, make_plan
+from breakrank.verdict import Outcome
+from breakrank_agent import faults
+from breakrank_agent.plan import at
+
+SCENARIO = load_scenarios()["mismatched_shards"]
+CASES = {case.name: case for case in SCENARIO.cases}
+
+
+@pytest.fixture
+def try_case(bench):
+    """Run a case of the scenario, and return the result with what was saved."""
+
+    def go(name: str, **choices) -> tuple[Result, SavedRun]:
+        result = bench.run(make_plan(SCENARIO, CASES[name], Choices(**choices)))
+        return result, load_run(result.folder)
+
+    return go
+
+
+@pytest.mark.parametrize("change", ["dtype", "columns"])
+def test_ranks_that_compare_their_schemas_all_report_and_the_odd_one_is_blamed(try_case, change):
+    result, saved = try_case(f"torch-agreeing-{change}")
+    reports = [lived.report for lived in saved.history.last]
+    assert [report["type"] for report in reports] == ["ValueError"] * 3
+    assert {report["message"] for report in reports} == {
+        f"the shard of rank 1 differs from those of the others in: {change}"
+    }
+    assert result.verdict.blame.words() == "rank 1: told another shard than the others at step 0"
+    assert all(lived.last_step == 0 for lived in saved.history.last)
+
+
+def test_what_does_not_fit_the_network_is_blamed_on_its_rank_though_all_report(try_case):
+    result, saved = try_case("torch-trusting-width")
+    assert all(lived.report for lived in saved.history.last)
+    assert result.verdict.blame.ranks == (1,)
+    assert "shapes cannot be multiplied" in result.verdict.blame.reason
+
+
+def test_what_fits_is_silent_and_still_blamed_on_the_rank_that_told_another_shard(try_case):
+    result, saved = try_case("torch-trusting-class-order")
+    assert [lived.status for lived in saved.history.last] == [0, 0, 0]
+    assert [finding.ranks for finding in result.verdict.findings[:1]] == [(0, 1, 2)]
+    assert result.verdict.blame.ranks == (1,)
+
+
+def test_two_ranks_know_that_they_differ_but_not_who_is_odd(try_case):
+    result, _ = try_case("torch-agreeing-columns", ranks=2)
+    assert result.verdict.outcome is Outcome.DETECTED
+    assert result.verdict.blame.ranks == (0, 1)
+
+
+@pytest.mark.parametrize("program", ["trusting", "agreeing"])
+def test_shards_of_one_form_are_trained_on(bench, program):
+    plan = make_plan(SCENARIO, CASES[f"torch-{program}-width"], Choices())
+    result = bench.run(replace(plan, strikes=(), control=""))
+    assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
+
+
+def test_where_no_shards_were_laid_the_strike_is_void_and_says_why(run):
+    result, saved = run("small:train", faults.ReexportShard() @ at(rank=1, step=0, point="start"))
+    assert result.verdict.outcome is Outcome.VOID
+    assert "did not land" in result.verdict.sentence() and "manifest.json" in result.verdict.sentence()
+    assert [lived.status for lived in saved.history.last] == [0, 0]

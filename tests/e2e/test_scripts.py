@@ -1,0 +1,118 @@
+"""A user's own script, unmodified: the agent changes nothing in what it does, and its folder stays as it was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from breakrank.errors import BreakrankError
+from breakrank.oracles import all_oracles
+from breakrank.run import Choices, load_run, make_script_plans
+from breakrank.scenario import Job, Scenario
+from breakrank.script import check_script
+from breakrank.verdict import Outcome
+from breakrank_agent import faults
+from breakrank_agent.plan import at
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+STYLES = sorted(path.name for path in SCRIPTS.glob("*.py"))
+
+
+def plan_of_script(command, strikes=(), **choices):
+    scenario = Scenario((), Job(steps=0, data="", deadline_s=60.0), tuple(strikes), name="script")
+    (plan,) = make_script_plans(scenario, command.split(), Choices(**choices)).values()
+    return plan
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_the_agent_changes_nothing(bench, tmp_path, style):
+    shutil.copy(SCRIPTS / style, tmp_path)
+    before = files(tmp_path)
+    plan = plan_of_script(style)
+    runs = [bench.run(plan, where=tmp_path, agent=agent) for agent in (True, False)]
+    assert files(tmp_path) == before, "the user's folder was touched"
+    with_agent, without = (load_run(result.folder).history for result in runs)
+    assert {k: r.status for k, r in with_agent.ranks.items()} == {k: r.status for k, r in without.ranks.items()}
+    for name in ("rank-0.out", "rank-1.out", "rank-0.err", "rank-1.err"):
+        printed = [(result.folder / "attempt-0" / name).read_text() for result in runs]
+        assert printed[0] == printed[1], name
+    written = [files(result.folder / "work") for result in runs]
+    assert written[0].keys() == written[1].keys() and written[0]
+    for name, content in written[0].items():
+        assert content == written[1][name], f"{name} differs with the agent"
+    # And it was seen: every rank was entered, and made its steps.
+    assert all(lived.of_kind("rank") and lived.last_step >= 3 for lived in with_agent.last)
+
+
+def test_a_killed_rank_is_detected_and_the_two_controls_agree(bench, tmp_path):
+    shutil.copy(SCRIPTS / "functions.py", tmp_path)
+    kill = faults.Kill() @ at(rank=1, step=3, point="collective")
+    result = bench.run(plan_of_script("functions.py --steps 5", [kill]), where=tmp_path)
+    assert result.verdict.outcome is Outcome.DETECTED
+    assert result.verdict.blame.ranks == (1,)
+    assert not any("not reproducible" in note for note in result.verdict.notes)
+    again, saved = bench.replay(result.folder)
+    assert again.verdict.digest == saved["digest"]
+
+
+def test_a_script_that_is_not_reproducible_is_never_silent_on_the_result_alone(bench, tmp_path):
+    text = (SCRIPTS / "plain_loop.py").read_text().replace("manual_seed(7)", "seed()")
+    (tmp_path / "drifting.py").write_text(text)
+    placebo = faults.Placebo() @ at(rank=1, step=2, point="backward")
+    result = bench.run(plan_of_script("drifting.py", [placebo]), where=tmp_path)
+    assert any(note.startswith("result not comparable: not reproducible by itself") for note in result.verdict.notes)
+    assert result.verdict.outcome is Outcome.SURVIVED or "control" not in {f.oracle for f in result.verdict.findings}
+
+
+def test_a_script_that_does_not_train_says_nothing(bench, tmp_path):
+    (tmp_path / "idle.py").write_text("print('hello')\n")
+    result = bench.run(plan_of_script("idle.py"), where=tmp_path)
+    assert result.verdict.outcome is Outcome.VOID
+    assert "no step was seen" in result.verdict.sentence()
+    assert (result.folder / "attempt-0" / "rank-0.out").read_text() == "hello\n"
+
+
+def test_a_script_that_deletes_its_own_folder_deletes_a_view(bench, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "precious.txt").write_text("mine")
+    (tmp_path / "wild.py").write_text("import shutil, os\nshutil.rmtree('data')\nprint(os.path.exists('data'))\n")
+    result = bench.run(plan_of_script("wild.py"), where=tmp_path)
+    assert (result.folder / "attempt-0" / "rank-0.out").read_text() == "False\n"
+    assert (tmp_path / "data" / "precious.txt").read_text() == "mine"
+
+
+def test_a_sitecustomize_of_the_users_own_still_runs(bench, tmp_path, monkeypatch):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text("import builtins\nbuiltins.CUSTOM = 'mine'\n")
+    (tmp_path / "custom.py").write_text("import sys\nprint(CUSTOM, sys.argv, __name__)\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "site"), os.environ.get("PYTHONPATH", "")]))
+    result = bench.run(plan_of_script("custom.py --a 1"), where=tmp_path)
+    assert (result.folder / "attempt-0" / "rank-1.out").read_text() == "mine ['custom.py', '--a', '1'] __main__\n"
+    assert load_run(result.folder).history.ranks[0, 1].of_kind("rank")
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("missing.py", "there is no missing.py in"),
+        ("broken.py", "broken.py, line 2 is no Python"),
+        ("torchrun train.py", "is no Python script"),
+        ("python", "is no Python script"),
+    ],
+)
+def test_what_cannot_be_run_is_said_in_one_line(tmp_path, command, words):
+    (tmp_path / "broken.py").write_text("x = 1\ny = (\n")
+    with pytest.raises(BreakrankError, match=words) as caught:
+        check_script(command.split(), tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_default_oracle_can_judge_a_script():
+    assert set(plan_of_script("train.py").oracles) <= set(all_oracles())
