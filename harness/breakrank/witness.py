@@ -94,6 +94,12 @@ def look_at_links(fault: Fault, target: Target) -> Links | None:
     return Links(links, {e.link: e.state for pid in (target.pid, peer) for e in listed(pid)})
 
 
+def batch(fault: Fault, evidence: Evidence) -> str | None:
+    """The digest of the batch, read again by the recorder before it is handed out, is another one than as loaded."""
+    seen = evidence.seen
+    return f"batch read again: {seen['before']} became {seen['after']}" if seen and seen["before"] != seen["after"] else None
+
+
 def shard(fault: Fault, evidence: Evidence) -> str | None:
     """The bytes of the rank's shard, read again, are others than before the strike."""
     before, after = evidence.before, evidence.after
@@ -147,6 +153,7 @@ WITNESSES: Mapping[str, Witness] = {
     "stopped": Witness(stopped),
     "continued": Witness(continued),
     "parameters": Witness(parameters),
+    "batch": Witness(batch),
     "shard": Witness(shard, look_at_shard),
     "link": Witness(link, look_at_links),
     "address space": Witness(address_space, look_at_limit),

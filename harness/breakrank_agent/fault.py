@@ -37,6 +37,22 @@ class Payload(Protocol):
     def buffers(self) -> list[tuple[str, memoryview]]:
         """Return the rank's parameters as (name, writable bytes)."""
 
+    def batch(self) -> list[Part]:
+        """Return the tensors of the batch that a data loader is about to hand out; only at the point `load`."""
+
+
+class Part(Protocol):
+    """One tensor of a batch, which is the rank's alone."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    def raw(self) -> memoryview:
+        """Return its writable bytes, in C order."""
+
+    def cast(self, dtype: str) -> None:
+        """Make it one of another dtype, by the framework's own name."""
+
 
 class Fault:
     """One thing that goes wrong. A subclass is a frozen dataclass in the file of its family.
@@ -50,6 +66,8 @@ class Fault:
     needs: ClassVar[tuple[str, ...]] = ()
     certifies: ClassVar[str] = ""
     witness: ClassVar[str] = ""
+    #: The points that it can strike at; empty: all of them.
+    points: ClassVar[tuple[str, ...]] = ()
     #: Whether it can strike a user's own script, and not only the programs that come with us.
     strikes_scripts: ClassVar[bool] = True
     #: The signal (negative) or exit code that the fault itself delivers to its rank; None: the rank lives on.
@@ -95,6 +113,8 @@ class Fault:
         return {"name": self.name(), **{f.name: getattr(self, f.name) for f in fields}}
 
     def __matmul__(self, trigger: Trigger) -> Strike:
+        if self.points and trigger.point not in self.points:
+            raise PlanError(f"{self.name()} strikes at the point {' or '.join(self.points)}, not at {trigger.point}")
         return Strike(self, trigger)
 
 

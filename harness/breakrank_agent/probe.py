@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any, Callable, Optional
 
 from breakrank_agent.clock import MAIN, Clock
-from breakrank_agent.fault import Payload
+from breakrank_agent.fault import Part, Payload
 from breakrank_agent.history import Event, LogWriter, encode
 from breakrank_agent.plan import Plan, Strike
 
@@ -88,6 +88,7 @@ class Agent:
         self._due: dict[tuple[int, str, int], list[tuple[int, Strike]]] = {}
         #: Strikes of lasting faults that have begun, here or in an earlier attempt, by point.
         self._lasting: dict[str, list[tuple[int, Strike]]] = {}
+        self._on_batch: list[tuple[int, Strike]] = []
         for index, strike in enumerate(plan.strikes):
             trigger = strike.trigger
             if rank in strike.ranks and trigger.attempt == attempt:
@@ -206,8 +207,17 @@ class Agent:
             else:
                 self._strike_inside(index, strike)
 
+    def take_batch_strikes(self) -> list[tuple[int, Strike]]:
+        """Return the strikes that are due on the batch which is now being loaded."""
+        due, self._on_batch = self._on_batch, []
+        return due
+
     def _strike_inside(self, index: int, strike: Strike) -> None:
-        handles = self.handles or _NoHandles()
+        if strike.fault.witness == "batch":
+            # There is no batch yet: the loader's hook strikes it as soon as there is.
+            self._on_batch.append((index, strike))
+            return
+        handles = self.handles or NoHandles()
         before = self.summarize()
         with self.quietly():
             strike.fault.strike_inside(handles)
@@ -242,12 +252,16 @@ class Agent:
         return absolute
 
 
-class _NoHandles:
+class NoHandles:
     """What a fault gets before any framework has offered something."""
 
     def buffers(self) -> list[tuple[str, memoryview]]:
         """Raise `RuntimeError`: there are no parameters yet."""
         raise RuntimeError("no parameters are known at this point")
+
+    def batch(self) -> list[Part]:
+        """Raise `RuntimeError`: nothing is being loaded."""
+        raise RuntimeError("no batch is known at this point")
 
 
 def _frames(error: BaseException) -> list[list[Any]]:

@@ -37,7 +37,12 @@ def bench_of_no_ops(tmp_path_factory):
 
 
 def strike(kind) -> Strike:
-    return kind() @ at(rank=1, step=2, point="step")
+    return kind() @ at(rank=1, step=2, point=point(kind))
+
+
+def point(kind) -> str:
+    """Return where a fault is tried: at the end of a step, if it can strike there."""
+    return (kind.points or ("step",))[0]
 
 
 @pytest.mark.parametrize("kind", FAULTS)
@@ -60,14 +65,14 @@ def test_it_lands_on_its_rank_at_its_point_and_nowhere_else(run, kind):
     landed = [(e["attempt"], e["rank"]) for e in saved.history.seen("strike") if e["phase"] == "landed"]
     assert landed == [(0, 1)]
     fired = [e for lived in saved.history.last for e in lived.of_kind("strike") if e["phase"] == "fired"]
-    assert [(e["step"], e["point"], e["visit"]) for e in fired] == [(2, "step", 1)]
+    assert [(e["step"], e["point"], e["visit"]) for e in fired] == [(2, point(kind), 1)]
     # Nothing is left of it: a run in the same place is sound.
     assert run("small:train")[0].verdict.outcome is Outcome.SURVIVED
 
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_it_is_void_where_its_point_never_comes(run, kind):
-    result, saved = run("small:train", kind() @ at(rank=1, step=99))
+    result, saved = run("small:train", kind() @ at(rank=1, step=99, point=point(kind)))
     assert result.verdict.outcome is Outcome.VOID
     assert "never fired" in result.verdict.sentence()
     assert [lived.status for lived in saved.history.last] == [0, 0]

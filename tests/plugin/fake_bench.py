@@ -50,7 +50,7 @@ class FakeBench:
     def close(self):
         (self.runs / "closed").touch()
 
-    def run(self, plan, record=None, programs=None, progress=None):
+    def run(self, plan, record=None, programs=None, progress=None, where=None, in_place=False):
         if plan.program == "fake:broken":
             raise BreakrankError("the warden process is gone;\nwas it killed?")
         if plan.program == "fake:interrupt":

@@ -62,7 +62,6 @@ def test_a_run_without_a_name_is_answered_with_how_to_name_one(project, argument
         "steps=3",
         "step=f",
         "pin",
-
     ],
 )
 def test_an_option_that_comes_later_is_an_ordinary_usage_error_that_names_it(project, option):

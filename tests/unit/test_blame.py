@@ -191,3 +191,29 @@ def test_a_report_that_names_its_own_rank_or_none_of_the_job_accuses_nobody() ->
         job[0].reports("ValueError", message)
         job[1].reports("RuntimeError", LOST)
         assert named(job) == (0,)
+
+
+def told(*sources: str) -> Golden:
+    """Return a job whose ranks told where their data is from."""
+    job = Golden(len(sources)).trains(1)
+    for rank, source in enumerate(sources):
+        job[rank].writes("told", name="data", values={"source": source})
+    return job
+
+
+def test_of_ranks_that_report_alike_the_one_that_told_something_else_is_to_blame() -> None:
+    job = told("a", "b", "a")
+    for one in job.ranks:
+        one.reports("ValueError", "the data differs")
+    assert blame(job.history().without_faults(), []).words() == "rank 1: told another data than the others at step 1"
+
+
+def test_of_ranks_that_are_all_wrong_the_one_that_told_something_else_is_to_blame() -> None:
+    wrong = Finding("control", "wrong result", (0, 1, 2), 1)
+    assert named(told("a", "a", "b").ends_well(), wrong) == (2,)
+
+
+def test_nobody_stands_out_where_all_or_none_told_something_else() -> None:
+    wrong = Finding("control", "wrong result", (0, 1, 2), 1)
+    assert named(told("a", "b", "c").ends_well(), wrong) == ()
+    assert named(told("a", "a", "a").ends_well(), wrong) == ()

@@ -38,7 +38,7 @@ def read(target: Any, number: int) -> tuple[dict[str, Any], list[tuple[dict[str,
     samples = []
     for features, label in decode((work / shard["file"]).read_bytes(), schema):
         index = label.index(1) if schema["label_shape"] else label[0] - schema["first_label"]
-        samples.append((dict(zip(schema["columns"], features, strict=True)), schema["classes"][index]))
+        samples.append((dict(zip(schema["columns"], features, strict=True)), schema["classes"][int(index)]))
     return schema, samples
 
 

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Callable, ClassVar
 
-from breakrank_agent.fault import Fault, Target
+from breakrank_agent.fault import Fault, Payload, Target
 from breakrank_agent.plan import PlanError
 
 #: Type codes of the module array for the numbers of a shard, by the name that its schema has for them.
 _CODES = {"uint8": "B", "float64": "d"}
+#: The same for the numbers of a batch, by the framework's names of dtypes.
+_TORCH_CODES = {"uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}
 
 #: What a shard says of itself, and its samples: the features and the numbers of the label.
 Schema = dict[str, Any]
@@ -35,6 +37,7 @@ class ReexportShard(Fault):
     change: str = "columns"
 
     side: ClassVar[str] = "outside"
+    strikes_scripts: ClassVar[bool] = False
     certifies: ClassVar[str] = "a shard of another form than the others'; says nothing about samples that are wrong"
     witness: ClassVar[str] = "shard"
 
@@ -59,6 +62,62 @@ class ReexportShard(Fault):
         _replace(os.path.join(target.work, shard["file"]), content.tobytes())
         _replace(os.path.join(target.work, shard["schema"]), (json.dumps(schema, indent=1) + "\n").encode())
         _replace(path, (json.dumps(manifest, indent=1) + "\n").encode())
+
+
+@dataclass(frozen=True)
+class SwapColumns(Fault):
+    """Two columns of one batch are swapped: `first` and `second` of the last dimension of tensor `part`."""
+
+    first: int = 0
+    second: int = 1
+    part: int = 0
+
+    points: ClassVar[tuple[str, ...]] = ("load",)
+    certifies: ClassVar[str] = "features in another order, of one batch; says nothing about where they come from"
+    witness: ClassVar[str] = "batch"
+
+    def strike_inside(self, payload: Payload) -> None:
+        """Swap them in every row."""
+        part = payload.batch()[self.part]
+        raw, width = part.raw().cast(_TORCH_CODES[part.dtype]), part.shape[-1]
+        for row in range(0, len(raw), width):
+            one, other = row + self.first % width, row + self.second % width
+            raw[one], raw[other] = raw[other], raw[one]
+
+
+@dataclass(frozen=True)
+class ShiftLabels(Fault):
+    """The labels of one batch are counted from another number: `by` is added to each number of tensor `part`."""
+
+    by: int = 1
+    part: int = -1
+
+    points: ClassVar[tuple[str, ...]] = ("load",)
+    certifies: ClassVar[str] = "labels of another range, of one batch; says nothing about where they come from"
+    witness: ClassVar[str] = "batch"
+
+    def strike_inside(self, payload: Payload) -> None:
+        """Add to every number."""
+        part = payload.batch()[self.part]
+        raw = part.raw().cast(_TORCH_CODES[part.dtype])
+        for place in range(len(raw)):
+            raw[place] += self.by
+
+
+@dataclass(frozen=True)
+class CastBatch(Fault):
+    """Tensor `part` of one batch comes in another dtype."""
+
+    dtype: str = "float64"
+    part: int = 0
+
+    points: ClassVar[tuple[str, ...]] = ("load",)
+    certifies: ClassVar[str] = "a batch of another dtype; says nothing about where it comes from"
+    witness: ClassVar[str] = "batch"
+
+    def strike_inside(self, payload: Payload) -> None:
+        """Have the framework cast it."""
+        payload.batch()[self.part].cast(self.dtype)
 
 
 def decode(content: bytes, schema: Schema) -> Samples:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import collections
 import functools
 import hashlib
+from collections.abc import Iterator
 from typing import Any, Optional
 from weakref import WeakKeyDictionary
 
+from breakrank_agent.fault import Part
 from breakrank_agent.frames import hide
-from breakrank_agent.probe import Agent
+from breakrank_agent.plan import Strike
+from breakrank_agent.probe import Agent, NoHandles
 
 WAITS_FOR = "torch.utils.data.dataloader"
 
@@ -32,6 +35,7 @@ def install(agent: Agent) -> None:
     @functools.wraps(fetch)
     def __next__(self: Any) -> Any:
         agent.reach("load")
+        strikes = agent.take_batch_strikes()
         try:
             batch = fetch(self)
         except StopIteration:
@@ -41,6 +45,8 @@ def install(agent: Agent) -> None:
             hide(error)
             agent.raised("load", error)
             raise
+        for number, strike in strikes:
+            batch = _struck(agent, number, strike, batch)
         waiting = drawn.get(self)
         index = waiting.popleft() if waiting else None
         with agent.quietly():
@@ -62,14 +68,82 @@ def _describe(iterator: Any, index: Any, batch: Any, digests: bool) -> dict[str,
         return {"indices": indices}
     tensors: list[Any] = []
     _tensors(batch, tensors)
-    digest = hashlib.blake2b(digest_size=8)
-    for tensor in tensors:
-        digest.update(_content(tensor))
     return {
         "indices": indices,
         "samples": None if indices is not None else _samples(tensors),
-        "batch": digest.hexdigest(),
+        "batch": _digest(tensors),
     }
+
+
+def _digest(tensors: list[Any]) -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for tensor in tensors:
+        digest.update(_content(tensor))
+    return digest.hexdigest()
+
+
+class _Part:
+    """A copy of one tensor of a batch, for a fault to change."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor.detach().clone().contiguous()
+
+    @property
+    def dtype(self) -> str:
+        return str(self.tensor.dtype)[6:]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.tensor.shape)
+
+    def raw(self) -> memoryview:
+        from breakrank_agent.hooks.torch import raw_bytes
+
+        return raw_bytes(self.tensor)
+
+    def cast(self, dtype: str) -> None:
+        import torch
+
+        self.tensor = self.tensor.to(getattr(torch, dtype))
+
+
+class _Batch(NoHandles):
+    """The parts of a batch that is about to be handed out."""
+
+    def __init__(self, parts: list[_Part]) -> None:
+        self.parts = parts
+
+    def batch(self) -> list[Part]:
+        """Return the parts."""
+        return list(self.parts)
+
+
+def _struck(agent: Agent, number: int, strike: Strike, batch: Any) -> Any:
+    """Return the batch with what a fault made of it, and record its digest as it was and as it is."""
+    before: list[Any] = []
+    after: list[Any] = []
+    with agent.quietly():
+        _tensors(batch, before)
+        parts = [_Part(tensor) for tensor in before]
+        strike.fault.strike_inside(_Batch(parts))
+        changed = _rebuilt(batch, iter(parts))
+        _tensors(changed, after)
+        agent.record("strike", strike=number, phase="seen", before=_digest(before), after=_digest(after))
+    return changed
+
+
+def _rebuilt(value: Any, parts: Iterator[_Part]) -> Any:
+    """Return a batch of the same form with the tensors of `parts`, in the order of `_tensors`."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return next(parts).tensor
+    if isinstance(value, dict):
+        return {key: _rebuilt(value[key], parts) for key in value}
+    if isinstance(value, (list, tuple)):
+        items = [_rebuilt(item, parts) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
 
 
 def _resolve(dataset: Any, indices: Any) -> Optional[list[Any]]:

@@ -14,6 +14,7 @@ from typing import Any, Callable
 
 from breakrank_agent.frames import hide
 from breakrank_agent.hooks.files import digest_file
+from breakrank_agent.fault import Part
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch"
@@ -57,6 +58,10 @@ class Training:
         if not found:
             raise RuntimeError("no optimizer has stepped yet, so no parameters are known")
         return found
+
+    def batch(self) -> list[Part]:
+        """Raise `RuntimeError`: a batch is struck by the hook of the loader."""
+        raise RuntimeError("no batch is known at this point")
 
     def summarize(self) -> dict[str, Any]:
         """Return the digest, the norm and the finiteness of the parameters; empty when there are none."""

@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 
 STEPS = int(os.environ["BREAKRANK_STEPS"])
-WIDTH, BATCH = 384, 160
+WIDTH, BATCH = 512, 192
 
 
 def main():

@@ -1,0 +1,68 @@
+"""A user's own script: by `--scenario-train`, and by the fixture `launch`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+
+STRUCK = """\
+from breakrank import at, faults
+
+def test_training_notices_a_killed_rank(launch):
+    run = launch("functions.py --steps 4", faults=[faults.Kill() @ at(rank=1, step=2)])
+    assert run.detected and run.blame.ranks == (1,), run.explain()
+
+def test_training_is_sound(launch):
+    run = launch(["plain_loop.py"])
+    assert run.survived, run.explain()
+    assert (run.folder / "work" / "final.pt").exists()
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("nowhere.py", "there is no nowhere.py in"),
+        ("broken.py", "broken.py, line 1 is no Python"),
+        ("torchrun train.py", "'torchrun train.py' is no Python script; name one, as in 'train.py --epochs 2'"),
+        ("'train.py", "No closing quotation"),
+        ("", "--scenario-train needs a command"),
+    ],
+)
+def test_a_script_that_cannot_be_run_is_one_line(project, command, words):
+    project.file("broken.py", "x = (")
+    result = project.pytest("--scenario=racy", f"--scenario-train={command}")
+    assert result.ret == 4
+    (line,) = [text for text in result.errlines if text.strip()]
+    assert words in line
+
+
+def test_a_script_has_one_item_per_scenario_and_no_record(project):
+    project.file("train.py", "print(1)")
+    result = project.pytest("--scenario=racy", "--scenario-train=train.py --epochs 2")
+    result.stdout.fnmatch_lines(
+        ["breakrank: train.py --epochs 2 runs three times*", "racy *train.py *SURVIVED *no record*"]
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_a_scenario_that_strikes_only_its_own_programs_is_refused_in_one_line(project):
+    project.file("train.py", "print(1)")
+    result = project.pytest("--scenario=mismatched_shards", "--scenario-train=train.py")
+    assert result.ret in (0, 4)
+    if result.ret == 4:
+        assert "strikes only the programs that come with it" in result.stderr.str()
+
+
+def test_the_fixture_launches_strikes_and_judges(project):
+    for name in ("functions.py", "plain_loop.py"):
+        shutil.copy(SCRIPTS / name, project.path)
+    project.file("test_mine.py", STRUCK)
+    result = project.pytest_process("test_mine.py", plugins=["breakrank.plugin"])
+    result.assert_outcomes(passed=2)
+    kept = {path.name for path in project.path.iterdir()}
+    assert "final.pt" not in kept, "the user's folder was touched"
