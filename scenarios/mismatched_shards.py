@@ -4,36 +4,39 @@ What does not fit the network raises on that rank, and the others lose their con
 silence: columns in another order, and classes with other numbers.
 
 Seen in the wild: NVIDIA/nccl#1394 (ranks whose tensors differ in shape, and no cheap check) and
-horovod/horovod#498 (ranks whose data differs in length); a check that all ranks make together is the cure of both.
+tensorflow/tensorflow#56885 (the same, and a check that names both shapes).
 """
 
 from __future__ import annotations
 
 from breakrank import DETECTED, Case, Job, Scenario, at, faults, silent
 
-SILENT = silent(oracle="control", step=1, cause="wrong result")
+WRONG_RESULT = silent(oracle="control", step=1, cause="wrong result")
 
-
-def another(change: str) -> list:
-    """Return the strike: before the job reads anything, rank 1's shard is exported anew."""
-    return [faults.ReexportShard(change=change) @ at(rank=1, step=0, point="start")]
-
+#: Before the job reads anything.
+BEGINNING = at(rank=1, step=0, point="start")
+WIDTH = [faults.ReexportShard(change="width") @ BEGINNING]
+DTYPE = [faults.ReexportShard(change="dtype") @ BEGINNING]
+LABEL_SHAPE = [faults.ReexportShard(change="label_shape") @ BEGINNING]
+LABEL_RANGE = [faults.ReexportShard(change="label_range") @ BEGINNING]
+CLASS_ORDER = [faults.ReexportShard(change="class_order") @ BEGINNING]
+COLUMNS = [faults.ReexportShard(change="columns") @ BEGINNING]
 
 SCENARIO = Scenario(
     family="data",
     job=Job(ranks=3, steps=8, data="digits"),
     cases=[
-        Case("torch-trusting-width", "shards:trusting", strikes=another("width"), expect=DETECTED),
-        Case("torch-agreeing-width", "shards:agreeing", strikes=another("width"), expect=DETECTED),
-        Case("torch-trusting-dtype", "shards:trusting", strikes=another("dtype"), expect=DETECTED),
-        Case("torch-agreeing-dtype", "shards:agreeing", strikes=another("dtype"), expect=DETECTED),
-        Case("torch-trusting-label-shape", "shards:trusting", strikes=another("label_shape"), expect=DETECTED),
-        Case("torch-agreeing-label-shape", "shards:agreeing", strikes=another("label_shape"), expect=DETECTED),
-        Case("torch-trusting-label-range", "shards:trusting", strikes=another("label_range"), expect=DETECTED),
-        Case("torch-agreeing-label-range", "shards:agreeing", strikes=another("label_range"), expect=DETECTED),
-        Case("torch-trusting-class-order", "shards:trusting", strikes=another("class_order"), expect=SILENT),
-        Case("torch-agreeing-class-order", "shards:agreeing", strikes=another("class_order"), expect=DETECTED),
-        Case("torch-trusting-columns", "shards:trusting", strikes=another("columns"), expect=SILENT),
-        Case("torch-agreeing-columns", "shards:agreeing", strikes=another("columns"), expect=DETECTED),
+        Case("torch-trusting-width", "shards:trusting", strikes=WIDTH, expect=DETECTED),
+        Case("torch-agreeing-width", "shards:agreeing", strikes=WIDTH, expect=DETECTED),
+        Case("torch-trusting-dtype", "shards:trusting", strikes=DTYPE, expect=DETECTED),
+        Case("torch-agreeing-dtype", "shards:agreeing", strikes=DTYPE, expect=DETECTED),
+        Case("torch-trusting-label-shape", "shards:trusting", strikes=LABEL_SHAPE, expect=DETECTED),
+        Case("torch-agreeing-label-shape", "shards:agreeing", strikes=LABEL_SHAPE, expect=DETECTED),
+        Case("torch-trusting-label-range", "shards:trusting", strikes=LABEL_RANGE, expect=DETECTED),
+        Case("torch-agreeing-label-range", "shards:agreeing", strikes=LABEL_RANGE, expect=DETECTED),
+        Case("torch-trusting-class-order", "shards:trusting", strikes=CLASS_ORDER, expect=WRONG_RESULT),
+        Case("torch-agreeing-class-order", "shards:agreeing", strikes=CLASS_ORDER, expect=DETECTED),
+        Case("torch-trusting-columns", "shards:trusting", strikes=COLUMNS, expect=WRONG_RESULT),
+        Case("torch-agreeing-columns", "shards:agreeing", strikes=COLUMNS, expect=DETECTED),
     ],
 )

@@ -68,18 +68,18 @@ class Seen:
         return wait.kind == "meeting" or (wait.kind == "backward" and not self.busy and not self.woke)
 
 
-def look_at(tool: str, members: Sequence[Member]) -> dict[int, list[Look]]:
+def look_at(tool: str, members: Sequence[Member], most: int = LOOKS) -> dict[int, list[Look]]:
     """Look at all processes several times; return the looks at each pid."""
     looks: dict[int, list[Look]] = {member.pid: [] for member in members}
     end = time.monotonic() + _BUDGET_S
-    with ThreadPoolExecutor(min(32, len(members))) as pool:
-        for number in range(LOOKS):
+    with ThreadPoolExecutor(min(32, max(1, len(members)))) as pool:
+        for number in range(most):
             for member, look in zip(members, pool.map(lambda m: _look(tool, m.pid), members), strict=True):
                 looks[member.pid].append(look)
             late = number > 0 and time.monotonic() > end
             if late or (number + 1 >= _FEWEST and all(merge(m, looks[m.pid]).moves for m in members)):
                 break
-            if number + 1 < LOOKS:
+            if number + 1 < most:
                 time.sleep(_PAUSE_S)
     return looks
 

@@ -33,8 +33,7 @@ _VARIABLES = (
 class Member:
     """One process of a job. `rank`, `world`, `local_rank` and `local_world` are None where nobody wrote them down.
 
-    `job` is the address at which the ranks meet, empty if it is not known. `guessed`: that this is a rank is not
-    written down; its stack may show that it is something else. `ended`: nobody has waited for it yet.
+    `job` is the address at which the ranks meet, empty if it is not known. `ended`: nobody has waited for it yet.
     """
 
     pid: int
@@ -44,7 +43,6 @@ class Member:
     local_world: int | None = None
     job: str = ""
     folder: str = ""
-    guessed: bool = False
     ended: bool = False
 
     @property
@@ -89,6 +87,14 @@ def absent(members: Sequence[Member]) -> list[int]:
 def all_here(members: Sequence[Member]) -> bool:
     """Whether it is known which ranks should be on this machine: their number is written down, or they meet at it."""
     return any(member.local_world or member.job.startswith(("127.", "localhost")) for member in members)
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that this one has started."""
+    try:
+        return [child.pid for child in _children(psutil.Process(pid))]
+    except psutil.Error:
+        return []
 
 
 def is_launcher(command: Sequence[str]) -> bool:
@@ -189,7 +195,7 @@ def _member(process: psutil.Process) -> Member | None:
     """Return what the environment of a process says; None if it is gone or may not be read."""
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
-            return Member(process.pid, guessed=True, ended=True)
+            return Member(process.pid, ended=True)
         environment, folder = process.environ(), process.cwd()
     except psutil.Error:
         return None
@@ -199,7 +205,7 @@ def _member(process: psutil.Process) -> Member | None:
             port = environment.get("MASTER_PORT", "")
             job = f"{environment.get('MASTER_ADDR', '')}:{port}" if port else ""
             return Member(process.pid, rank, world, local_rank, local_world, job, folder)
-    return Member(process.pid, folder=folder, guessed=True)
+    return Member(process.pid, folder=folder)
 
 
 def _number(text: str) -> int | None:

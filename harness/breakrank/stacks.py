@@ -178,10 +178,17 @@ def parse_stacks(threads: Sequence[Mapping[str, Any]], pid: int) -> list[Stack]:
 
 
 def fold(frames: Sequence[Frame]) -> Place:
-    """Return the user's own frames, and what the frames inside of the innermost of them wait for. Outermost first."""
+    """Return the user's own frames, and what the frames inside of the innermost of them wait for. Outermost first.
+
+    Of a helper only what it does itself is returned: below that a forked one has the frames that its rank was at.
+    """
+    for i, call in enumerate(map(_call, frames)):
+        for (part, function), words in _HELPERS.items():
+            if call[1] == function and call[0].endswith(part):
+                return Place(fold(frames[i + 1 :]).frames or (frames[i],), Wait("helper", words))
     own = next((chosen for rule in (_is_own, _is_no_framework) if (chosen := [f for f in frames if rule(f)])), [])
     inside = frames[max(i for i, f in enumerate(frames) if f is own[-1]) + 1 :] if own else frames
-    return Place(tuple(own or frames[-3:]), _helper(frames) or _waited_for(inside))
+    return Place(tuple(own or frames[-1:]), _waited_for(inside))
 
 
 def _is_own(frame: Frame) -> bool:
@@ -193,15 +200,6 @@ def _is_own(frame: Frame) -> bool:
 def _is_no_framework(frame: Frame) -> bool:
     installed = bool(_PACKAGES.search(frame.file)) or not _STANDARD.search(frame.file)
     return installed and not frame.file.startswith("<") and not _FRAMEWORKS.search(frame.file)
-
-
-def _helper(frames: Sequence[Frame]) -> Wait | None:
-    """Return what the process of this stack helps with, if it is none of the ranks."""
-    for file, function in map(_call, frames):
-        for (part, name), words in _HELPERS.items():
-            if function == name and file.endswith(part):
-                return Wait("helper", words)
-    return None
 
 
 def _waited_for(frames: Sequence[Frame]) -> Wait | None:

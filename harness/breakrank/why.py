@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from breakrank.looks import Seen, look_at, merge
-from breakrank.roster import absent, all_here, find_members
+from breakrank.roster import Member, absent, all_here, children, find_members
 from breakrank.stacks import spy
 from breakrank.verdict import name_ranks
 
@@ -48,7 +48,7 @@ _ALIKE = (
     "all ranks have come to the same line; what stacks do not show is left: shapes, types, groups or numbers of calls "
     "that differ, the network, a device"
 )
-_PASSING = "each look found this place and they ran in between: they come by it often, or poll there"
+_PASSING = "who goes through a place was there at each look and ran in between: it comes by often, or polls there"
 _SLOW = "a rank that is only slow will have come when you ask again"
 
 
@@ -64,12 +64,26 @@ def why(pids: Sequence[int]) -> Answer:
     count = max(len(taken) for taken in looks.values())
     processes = "1 process was" if len(seen) == 1 else f"{len(seen)} processes were"
     note = f"{processes} looked at {count} times in {elapsed:.1f} s, without pausing anything"
-    return replace(answer, notes=(*answer.notes, note))
+    workers = [words for one in answer.odd for words in _workers(tool, one)]
+    return replace(answer, notes=(*workers, *answer.notes, note))
+
+
+def _workers(tool: str, one: Seen) -> list[str]:
+    """Say where the workers of a rank are that waits for them."""
+    if one.changed or not one.place or not one.place.wait or not one.place.wait.name.startswith("DataLoader"):
+        return []
+    below = [Member(pid) for pid in children(one.member.pid)]
+    seen = [merge(member, looks) for member, looks in zip(below, look_at(tool, below, 1).values(), strict=True)]
+    return [
+        f"worker {worker.member.pid} of {one.member.name} is at {worker.place.where}"
+        for worker in seen
+        if worker.role == "helper" and worker.place
+    ]
 
 
 def only_ranks(seen: Sequence[Seen]) -> list[Seen]:
     """Leave out what is no rank by its stack, a launcher or a rank's helper, unless that is all there is."""
-    return [one for one in seen if not (one.member.guessed and one.role)] or list(seen)
+    return [one for one in seen if not one.role] or list(seen)
 
 
 def judge(seen: Sequence[Seen]) -> Answer:
@@ -132,7 +146,7 @@ def _doing(one: Seen) -> tuple[str, str, str]:
 def says(group: Group, subject: str = "", before: Group | None = None) -> str:
     """Say what a group does: `rank 1 waits in barrier (train.py:8)`; without a verb that was said of the one before."""
     one, several, where = _doing(group.first)
-    verb = one if len(group.seen) == 1 else several
+    verb = several if len(group.seen) > 1 or subject.startswith(("all ", "both ")) else one
     said = bool(where) and before is not None and _doing(before.first)[0] == one
     return " ".join(word for word in (subject or group.names, "" if said else verb, where) if word)
 
@@ -196,14 +210,14 @@ def _missing(seen: Sequence[Seen], groups: list[Group]) -> Answer | None:
 
 
 def _moving(seen: Sequence[Seen], groups: list[Group]) -> Answer | None:
-    who = _everybody(seen)
-    be = "are" if len(seen) > 1 else "is"
-    if len({one.place for one in seen}) == 1 and any(one.woke and not one.changed for one in seen):
-        passing = next(group for group in groups if group.first.woke and not group.first.changed)
-        return _answer(f"nothing is odd: {says(passing, who)}", (), groups, _PASSING)
-    if not all(one.moves for one in seen) or sum(not group.first.changed for group in groups) > 1:
+    passing = [group for group in groups if group.first.woke and not group.first.changed]
+    notes = [_PASSING] if passing else []
+    if passing and len({one.place for one in seen}) == 1:
+        return _answer(f"nothing is odd: {says(passing[0], _everybody(seen))}", (), groups, *notes)
+    if not all(one.moves for one in seen):
         return None
-    return _answer(f"nothing is odd: {who} {be} moving", (), groups)
+    # Also if each was found at one place alone: of few looks at a fast job, all may happen to meet the same line.
+    return _answer(f"nothing is odd: {_everybody(seen)} {'are' if len(seen) > 1 else 'is'} moving", (), groups, *notes)
 
 
 def _one_place(seen: Sequence[Seen], groups: list[Group]) -> Answer | None:

@@ -97,7 +97,9 @@ def look_at_links(fault: Fault, target: Target) -> Links | None:
 def batch(fault: Fault, evidence: Evidence) -> str | None:
     """The digest of the batch, read again by the recorder before it is handed out, is another one than as loaded."""
     seen = evidence.seen
-    return f"batch read again: {seen['before']} became {seen['after']}" if seen and seen["before"] != seen["after"] else None
+    if not seen or seen["before"] == seen["after"]:
+        return None
+    return f"batch read again: {seen['before']} became {seen['after']}"
 
 
 def shard(fault: Fault, evidence: Evidence) -> str | None:

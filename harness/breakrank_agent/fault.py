@@ -44,11 +44,12 @@ class Payload(Protocol):
 class Part(Protocol):
     """One tensor of a batch, which is the rank's alone."""
 
-    dtype: str
-    shape: tuple[int, ...]
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
 
-    def raw(self) -> memoryview:
-        """Return its writable bytes, in C order."""
+    def numbers(self) -> memoryview[Any]:
+        """Return its numbers, writable, in C order. Raises `LookupError` for a dtype that Python has no numbers for."""
 
     def cast(self, dtype: str) -> None:
         """Make it one of another dtype, by the framework's own name."""

@@ -13,7 +13,7 @@ from breakrank.run import Bench
 from breakrank.verdict import Outcome
 from breakrank.witness import WITNESSES
 from breakrank_agent.fault import all_faults, fault_from_json
-from breakrank_agent.plan import Strike, at
+from breakrank_agent.plan import POINTS, PlanError, Strike, at
 
 FAULTS = [pytest.param(kind, id=name) for name, kind in all_faults().items()]
 
@@ -56,6 +56,13 @@ def test_it_says_what_it_is(kind):
 @pytest.mark.parametrize("kind", FAULTS)
 def test_it_travels_as_json(kind):
     assert fault_from_json(kind().to_json()) == kind()
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_it_is_refused_at_a_point_that_it_cannot_strike_at(kind):
+    for other in set(POINTS) - set(kind.points) if kind.points else ():
+        with pytest.raises(PlanError, match=f"strikes at the point .*, not at {other}$"):
+            kind() @ at(rank=1, step=2, point=other)
 
 
 @pytest.mark.parametrize("kind", FAULTS)

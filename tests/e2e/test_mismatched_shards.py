@@ -65,3 +65,38 @@ def test_where_no_shards_were_laid_the_strike_is_void_and_says_why(run):
     assert result.verdict.outcome is Outcome.VOID
     assert "did not land" in result.verdict.sentence() and "manifest.json" in result.verdict.sentence()
     assert [lived.status for lived in saved.history.last] == [0, 0]
+
+
+LOAD = at(rank=1, step=2, point="load")
+
+
+@pytest.mark.parametrize("fault", [faults.SwapColumns(), faults.ShiftLabels()])
+def test_a_batch_that_still_fits_is_silent_and_its_rank_computes_another_gradient(run, fault):
+    result, saved = run("small:train", fault @ LOAD)
+    assert result.verdict.outcome is Outcome.SILENT, result.verdict
+    assert (result.verdict.findings[0].oracle, result.verdict.findings[0].step) == ("control", 2)
+    struck, clean = (side.ranks[0, 1].payloads("load") for side in (saved.history, saved.control))
+    changed = [one["step"] for one, other in zip(struck, clean, strict=True) if one["batch"] != other["batch"]]
+    assert changed == [2]
+
+
+def test_a_batch_of_another_dtype_raises_on_its_rank(run):
+    result, saved = run("small:train", faults.CastBatch() @ LOAD)
+    assert result.verdict.outcome is Outcome.DETECTED, result.verdict
+    assert "dtype" in saved.history.ranks[0, 1].report["message"]
+    assert result.verdict.blame.ranks == (1,)
+
+
+def test_two_strikes_on_one_batch_follow_each_other(run):
+    # Swapped there and back, the batch is as it was loaded.
+    twice = [faults.SwapColumns() @ LOAD, faults.SwapColumns(first=1, second=0) @ LOAD]
+    result, saved = run("small:train", *twice)
+    assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
+    assert len([e for e in saved.history.seen("strike") if e["phase"] == "landed"]) == 2
+
+
+def test_a_batch_that_a_fault_cannot_change_is_left_alone_and_the_strike_is_void(run):
+    result, saved = run("small:train", faults.SwapColumns(part=7) @ LOAD)
+    assert result.verdict.outcome is Outcome.VOID
+    assert any("cannot change this batch: IndexError" in e["text"] for e in saved.history.ranks[0, 1].of_kind("note"))
+    assert [lived.status for lived in saved.history.last] == [0, 0]

@@ -15,9 +15,6 @@ from breakrank_agent.plan import PlanError
 
 #: Type codes of the module array for the numbers of a shard, by the name that its schema has for them.
 _CODES = {"uint8": "B", "float64": "d"}
-#: The same for the numbers of a batch, by the framework's names of dtypes.
-_TORCH_CODES = {"uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}
-
 #: What a shard says of itself, and its samples: the features and the numbers of the label.
 Schema = dict[str, Any]
 Samples = list[tuple[list[Any], list[Any]]]
@@ -79,10 +76,10 @@ class SwapColumns(Fault):
     def strike_inside(self, payload: Payload) -> None:
         """Swap them in every row."""
         part = payload.batch()[self.part]
-        raw, width = part.raw().cast(_TORCH_CODES[part.dtype]), part.shape[-1]
-        for row in range(0, len(raw), width):
+        numbers, width = part.numbers(), part.shape[-1]
+        for row in range(0, len(numbers), width):
             one, other = row + self.first % width, row + self.second % width
-            raw[one], raw[other] = raw[other], raw[one]
+            numbers[one], numbers[other] = numbers[other], numbers[one]
 
 
 @dataclass(frozen=True)
@@ -98,10 +95,9 @@ class ShiftLabels(Fault):
 
     def strike_inside(self, payload: Payload) -> None:
         """Add to every number."""
-        part = payload.batch()[self.part]
-        raw = part.raw().cast(_TORCH_CODES[part.dtype])
-        for place in range(len(raw)):
-            raw[place] += self.by
+        numbers = payload.batch()[self.part].numbers()
+        for place in range(len(numbers)):
+            numbers[place] += self.by
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,9 @@ from breakrank_agent.probe import Agent, NoHandles
 
 WAITS_FOR = "torch.utils.data.dataloader"
 
+#: Codes of the module struct for torch's dtypes.
+_CODES = {"uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}
+
 
 def install(agent: Agent) -> None:
     """Wrap the iterators of every DataLoader, which the program is about to use."""
@@ -89,17 +92,14 @@ class _Part:
         self.tensor = tensor.detach().clone().contiguous()
 
     @property
-    def dtype(self) -> str:
-        return str(self.tensor.dtype)[6:]
-
-    @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.tensor.shape)
 
-    def raw(self) -> memoryview:
+    def numbers(self) -> memoryview[Any]:
         from breakrank_agent.hooks.torch import raw_bytes
 
-        return raw_bytes(self.tensor)
+        code: Any = _CODES[str(self.tensor.dtype)[6:]]
+        return raw_bytes(self.tensor).cast(code)
 
     def cast(self, dtype: str) -> None:
         import torch
@@ -111,21 +111,28 @@ class _Batch(NoHandles):
     """The parts of a batch that is about to be handed out."""
 
     def __init__(self, parts: list[_Part]) -> None:
-        self.parts = parts
+        self._parts = parts
 
     def batch(self) -> list[Part]:
         """Return the parts."""
-        return list(self.parts)
+        return [*self._parts]
 
 
 def _struck(agent: Agent, number: int, strike: Strike, batch: Any) -> Any:
-    """Return the batch with what a fault made of it, and record its digest as it was and as it is."""
+    """Return the batch with what a fault made of it, and record its digest as it was and as it is.
+
+    A batch that the fault cannot change is handed out as it is, and nobody sees the strike land.
+    """
     before: list[Any] = []
     after: list[Any] = []
     with agent.quietly():
         _tensors(batch, before)
         parts = [_Part(tensor) for tensor in before]
-        strike.fault.strike_inside(_Batch(parts))
+        try:
+            strike.fault.strike_inside(_Batch(parts))
+        except Exception as error:
+            agent.record("note", text=f"strike {number} cannot change this batch: {type(error).__name__}: {error}")
+            return batch
         changed = _rebuilt(batch, iter(parts))
         _tensors(changed, after)
         agent.record("strike", strike=number, phase="seen", before=_digest(before), after=_digest(after))

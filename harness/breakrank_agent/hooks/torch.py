@@ -12,9 +12,9 @@ import hashlib
 import os
 from typing import Any, Callable
 
+from breakrank_agent.fault import Part
 from breakrank_agent.frames import hide
 from breakrank_agent.hooks.files import digest_file
-from breakrank_agent.fault import Part
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch"

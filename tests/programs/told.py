@@ -1,0 +1,59 @@
+"""A job that is started by hand, without Breakrank: it trains until the file `word` in its folder says otherwise."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+WORDS = ["train", "spin", "part", "end"]
+
+
+def told():
+    """Return the word."""
+    return Path("word").read_text()
+
+
+def spin():
+    """Compute something without end, until told to train again."""
+    while told() == "spin":
+        sum(range(1000))
+
+
+def synchronize(rank, word):
+    """Sum a tensor over the ranks; told to part, rank 1 goes another way."""
+    if word == "part" and rank == 1:
+        print(f"rank {rank} parts", flush=True)
+        dist.barrier()
+    ones = torch.ones(4)
+    dist.all_reduce(ones)
+    if ones.tolist() != [dist.get_world_size()] * 4:
+        sys.exit(f"rank {rank} has a wrong sum")
+
+
+def main():
+    """Take a word from rank 0 at each step."""
+    print(f"rank {os.environ['RANK']} starts", flush=True)
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    number = torch.zeros(1, dtype=torch.int64)
+    word, step = "train", 0
+    while word != "end":
+        number.fill_(WORDS.index(told()) if rank == 0 else -1)
+        dist.broadcast(number, src=0)
+        word, step = WORDS[number.item()], step + 1
+        if word == "spin" and rank == 1:
+            print(f"rank {rank} spins", flush=True)
+            spin()
+        synchronize(rank, word)
+        if step == 3:
+            print(f"rank {rank} trains", flush=True)
+    dist.destroy_process_group()
+    print(f"rank {rank} ends, every sum was right", flush=True)
+
+
+if __name__ == "__main__":
+    main()
