@@ -44,9 +44,10 @@ def sequences(history: History) -> Sequences:
     """Return the coordinates of every sequence, cut where they may depend on when a strike was noticed.
 
     In an attempt that did not end well on every rank, let K be the least number of collectives that one of the ranks
-    that did not end well had entered. Until its K-th collective no rank can have noticed anything; what it does after
-    that depends on timing and is cut, and so are helper threads without collectives, which run at a pace of their own.
-    A rank that the injector ended is followed to the strike.
+    that did not end well had entered, or, where a rank was struck, that it had entered when it was struck first. Until
+    its K-th collective no rank can have noticed anything; what it does after that depends on timing and is cut, and so
+    are helper threads without collectives, which run at a pace of their own. A rank that was struck is followed to its
+    first strike, and the first coordinates of every strike that fired stand with its end.
     """
     found: Sequences = {}
     for attempt in history.attempts:
@@ -54,31 +55,49 @@ def sequences(history: History) -> Sequences:
         keys = _names_of_keys(history, attempt)
         limit = _common_collectives(history, attempt, ends)
         for lived in history.attempt(attempt):
-            events = _before_the_cut(lived, limit, struck=ends[lived.rank] is Ended.STRUCK)
+            events = _before_the_cut(lived, limit)
             for event in events:
                 if event["kind"] in _FIELDS and (event["kind"] != "strike" or event["phase"] == "fired"):
                     sequence = found.setdefault((attempt, lived.rank, event["seq"]), [])
                     sequence.append(_coordinate(event, keys))
             main = found.setdefault((attempt, lived.rank, "main"), [])
-            main.append(_end(history, lived, ends[lived.rank]))
+            main.append({**_end(history, lived, ends[lived.rank]), "strikes": _first_strikes(lived)})
     return found
 
 
 def _common_collectives(history: History, attempt: int, ends: Mapping[int, Ended]) -> int | None:
     """Return K, or None if every rank of the attempt ended well."""
-    counts = [
-        len(lived.points("collective")) for lived in history.attempt(attempt) if ends[lived.rank] is not Ended.WELL
-    ]
+    counts = []
+    for lived in history.attempt(attempt):
+        if ends[lived.rank] is not Ended.WELL:
+            struck = next((i for i, e in enumerate(lived.events) if _fired(e)), len(lived.events))
+            counts.append(sum(map(_is_collective, lived.events[:struck])))
     return min(counts, default=None)
 
 
-def _before_the_cut(lived: RankHistory, limit: int | None, struck: bool) -> tuple[Event, ...]:
-    """Return the rank's events up to its K-th collective; of a rank that was struck, at least up to the strike."""
+def _fired(event: Event) -> bool:
+    return bool(event["kind"] == "strike" and event["phase"] == "fired")
+
+
+def _is_collective(event: Event) -> bool:
+    return bool(event["kind"] == "point" and event["point"] == "collective")
+
+
+def _first_strikes(lived: RankHistory) -> dict[str, list[Any]]:
+    """Return step, point and visit at which each strike fired first; a lasting one may fire again at any time."""
+    first: dict[str, list[Any]] = {}
+    for event in filter(_fired, lived.events):
+        first.setdefault(str(event["strike"]), [event["step"], event.get("point"), event.get("visit")])
+    return first
+
+
+def _before_the_cut(lived: RankHistory, limit: int | None) -> tuple[Event, ...]:
+    """Return the rank's events up to its K-th collective; of one that was struck, at least up to its first strike."""
     if limit is None:
         return lived.events
-    collectives = [i for i, e in enumerate(lived.events) if e["kind"] == "point" and e["point"] == "collective"]
-    strikes = [i for i, e in enumerate(lived.events) if e["kind"] == "strike" and e["phase"] == "fired"]
-    stops = [0, *(i + 1 for i in collectives[:limit]), *(i + 1 for i in strikes if struck)]
+    collectives = [i for i, e in enumerate(lived.events) if _is_collective(e)]
+    strikes = [i for i, e in enumerate(lived.events) if _fired(e)]
+    stops = [0, *(i + 1 for i in collectives[:limit]), *(i + 1 for i in strikes[:1])]
     followed = {"main", *(lived.events[i]["seq"] for i in collectives)}
     return tuple(e for e in lived.events[: max(stops)] if e["seq"] in followed)
 

@@ -124,7 +124,7 @@ def _process(pid: int) -> psutil.Process:
         if os.geteuid() == 0:
             cure = "this root may not look at it: it lacks CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE)"
         else:
-            cure = f"it belongs to {user}: only {user} and root may look at it, so start this command as one of them"
+            cure = f"it belongs to {user}: start this command as {' or '.join(dict.fromkeys((user, 'root')))}"
         raise BreakrankError(f"process {pid} cannot be read: {cure}") from None
     except (psutil.NoSuchProcess, OverflowError):
         raise BreakrankError(f"there is no process {pid}: see ps -ef for those that are there") from None

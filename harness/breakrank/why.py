@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from breakrank.looks import Seen, look_at, merge
@@ -88,15 +88,19 @@ def only_ranks(seen: Sequence[Seen]) -> list[Seen]:
 
 def judge(seen: Sequence[Seen]) -> Answer:
     """Say in one sentence what is odd: the first rule that has something to say does."""
-    groups = _groups(seen)
-    rules: tuple[Callable[[Sequence[Seen], list[Group]], Answer | None], ...] = (
-        _does_not_run,
-        _missing,
-        _moving,
-        _one_place,
-        _not_in_the_meeting,
+    # Who wakes up in a meeting that does not come about polls there; whether it comes about, the others show.
+    settled = [replace(one, woke=False) if one.woke and one.meets else one for one in seen]
+    groups = _groups(settled)
+    answer = (
+        _does_not_run(groups)
+        or (_missing(settled, groups) if all_here([one.member for one in seen]) else None)
+        or _moving(seen, _groups(seen))
+        # Where ranks may be on other machines, one that is not here explains a wait only if nothing else does.
+        or (_missing(settled, groups) if len(groups) == 1 else None)
+        or _one_place(settled, groups)
+        or _not_in_the_meeting(groups)
+        or _different_ways(groups)
     )
-    answer = next((answer for rule in rules if (answer := rule(seen, groups))), None) or _different_ways(groups)
     return replace(answer, notes=(*answer.notes, *_notes(seen)))
 
 
@@ -164,7 +168,7 @@ def _answer(sentence: str, odd: Sequence[Group], rest: Sequence[Group], *notes: 
     return Answer(sentence, tuple(one for group in odd for one in group.seen), (*odd, *rest), notes)
 
 
-def _does_not_run(seen: Sequence[Seen], groups: list[Group]) -> Answer | None:
+def _does_not_run(groups: Sequence[Group]) -> Answer | None:
     """Ranks that are stopped, have ended, are held by the kernel or keep their stacks to themselves come first."""
     for states, cure in (("Tt", _who_stopped), ("ZX", _last_words), ("D", _kernel), ("SR", _why_unread)):
         odd = [group for group in groups if group.first.state in states and (states != "SR" or not group.first.place)]
@@ -195,21 +199,19 @@ def _why_unread(unread: Sequence[Seen]) -> str:
     return unread[0].unread
 
 
-def _missing(seen: Sequence[Seen], groups: list[Group]) -> Answer | None:
+def _missing(seen: Sequence[Seen], groups: Sequence[Group]) -> Answer | None:
     members = [one.member for one in seen]
     missing = absent(members)
-    sure = all_here(members)
-    # Where ranks may be on other machines, one that is not here explains a wait only if nothing else does.
-    if not missing or not (sure or (len(groups) == 1 and not groups[0].first.moves)):
+    if not missing:
         return None
-    where = "missing" if sure else "not on this machine, if there is one"
+    where = "missing" if all_here(members) else "not on this machine, if there is one"
     words = f"{name_ranks(missing)} {'is' if len(missing) == 1 else 'are'} {where}, {_all_say((), groups)}"
     world = max(member.world or 0 for member in members)
     here = f"{_names(seen)} {'is' if len(seen) == 1 else 'are'} here"
     return _answer(f"{words}: {here}, and the world size is {world}", (), groups)
 
 
-def _moving(seen: Sequence[Seen], groups: list[Group]) -> Answer | None:
+def _moving(seen: Sequence[Seen], groups: Sequence[Group]) -> Answer | None:
     passing = [group for group in groups if group.first.woke and not group.first.changed]
     notes = [_PASSING] if passing else []
     if passing and len({one.place for one in seen}) == 1:
@@ -220,7 +222,7 @@ def _moving(seen: Sequence[Seen], groups: list[Group]) -> Answer | None:
     return _answer(f"nothing is odd: {_everybody(seen)} {'are' if len(seen) > 1 else 'is'} moving", (), groups, *notes)
 
 
-def _one_place(seen: Sequence[Seen], groups: list[Group]) -> Answer | None:
+def _one_place(seen: Sequence[Seen], groups: Sequence[Group]) -> Answer | None:
     if len(groups) > 1:
         return None
     if len(seen) == 1:
@@ -239,7 +241,7 @@ def _groups_by_threads(seen: Sequence[Seen]) -> list[Group]:
     return sorted((Group(tuple(members)) for members in found.values()), key=lambda group: len(group.seen))
 
 
-def _not_in_the_meeting(seen: Sequence[Seen], groups: list[Group]) -> Answer | None:
+def _not_in_the_meeting(groups: Sequence[Group]) -> Answer | None:
     odd = [group for group in groups if not group.first.meets]
     rest = [group for group in groups if group.first.meets]
     if not odd or not rest:
@@ -252,14 +254,12 @@ def _not_in_the_meeting(seen: Sequence[Seen], groups: list[Group]) -> Answer | N
     return _answer(f"{_all_say(odd, rest)}: {_names(away)} {come}", odd, rest, *slow)
 
 
-def _different_ways(groups: list[Group]) -> Answer:
+def _different_ways(groups: Sequence[Group]) -> Answer:
     """The ranks wait at several places, all of them for other ranks or none. The largest group, if one is, is right."""
     largest = len(groups[-1].seen)
     tie = sum(len(group.seen) == largest for group in groups) > 1
-    if tie:
-        odd, rest = sorted(groups, key=lambda group: (group.first.member.rank or 0, group.first.member.pid)), []
-    else:
-        odd, rest = groups[:-1], groups[-1:]
+    ordered = sorted(groups, key=lambda group: (group.first.member.rank or 0, group.first.member.pid))
+    odd, rest = (ordered, ordered[:0]) if tie else (list(groups[:-1]), list(groups[-1:]))
     waits = {group.first.place.wait for group in groups if group.first.place}
     who = "they" if tie else _names([one for group in odd for one in group.seen])
     if len(waits) == 1 and groups[0].first.meets:

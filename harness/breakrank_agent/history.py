@@ -30,8 +30,8 @@ import mmap
 import os
 import struct
 import time
-from collections.abc import Iterator
-from typing import Any, BinaryIO
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, Callable
 
 Event = dict[str, Any]
 
@@ -42,8 +42,20 @@ DEFAULT_SIZE = 1 << 20
 #: The largest record: a longer one is cut by its writer and marked.
 RECORD_LIMIT = 1 << 16
 
-#: Made once: json.dumps makes a new encoder at each call that has separators of its own.
-_to_json = json.JSONEncoder(separators=(",", ":"), default=str).encode
+
+def _encoder() -> Callable[[Any], str]:
+    """Return what writes plain values as JSON without blanks.
+
+    The encoder in C is made once. `json.dumps` makes one at each call, which takes longer than an event does.
+    """
+    c_make_encoder = getattr(json.encoder, "c_make_encoder", None)
+    if c_make_encoder is None:
+        return json.JSONEncoder(separators=(",", ":"), default=str).encode
+    encode_chunks = c_make_encoder(None, str, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, True)
+    return lambda value: "".join(encode_chunks(value, 0))
+
+
+_to_json = _encoder()
 
 _LENGTH = struct.Struct("<I")
 #: Words of the header, of eight bytes each; magic, version and size are the first two.
@@ -115,17 +127,17 @@ class LogWriter(_Log):
             self._room_from = self._size + self._get(_TAIL)
             if self._head + need > self._room_from:
                 time.sleep(0.0005)
-        self._copy_in(_LENGTH.pack(len(record)) + record)
-        self._put(_HEAD, self._head)
-
-    def _copy_in(self, data: bytes) -> None:
+        data = _LENGTH.pack(len(record)) + record
         start = self._head % self._size
-        first = min(len(data), self._size - start)
         at = HEADER_SIZE + start
-        self._map[at : at + first] = data[:first]
-        if first < len(data):
-            self._map[HEADER_SIZE : HEADER_SIZE + len(data) - first] = data[first:]
-        self._head += len(data)
+        if start + need <= self._size:
+            self._map[at : at + need] = data
+        else:
+            first = self._size - start
+            self._map[at : at + first] = data[:first]
+            self._map[HEADER_SIZE : HEADER_SIZE + need - first] = data[first:]
+        self._head += need
+        self._put(_HEAD, self._head)
 
 
 class LogReader(_Log):
@@ -182,6 +194,11 @@ def encode(event: Event) -> bytes:
     # Many long fields: what every event has is kept.
     kept = {name: event[name] for name in ("kind", "n", "seq", "step", "t") if name in event}
     return _to_json({**kept, "cut": "all"}).encode()
+
+
+def members(values: Mapping[str, Any]) -> str:
+    """Return values as further members of a JSON object that has some before them: `,"name":value` and so on."""
+    return f",{_to_json(values)[1:-1]}" if values else ""
 
 
 def append(file: BinaryIO, line: bytes) -> None:

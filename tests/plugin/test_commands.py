@@ -33,7 +33,7 @@ def test_a_bad_run_directory_is_one_line(command, tmp_path, capsys):
     assert captured.err.count("\n") == 1 and "is no run directory" in captured.err and not captured.out
 
 
-@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["show"]])
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["show"], ["why"], ["why", "train.py"]])
 def test_bad_usage_has_the_exit_code_of_pytest(arguments):
     with pytest.raises(SystemExit) as exit:
         main(arguments)

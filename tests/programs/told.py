@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
 
-WORDS = ["train", "spin", "part", "end"]
+WORDS = ["train", "spin", "load", "part", "end"]
 
 
 def told():
@@ -21,6 +23,19 @@ def spin():
     """Compute something without end, until told to train again."""
     while told() == "spin":
         sum(range(1000))
+
+
+class Stuck(Dataset):
+    """Samples that never come."""
+
+    def __len__(self):
+        """Return how many there would be."""
+        return 4
+
+    def __getitem__(self, index):
+        """Print that the loader has begun, then wait for good."""
+        print(f"rank {os.environ['RANK']} loads", flush=True)
+        threading.Event().wait()
 
 
 def synchronize(rank, word):
@@ -48,6 +63,9 @@ def main():
         if word == "spin" and rank == 1:
             print(f"rank {rank} spins", flush=True)
             spin()
+        if word == "load" and rank == 0:
+            for sample in DataLoader(Stuck(), num_workers=1):
+                print(sample)
         synchronize(rank, word)
         if step == 3:
             print(f"rank {rank} trains", flush=True)
