@@ -221,6 +221,11 @@ class Bench:
         self._session = Session(controller_pid)
         self._zygotes = None if cold else Zygotes(self._session, self.runs)
 
+    @property
+    def warden_pid(self) -> int:
+        """The process below which everything of this bench runs."""
+        return self._session.warden_pid
+
     def __enter__(self) -> Bench:
         return self
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import collections
 import functools
 import hashlib
+import operator
 from collections.abc import Iterator
-from typing import Any, Optional
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from breakrank_agent.fault import Part
@@ -52,30 +53,23 @@ def install(agent: Agent) -> None:
             batch = _struck(agent, number, strike, batch)
         waiting = drawn.get(self)
         index = waiting.popleft() if waiting else None
-        with agent.quietly():
-            agent.payload("load", **_describe(self, index, batch, agent.plan.payloads))
+        has_indices = self._dataset_kind == dataloader._DatasetKind.Map
+        facts = {"indices": _indices(self._dataset, index) if has_indices else None}
+        if agent.plan.payloads:
+            facts.update(_digests(agent, batch, has_indices))
+        agent.payload("load", **facts)
         return batch
 
     kind._next_index = _next_index
     kind.__next__ = __next__
 
 
-def _describe(iterator: Any, index: Any, batch: Any, digests: bool) -> dict[str, Any]:
-    """Return the indices of the batch, where the dataset has any, and digests of its content if they are wanted."""
-    from torch.utils.data.dataloader import _DatasetKind
-
-    indices = None
-    if iterator._dataset_kind == _DatasetKind.Map:
-        indices = _resolve(iterator._dataset, index if isinstance(index, (list, tuple)) else [index])
-    if not digests:
-        return {"indices": indices}
+def _digests(agent: Agent, batch: Any, has_indices: bool) -> dict[str, Any]:
+    """Return digests of a batch: of the whole, and of each sample where nothing else tells samples apart."""
     tensors: list[Any] = []
     _tensors(batch, tensors)
-    return {
-        "indices": indices,
-        "samples": None if indices is not None else _samples(tensors),
-        "batch": _digest(tensors),
-    }
+    with agent.quietly():
+        return {"samples": None if has_indices else _samples(tensors), "batch": _digest(tensors)}
 
 
 def _digest(tensors: list[Any]) -> str:
@@ -153,15 +147,19 @@ def _rebuilt(value: Any, parts: Iterator[_Part]) -> Any:
     return value
 
 
-def _resolve(dataset: Any, indices: Any) -> Optional[list[Any]]:
+def _indices(dataset: Any, index: Any) -> list[Any]:
     """Return the indices in the innermost dataset: a `Subset` renumbers those of the one that it is taken from."""
     from torch.utils.data import Subset
 
-    found = list(indices)
+    found = index if isinstance(index, (list, tuple)) else [index]
     while isinstance(dataset, Subset):
         found = [dataset.indices[i] for i in found]
         dataset = dataset.dataset
-    return [int(i) if hasattr(i, "__index__") else str(i) for i in found]
+    try:
+        return list(map(operator.index, found))
+    except TypeError:
+        # Names, for example.
+        return [operator.index(i) if hasattr(i, "__index__") else str(i) for i in found]
 
 
 def _tensors(value: Any, into: list[Any]) -> None:

@@ -1,0 +1,26 @@
+"""Cold ranks give every scenario the verdict and the digest that warm ones give."""
+
+from __future__ import annotations
+
+import pytest
+
+from breakrank.catalogue import load_scenarios
+from breakrank.run import Bench, Choices, make_plan
+
+pytestmark = pytest.mark.soak
+
+CASES = [(scenario, case) for scenario in load_scenarios().values() for case in scenario.cases]
+
+
+@pytest.fixture(scope="module")
+def cold(tmp_path_factory):
+    with Bench(tmp_path_factory.mktemp("cold"), cold=True) as made:
+        yield made
+
+
+@pytest.mark.parametrize(("scenario", "case"), CASES, ids=[f"{s.name}::{c.name}" for s, c in CASES])
+def test_a_cold_run_is_judged_as_a_warm_one(bench, cold, scenario, case):
+    plan = make_plan(scenario, case, Choices())
+    warm, other = bench.run(plan, case.expect), cold.run(plan, case.expect)
+    assert (other.verdict.outcome, other.verdict.digest) == (warm.verdict.outcome, warm.verdict.digest)
+    assert other.as_recorded

@@ -1,0 +1,66 @@
+"""A thousand warm runs in a row: nothing is left, and nothing grows."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from pathlib import Path
+
+import psutil
+import pytest
+from plans import PROGRAMS, plan_of
+
+from breakrank.run import Bench
+from breakrank_agent import faults
+from breakrank_agent.plan import at
+
+pytestmark = pytest.mark.soak
+
+RUNS = int(os.environ.get("BREAKRANK_SOAK_RUNS", "1000"))
+WINDOW = RUNS // 10
+#: What is run in turn: a sound run, one that is killed, one that is proven to hang, and one that breaks silently.
+STRIKES = [
+    (),
+    (faults.Kill() @ at(rank=1, step=2, point="collective"),),
+    (faults.Stop() @ at(rank=1, step=2, point="collective"),),
+    (faults.FlipBit() @ at(rank=1, step=2),),
+]
+
+
+def own_memory(pid: int) -> int:
+    """Return the bytes that only this process has."""
+    return psutil.Process(pid).memory_full_info().uss
+
+
+def test_nothing_is_left_and_nothing_grows(tmp_path, monkeypatch):
+    # The temporary folder of the ranks, which nobody else uses.
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    plans = [plan_of("small:train", *strikes, deadline_s=60.0) for strikes in STRIKES]
+    digests: list[set[str]] = [set() for _ in plans]
+    conductor: list[int] = []
+    zygote: list[int] = []
+    descriptors: list[int] = []
+    with Bench(tmp_path / "runs", limit_mb=1) as bench:
+        for number in range(RUNS):
+            turn = number % len(plans)
+            result = bench.run(plans[turn], programs=PROGRAMS)
+            digests[turn].add(result.verdict.digest)
+            below = psutil.Process(bench.warden_pid).children(recursive=True)
+            (warm,) = below
+            conductor.append(own_memory(os.getpid()))
+            zygote.append(own_memory(warm.pid))
+            descriptors.append(psutil.Process().num_fds())
+            if number % 100 == 99:
+                kib = f"conductor {conductor[-1] >> 10} KiB, zygote {zygote[-1] >> 10} KiB"
+                print(f"{number + 1} runs: {kib}", flush=True)
+    assert [len(found) for found in digests] == [1] * len(plans), "a digest changed"
+    assert descriptors[-1] <= descriptors[len(plans)]
+    for name, series in (("conductor", conductor), ("zygote", zygote)):
+        # The first hundred warm what is warmed once.
+        first, last = statistics.median(series[WINDOW : 2 * WINDOW]), statistics.median(series[-WINDOW:])
+        print(f"{name}: {first / 2**20:.1f} MiB in the second tenth, {last / 2**20:.1f} MiB in the last")
+        assert last <= first * 1.05 + 2**20, name
+    assert list((tmp_path / "tmp").iterdir()) == []
+    left = {path.name for path in Path(tmp_path / "runs").iterdir() if path.suffix == ".log"}
+    assert not left
