@@ -22,9 +22,13 @@ LABEL_RANGE = [faults.ReexportShard(change="label_range") @ BEGINNING]
 CLASS_ORDER = [faults.ReexportShard(change="class_order") @ BEGINNING]
 COLUMNS = [faults.ReexportShard(change="columns") @ BEGINNING]
 
+BATCHES = [faults.SwapColumns(), faults.ShiftLabels(), faults.CastBatch()]
+
 SCENARIO = Scenario(
     family="data",
     job=Job(ranks=3, steps=8, data="digits"),
+    # Of a script only the batches are known, as its loader hands them out.
+    on_scripts=[fault @ at(rank=1, step=2, point="load") for fault in BATCHES],
     cases=[
         Case("torch-trusting-width", "shards:trusting", strikes=WIDTH, expect=DETECTED),
         Case("torch-agreeing-width", "shards:agreeing", strikes=WIDTH, expect=DETECTED),

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
+import itertools
 import json
 import os
 import platform
@@ -13,7 +14,7 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -97,19 +98,27 @@ def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choic
     """
     script = Path(next((word for word in command if word.endswith(".py")), command[0])).name
     ways: dict[str, tuple[Strike, ...]] = {}
-    for strikes in [scenario.strikes, *(case.strikes for case in scenario.cases if case.strikes is not None)]:
+    own = [scenario.strikes, *(case.strikes for case in scenario.cases if case.strikes is not None)]
+    for strikes in [(strike,) for strike in scenario.on_scripts] or own:
         # What strikes the data of our programs cannot strike a script.
         if strikes and all(strike.fault.strikes_scripts for strike in strikes):
             ways.setdefault(str(strikes), tuple(strikes))
     if not ways and (scenario.strikes or any(case.strikes for case in scenario.cases)):
         raise BreakrankError(f"{scenario.name} strikes only the programs that come with it, not a script")
     plans: dict[str, Plan] = {}
-    for number, strikes in enumerate(ways.values() or [()]):
+    for strikes in ways.values() or [()]:
         case = Case(script, "", SURVIVED, strikes=strikes, restarts=scenario.job.restarts)
         made = make_plan(replace(scenario, job=replace(scenario.job, steps=0, data="")), case, choices)
-        name = script if len(ways) < 2 else f"{script}-{number + 1}"
+        name = script if len(ways) < 2 else _name_way(script, strikes, plans)
         plans[name] = replace(made, case=name, command=tuple(command), pin=False, schedule=Schedule())
     return plans
+
+
+def _name_way(script: str, strikes: Sequence[Strike], taken: Container[str]) -> str:
+    """Return a name for a script under these strikes, such as `train.py-kill-collective`, that is not taken."""
+    name = "-".join([script, *(f"{strike.fault.name()}-{strike.trigger.point}" for strike in strikes)])
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(candidate for candidate in names if candidate not in taken)
 
 
 def _resolve(strike: Strike, index: int, ranks: int, seed: int, scenario: str) -> Strike:

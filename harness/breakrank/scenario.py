@@ -61,7 +61,8 @@ class Case:
 class Scenario:
     """A named experiment: one file in `scenarios/`, one value `SCENARIO`.
 
-    `name`, `summary` and `path` come from the file.
+    `on_scripts` are strikes for a user's own script, each tried by itself, where the scenario's own strike only what
+    comes with its programs. `name`, `summary` and `path` come from the file.
     """
 
     cases: Sequence[Case]
@@ -69,6 +70,7 @@ class Scenario:
     strikes: Sequence[Strike] = ()
     schedule: Schedule = field(default_factory=Schedule)
     oracles: Sequence[str] = DEFAULT_ORACLES
+    on_scripts: Sequence[Strike] = ()
     family: str = ""
     name: str = ""
     summary: str = ""

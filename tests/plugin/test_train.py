@@ -50,12 +50,20 @@ def test_a_script_has_one_item_per_scenario_and_no_record(project):
     result.assert_outcomes(passed=1)
 
 
-def test_a_scenario_that_strikes_only_its_own_programs_is_refused_in_one_line(project):
+def test_a_scenario_has_strikes_of_its_own_for_scripts(project):
     project.file("train.py", "print(1)")
-    result = project.pytest("--scenario=mismatched_shards", "--scenario-train=train.py")
-    assert result.ret in (0, 4)
-    if result.ret == 4:
-        assert "strikes only the programs that come with it" in result.stderr.str()
+    result = project.pytest("--scenario=mismatched_shards", "--scenario-train=train.py", "--collect-only", "-q")
+    struck = ("swap_columns", "shift_labels", "cast_batch")
+    result.stdout.fnmatch_lines([f"mismatched_shards::train.py-{fault}-load" for fault in struck])
+
+
+def test_a_scenario_that_strikes_only_its_own_programs_is_refused_in_one_line(project):
+    strike = "faults.ReexportShard() @ at(rank=1, step=0, point='start')"
+    project.scenario("bound", "Case('one', 'fake:sound', SURVIVED)", more=f"strikes=[{strike}]")
+    project.file("train.py", "print(1)")
+    result = project.pytest("--scenario=bound", "--scenario-train=train.py")
+    assert result.ret == 4
+    assert "bound strikes only the programs that come with it, not a script" in result.stderr.str()
 
 
 def test_the_fixture_launches_strikes_and_judges(project):
