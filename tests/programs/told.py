@@ -14,6 +14,12 @@ from torch.utils.data import DataLoader, Dataset
 WORDS = ["train", "spin", "load", "part", "end"]
 
 
+def say(line):
+    """Print a line in one piece: what `print` writes without a buffer mixes with what the other rank writes."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def told():
     """Return the word."""
     return Path("word").read_text()
@@ -34,14 +40,14 @@ class Stuck(Dataset):
 
     def __getitem__(self, index):
         """Print that the loader has begun, then wait for good."""
-        print(f"rank {os.environ['RANK']} loads", flush=True)
+        say(f"rank {os.environ['RANK']} loads")
         threading.Event().wait()
 
 
 def synchronize(rank, word):
     """Sum a tensor over the ranks; told to part, rank 1 goes another way."""
     if word == "part" and rank == 1:
-        print(f"rank {rank} parts", flush=True)
+        say(f"rank {rank} parts")
         dist.barrier()
     ones = torch.ones(4)
     dist.all_reduce(ones)
@@ -51,7 +57,7 @@ def synchronize(rank, word):
 
 def main():
     """Take a word from rank 0 at each step."""
-    print(f"rank {os.environ['RANK']} starts", flush=True)
+    say(f"rank {os.environ['RANK']} starts")
     dist.init_process_group("gloo")
     rank = dist.get_rank()
     number = torch.zeros(1, dtype=torch.int64)
@@ -61,16 +67,16 @@ def main():
         dist.broadcast(number, src=0)
         word, step = WORDS[number.item()], step + 1
         if word == "spin" and rank == 1:
-            print(f"rank {rank} spins", flush=True)
+            say(f"rank {rank} spins")
             spin()
         if word == "load" and rank == 0:
             for sample in DataLoader(Stuck(), num_workers=1):
                 print(sample)
         synchronize(rank, word)
         if step == 3:
-            print(f"rank {rank} trains", flush=True)
+            say(f"rank {rank} trains")
     dist.destroy_process_group()
-    print(f"rank {rank} ends, every sum was right", flush=True)
+    say(f"rank {rank} ends, every sum was right")
 
 
 if __name__ == "__main__":

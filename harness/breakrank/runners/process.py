@@ -167,6 +167,8 @@ class ProcessRunner:
             # As torchrun does where several ranks share a machine.
             env.setdefault("OMP_NUM_THREADS", "1")
         if plan.pin:
+            # Importing torch's compiler makes a folder for its cache: not outside of ours.
+            env.setdefault("TORCHINDUCTOR_CACHE_DIR", str(self.archive.parent / "torchinductor"))
             env |= {**ONE_THREAD, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(self.archive), env.get("PYTHONPATH", "")]))
         return env | dict(plan.environment)
