@@ -10,7 +10,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help setup scenario test lint tox soak clean
+.PHONY: help setup scenario test lint tox soak bench gpu clean
 
 BIN := $(VENV)/bin
 
@@ -56,7 +56,7 @@ for line in open("constraints.txt"):
     if not line:
         continue
     wanted = Requirement(line)
-    if wanted.name in ("torch", "uv", "tox") or (wanted.marker and not wanted.marker.evaluate()):
+    if wanted.name in ("torch", "uv", "tox", "expecttest") or (wanted.marker and not wanted.marker.evaluate()):
         continue
     try:
         there = wanted.specifier.contains(version(wanted.name), prereleases=True)
@@ -215,6 +215,16 @@ tox: setup ## the tests on every Python from 3.10 to 3.13 that is here, each wit
 
 soak: setup ## set up, then the tests that take long
 	@'$(BIN)/python' -m pytest -m soak -rs tests/soak $(ARGS)
+
+bench: setup ## set up, then measure: launching, a scenario, what the agent costs; some minutes
+	@if ! '$(BIN)/python' -c 'import expecttest' 2>/dev/null; then
+		echo "Will download: expecttest (10 kB), which torch's own test case needs."
+		'$(BIN)/python' -m pip install -q -c constraints.txt expecttest
+	fi
+	'$(BIN)/python' -m pytest -q -s tests/bench $(ARGS)
+
+gpu: ## what only a CUDA card can show, with the torch of PYTHON; installs and downloads nothing
+	@'$(PYTHON)' tests/gpu/run.py
 
 clean: ## remove what tools left in the tree; .venv and saved runs stay
 	@rm -rf build dist .tox .mypy_cache .ruff_cache .pytest_cache *.egg-info

@@ -123,12 +123,13 @@ class LogWriter(_Log):
         if need > self._size:
             self._put(_DROPPED, self.dropped + 1)
             return
-        while self._head + need > self._room_from:
+        head = self._head
+        while head + need > self._room_from:
             self._room_from = self._size + self._get(_TAIL)
-            if self._head + need > self._room_from:
+            if head + need > self._room_from:
                 time.sleep(0.0005)
         data = _LENGTH.pack(len(record)) + record
-        start = self._head % self._size
+        start = head % self._size
         at = HEADER_SIZE + start
         if start + need <= self._size:
             self._map[at : at + need] = data
@@ -136,8 +137,7 @@ class LogWriter(_Log):
             first = self._size - start
             self._map[at : at + first] = data[:first]
             self._map[HEADER_SIZE : HEADER_SIZE + need - first] = data[first:]
-        self._head += need
-        self._put(_HEAD, self._head)
+        self._head = self._words[_HEAD] = head + need
 
 
 class LogReader(_Log):

@@ -134,7 +134,7 @@ class Agent:
         if values:
             facts += members(values)
         with self._lock:
-            sequence = self._sequence()
+            sequence = MAIN if threading.get_ident() == self._main else self._sequence()
             step, visit = self.clock.enter(point, sequence)
             self._append("point", sequence, f',"point":"{point}","visit":{visit}{facts}')
         if (self._due or self._lasting) and sequence == MAIN:

@@ -72,9 +72,11 @@ def test_without_the_agent_a_program_ends_the_same(bench, run, program):
 
 @pytest.mark.parametrize("program", ["train", "segfaults", "says_its_own_steps", "accumulates"])
 def test_a_cold_rank_gives_the_digest_of_a_warm_one(bench, run, tmp_path, program):
-    warm, _ = run(f"small:{program}", oracles=("ends",))
+    # On a busy machine a cold rank imports torch for longer than the other tests wait for a new point.
+    terms = {"oracles": ("ends",), "deadline_s": 120.0}
+    warm, _ = run(f"small:{program}", **terms)
     with Bench(tmp_path / "cold", cold=True) as cold:
-        other, _ = run(f"small:{program}", oracles=("ends",), on=cold)
+        other, _ = run(f"small:{program}", on=cold, **terms)
     assert (warm.verdict.outcome, warm.verdict.digest) == (other.verdict.outcome, other.verdict.digest)
 
 

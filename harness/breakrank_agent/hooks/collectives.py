@@ -8,9 +8,10 @@ are seen too. Overriding the CPU key instead deadlocks (the GIL against gloo's w
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 from breakrank_agent.frames import hide
+from breakrank_agent.history import members
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch"
@@ -44,6 +45,9 @@ TOGETHER = ("init_process_group", "new_group")
 #: Arguments that name a rank of the group.
 ROOTS = ("root_rank", "dst", "src")
 
+#: How many different calls of one operator are known by heart.
+KEPT = 1024
+
 _library: list[Any] = []  # a torch.library.Library lives as long as it is referred to
 
 
@@ -66,15 +70,15 @@ def install(agent: Agent) -> None:
 
 
 def _kernel(agent: Agent, name: str, operator: Any, after: Any) -> Callable[..., Any]:
-    describe = _describer(operator)
+    describe = _describer(name, operator)
     redispatch = operator.redispatch
 
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
         if not agent.busy:
             facts = describe(args)
-            agent.reach("collective", op=name, **facts)
+            agent.reach("collective", facts.text)
             if agent.controlled and agent.here and agent.channel is not None:
-                agent.channel.ask({"collective": [name, facts["group"], facts["size"]]})
+                agent.channel.ask({"collective": [name, facts.group, facts.size]})
         try:
             return redispatch(keyset & after, *args, **kwargs)
         except BaseException as error:
@@ -103,8 +107,19 @@ def _announce(agent: Agent, name: str) -> None:
     setattr(dist, name, together)
 
 
-def _describer(operator: Any) -> Callable[[Any], dict[str, Any]]:
-    """Return a function from a call's arguments to what the record says of it, made once from the schema."""
+class _Facts(NamedTuple):
+    """What the record says of a call: the group, its size, and all of it as JSON."""
+
+    group: str
+    size: int
+    text: str
+
+
+def _describer(name: str, operator: Any) -> Callable[[Any], _Facts]:
+    """Return a function from a call's arguments to what the record says of it, made once from the schema.
+
+    Training makes the same few calls again and again, so the text of each is kept.
+    """
     import torch
 
     names = [argument.name for argument in operator._schema.arguments]
@@ -112,24 +127,30 @@ def _describer(operator: Any) -> Callable[[Any], dict[str, Any]]:
     group_at = names.index("process_group")
     root_at = next((i for i, name in enumerate(names) if name in ROOTS), None)
     unbox = torch.distributed.ProcessGroup.unbox
-    timeouts: dict[str, Optional[float]] = {}
+    known: dict[Any, _Facts] = {}
+    timeouts: set[str] = set()
 
-    def describe(args: Any) -> dict[str, Any]:
+    def describe(args: Any) -> _Facts:
         group = unbox(args[group_at])
         flat: list[Any] = []
         for i in tensors:
             if i < len(args):
                 _flatten(args[i], flat)
-        facts: dict[str, Any] = {
-            "group": group.group_name,
-            "size": group.size(),
-            "shapes": [list(t.shape) for t in flat[:16]],
-            "dtype": str(flat[0].dtype)[6:] if flat else "",
-        }
-        if root_at is not None and root_at < len(args):
-            facts["root"] = args[root_at]
-        if group.group_name not in timeouts:
-            timeouts[group.group_name] = facts["timeout_s"] = _timeout(group)
+        root = args[root_at] if root_at is not None and root_at < len(args) else None
+        group_name, size, dtype = group.group_name, group.size(), flat[0].dtype if flat else None
+        key = (group_name, size, dtype, root, *(t.shape for t in flat[:16]))
+        facts = known.get(key)
+        if facts is None:
+            values = {"op": name, "group": group_name, "size": size, "shapes": [list(s) for s in key[4:]]}
+            values["dtype"] = str(dtype)[6:] if flat else ""
+            if root is not None:
+                values["root"] = root
+            facts = _Facts(group_name, size, members(values))
+            if len(known) < KEPT:
+                known[key] = facts
+        if group_name not in timeouts:
+            timeouts.add(group_name)
+            return facts._replace(text=facts.text + members({"timeout_s": _timeout(group)}))
         return facts
 
     return describe

@@ -1,4 +1,7 @@
-"""Training of which every step takes about 10 ms, timed by the program itself: loader, DDP, optimizer."""
+"""Training of which every step takes about 10 ms, timed by the program itself: loader, DDP, optimizer.
+
+With `toggled`, the agent sees every second step only, so that two neighbours are under the same conditions.
+"""
 
 from __future__ import annotations
 
@@ -12,29 +15,50 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 
+from breakrank_agent import probe
+
 STEPS = int(os.environ["BREAKRANK_STEPS"])
 WIDTH, BATCH = 512, 192
+#: What the first steps do is not what the others do: torch imports, the agent looks for the outermost module.
+SETTLING = 6
 
 
-def main():
+def always():
+    _begin(lambda number: None)
+
+
+def toggled():
+    agent = probe._agent
+
+    def toggle(number):
+        agent._finished = bool(number % 2)
+
+    _begin(toggle)
+    agent._finished = False
+
+
+def _begin(before):
+    torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    train()
+    _train(before)
     dist.destroy_process_group()
 
 
-def train():
-    """Write [wall seconds, processor seconds] of every step to steps.json."""
+def _train(before):
+    """Write [wall seconds, this thread's processor seconds] of every settled step to steps.json."""
     torch.manual_seed(0)
     layers = [torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU()] * 3
     model = DistributedDataParallel(torch.nn.Sequential(*layers))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loader = DataLoader(TensorDataset(torch.randn(BATCH, WIDTH)), batch_size=BATCH)
     taken = []
-    for _ in range(STEPS):
-        began = time.perf_counter(), time.process_time()
+    for number in range(STEPS):
+        if number >= SETTLING:
+            before(number)
+        wall, processor = time.perf_counter(), time.thread_time()
         ((batch,),) = loader
         optimizer.zero_grad()
         model(batch).square().mean().backward()
         optimizer.step()
-        taken.append([time.perf_counter() - began[0], time.process_time() - began[1]])
-    Path("steps.json").write_text(json.dumps(taken))
+        taken.append([time.perf_counter() - wall, time.thread_time() - processor])
+    Path("steps.json").write_text(json.dumps(taken[SETTLING:]))

@@ -1,0 +1,257 @@
+"""A launcher of the least kind: it starts ranks here, cold or from a zygote, and reads what they recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+HARNESS = HERE.parents[1] / "harness"
+sys.path.insert(0, str(HARNESS))
+
+from breakrank_agent.boot import STACKS_SIGNAL  # noqa: E402
+from breakrank_agent.history import create_log, read_log  # noqa: E402
+from breakrank_agent.plan import Plan  # noqa: E402
+
+_LOG_SIZE = 16 << 20
+_PACKET = 1 << 20
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Failed(Exception):
+    """A check has not found what it must find."""
+
+
+def expect(condition: bool, otherwise: str) -> None:
+    """Raise `Failed` with what is wrong, unless the condition holds."""
+    if not condition:
+        raise Failed(otherwise)
+
+
+@dataclass(frozen=True)
+class Lived:
+    """What one rank left: exit code (minus the signal; None if its time was up), events, output, working folder."""
+
+    rank: int
+    code: int | None
+    events: list[dict[str, Any]]
+    output: str
+    folder: Path
+
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        """Return the events of a kind."""
+        return [event for event in self.events if event["kind"] == kind]
+
+    def collectives(self) -> list[dict[str, Any]]:
+        """Return the collectives that the hook saw."""
+        return [event for event in self.of_kind("point") if event["point"] == "collective"]
+
+    def told(self, name: str) -> list[dict[str, Any]]:
+        """Return what the program said under a name."""
+        return [event["values"] for event in self.of_kind("told") if event["name"] == name]
+
+    def must_end_well(self) -> Lived:
+        """Return the rank; raise `Failed`, with its last line, if it did not exit with 0."""
+        last = ([""] + self.output.strip().splitlines())[-1]
+        how = "did not end in its time" if self.code is None else f"ended with {self.code}"
+        expect(self.code == 0, f"rank {self.rank} {how}: {last}")
+        return self
+
+
+class Launcher:
+    """Starts jobs below one temporary folder; none lives longer than its limit, nor all of them past `ends`."""
+
+    def __init__(self, device: str, folder: Path, ends: float) -> None:
+        self.device = device
+        self._folder = folder
+        self._ends = ends
+
+    def run(
+        self, program: str, ranks: int = 1, limit_s: float = 60.0, agent: bool = True, env: dict[str, str] | None = None,
+        **plan: Any,
+    ) -> list[Lived]:  # fmt: skip
+        """Run a function of `programs.py` on so many ranks, each in a new interpreter; return what each left."""
+        job = self._job(program, ranks, agent, {**(env or {})}, plan)
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-m", "breakrank_agent.boot"],
+                env={**rank.env, "BREAKRANK_BOOT": json.dumps(rank.boot)},
+                cwd=rank.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=rank.output.open("wb"),
+                stderr=subprocess.STDOUT,
+            )
+            for rank in job
+        ]
+        codes = _await([process.pid for process in started], self._until(limit_s), [p.poll for p in started])
+        return [rank.lived(code) for rank, code in zip(job, codes, strict=True)]
+
+    @contextlib.contextmanager
+    def zygote(self, env: dict[str, str], limit_s: float = 60.0) -> Iterator[Zygote]:
+        """Start a zygote that is warmed by `warmed.py`; it ends with the block."""
+        # A rank becomes the child of the nearest sub-reaper, which then can wait for it.
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        output = self._folder / "zygote.txt"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "breakrank_agent.zygote"],
+            env={
+                **self._environment(),
+                **env,
+                "BREAKRANK_ZYGOTE": json.dumps({"control": theirs.fileno(), "framework": "warmed"}),
+            },
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=output.open("wb"),
+            stderr=subprocess.STDOUT,
+        )
+        theirs.close()
+        ours.settimeout(max(1.0, self._until(limit_s) - time.monotonic()))
+        try:
+            with ours:
+                yield Zygote(self, process.pid, ours, output)
+        finally:
+            process.kill()
+            process.wait(10)
+
+    def _until(self, limit_s: float) -> float:
+        return min(time.monotonic() + limit_s, self._ends)
+
+    def _environment(self) -> dict[str, str]:
+        path = os.pathsep.join(filter(None, (str(HARNESS), str(HERE), os.environ.get("PYTHONPATH"))))
+        return {
+            **os.environ,
+            "PYTHONPATH": path,
+            "GPU_DEVICE": self.device,
+            # No network: the ranks meet on the loopback, whatever the machine's name resolves to.
+            "GLOO_SOCKET_IFNAME": "lo",
+            "NCCL_SOCKET_IFNAME": "lo",
+            # Deterministic matrix products on CUDA ask for it.
+            "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        }
+
+    def _job(
+        self, program: str, ranks: int, agent: bool, env: dict[str, str], plan: dict[str, Any]
+    ) -> list[_Rank]:
+        folder = Path(tempfile.mkdtemp(prefix=f"{program}-", dir=self._folder))
+        program = f"programs:{program}"
+        path = folder / "plan.json"
+        path.write_text(Plan(scenario="gpu", case=self.device, program=program, ranks=ranks, **plan).dumps())
+        meeting = {**self._environment(), **env, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
+        job = []
+        for number in range(ranks):
+            work, log = folder / f"rank-{number}", folder / f"rank-{number}.log"
+            work.mkdir()
+            if agent:
+                create_log(str(log), _LOG_SIZE)
+            boot = {"plan": str(path), "rank": number, "attempt": 0, "world": ranks, "log": str(log), "agent": agent}
+            boot |= {"stacks": str(folder / f"rank-{number}.stacks"), "program": program, "programs": str(HERE)}
+            names = {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": str(ranks)}
+            job.append(_Rank(number, boot, {**meeting, **names}, work, folder / f"rank-{number}.txt"))
+        return job
+
+
+@dataclass(frozen=True)
+class _Rank:
+    """A rank that is to be started."""
+
+    number: int
+    boot: dict[str, Any]
+    env: dict[str, str]
+    folder: Path
+    output: Path
+
+    def lived(self, code: int | None) -> Lived:
+        """Return what the rank left. Where its time was up, its stacks stand below its output."""
+        said = self.output.read_text(errors="replace")
+        stacks = Path(self.boot["stacks"])
+        if code is None and stacks.exists():
+            said += stacks.read_text(errors="replace")
+        events = read_log(self.boot["log"]) if self.boot["agent"] else []
+        return Lived(self.number, code, events, said, self.folder)
+
+
+class Zygote:
+    """A zygote of ours, which forks ranks."""
+
+    def __init__(self, launcher: Launcher, pid: int, control: socket.socket, output: Path) -> None:
+        self.pid = pid
+        self._launcher = launcher
+        self._control = control
+        try:
+            ready = json.loads(control.recv(_PACKET) or b"{}")
+        except OSError:
+            ready = {}
+        last = ([""] + output.read_text(errors="replace").strip().splitlines())[-1]
+        expect("ready" in ready, f"the zygote did not become ready: {last}")
+        self.threads = int(ready["ready"])
+
+    def run(self, program: str, limit_s: float = 60.0, **plan: Any) -> Lived:
+        """Fork one rank that runs a function of `programs.py`; return what it left."""
+        (rank,) = self._launcher._job(program, 1, True, {}, plan)
+        ours, theirs = socket.socketpair()
+        with ours, theirs, open(os.devnull, "rb") as null, rank.output.open("wb") as output:
+            ends = [null.fileno(), output.fileno(), output.fileno(), theirs.fileno()]
+            request = {"boot": rank.boot, "env": rank.env, "cwd": str(rank.folder)}
+            socket.send_fds(self._control, [json.dumps(request).encode()], ends)
+            answer = json.loads(self._control.recv(_PACKET) or b'{"error": "the zygote is gone"}')
+            expect("pid" in answer, f"no rank was forked: {answer.get('error')}")
+            ours.send(b"\n")
+            pid = int(answer["pid"])
+            (code,) = _await([pid], self._launcher._until(limit_s), [lambda: _poll(pid)])
+        return rank.lived(code)
+
+    def opened(self) -> list[str]:
+        """Return what the zygote has open, as the kernel lists it."""
+        folder = f"/proc/{self.pid}/fd"
+        return [os.readlink(f"{folder}/{name}") for name in os.listdir(folder)]
+
+    def maps(self) -> str:
+        """Return the zygote's mappings, as the kernel lists them."""
+        return Path(f"/proc/{self.pid}/maps").read_text(errors="replace")
+
+
+def _await(pids: list[int], until: float, polls: list[Callable[[], int | None]]) -> list[int | None]:
+    """Return the exit codes; past `until`, ask for stacks, end what still runs, and return None for it."""
+    codes = [poll() for poll in polls]
+    while None in codes and time.monotonic() < until:
+        time.sleep(0.02)
+        codes = [poll() if code is None else code for poll, code in zip(polls, codes, strict=True)]
+    late = [(pid, poll) for pid, poll, code in zip(pids, polls, codes, strict=True) if code is None]
+    for number, pause_s in ((STACKS_SIGNAL, 1.0), (signal.SIGKILL, 0.0)):
+        for pid, poll in late:
+            if poll() is None:
+                os.kill(pid, number)
+        time.sleep(pause_s if late else 0.0)
+    # The kernel may take a while to end one that is in the driver: whoever starts us is not kept for it.
+    end = time.monotonic() + 10
+    while any(poll() is None for _, poll in late) and time.monotonic() < end:
+        time.sleep(0.02)
+    return codes
+
+
+def _poll(pid: int) -> int | None:
+    """Return the exit code of a child that has ended, minus the signal; None if it runs, or was waited for."""
+    try:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return os.waitstatus_to_exitcode(status) if ended else None
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])

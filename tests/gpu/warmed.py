@@ -1,0 +1,22 @@
+"""What the zygote of the checks imports: what it imports ever, and a note of each fork, taken in the zygote itself."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+
+import torch
+
+from breakrank_agent.zygote import WARM
+
+for _name in WARM["torch"]:
+    importlib.import_module(_name)
+
+
+def _note() -> None:
+    with open(os.environ["GPU_FORKS"], "a") as file:
+        file.write(json.dumps({"pid": os.getpid(), "initialized": torch.cuda.is_initialized()}) + "\n")
+
+
+os.register_at_fork(before=_note)
