@@ -223,8 +223,10 @@ bench: setup ## set up, then measure: launching, a scenario, what the agent cost
 	fi
 	'$(BIN)/python' -m pytest -q -s tests/bench $(ARGS)
 
-gpu: ## what only a CUDA card can show, with the torch of PYTHON; installs and downloads nothing
-	@'$(PYTHON)' tests/gpu/run.py
+gpu: ## what only a CUDA card can show, in 4 minutes; with VENV if it is there, else PYTHON; installs nothing
+	@py='$(PYTHON)'
+	if [ -x '$(BIN)/python' ]; then py='$(BIN)/python'; fi
+	"$$py" tests/gpu/run.py
 
 clean: ## remove what tools left in the tree; .venv and saved runs stay
 	@rm -rf build dist .tox .mypy_cache .ruff_cache .pytest_cache *.egg-info

@@ -26,6 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return judge_again(options.run)
         if options.command == "why":
             return explain_running(options.pids)
+        if options.command == "watch":
+            return watch_job(options)
         return _list() if options.command == "list" else _doctor()
     except (BreakrankError, PlanError, HistoryError) as error:
         sys.stderr.write(f"breakrank: {' '.join(str(error).split())}\n")
@@ -50,9 +52,30 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("run", type=Path, metavar="RUN", help="a run directory")
     command = commands.add_parser("why", help="say where the ranks of a running job are, and which is the odd one")
     command.add_argument("pids", type=int, nargs="+", metavar="PID", help="a launcher, or ranks of one job")
+    _add_watch(commands)
     commands.add_parser("list", help="list the scenarios and their cases")
     commands.add_parser("doctor", help="say what this machine has and lacks")
     return parser
+
+
+def _add_watch(commands: argparse._SubParsersAction[_Parser]) -> None:
+    command = commands.add_parser("watch", help="run a job as it is, and say who is to blame when it goes wrong")
+    command.add_argument("--stall", type=float, default=60.0, metavar="S", help="seconds without a new point (60)")
+    command.add_argument("--end-stalled", action="store_true", help="end a job that stands still (exit code 124)")
+    command.add_argument("--drift", action="store_true", help="compare the ranks' parameters at each step")
+    command.add_argument("--leaks", action="store_true", help="count what stays alive at each step")
+    command.add_argument("--runs", type=Path, default=Path(".breakrank"), metavar="DIR", help="folder for the records")
+    command.add_argument("job", nargs=argparse.REMAINDER, metavar="CMD", help="the job, as in torchrun train.py")
+
+
+def watch_job(options: argparse.Namespace) -> int:
+    """Run a job and watch it; return its own exit code."""
+    from breakrank.watch import Wishes, watch
+
+    if not options.job:
+        raise BreakrankError("watch needs a job, as in python -m breakrank watch torchrun train.py")
+    wishes = Wishes(options.stall, options.end_stalled, options.drift, options.leaks)
+    return watch(options.job, options.runs, wishes)
 
 
 def show(folder: Path) -> int:

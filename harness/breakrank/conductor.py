@@ -9,13 +9,12 @@ import selectors
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from breakrank.errors import BreakrankError
 from breakrank.output import Output
-from breakrank.runners.process import ProcessRunner, RankProcess
+from breakrank.runners.rank import RankProcess, Runner
 from breakrank.runners.view import View
 from breakrank.schedules import Diverged, policy
 from breakrank.session import Session
@@ -23,6 +22,7 @@ from breakrank.stillness import Stillness, look
 from breakrank.strikes import Strikes
 from breakrank.turnstile import Turnstile
 from breakrank_agent.boot import STACKS_SIGNAL
+from breakrank_agent.clock import MAIN
 from breakrank_agent.history import Event, append, encode
 from breakrank_agent.hooks.files import digest_file
 from breakrank_agent.plan import Plan
@@ -31,17 +31,20 @@ from breakrank_agent.plan import Plan
 TICK_S = 0.02
 #: How long nobody may move before it is worth looking whether they wait.
 IDLE_S = 0.1
+#: How a launcher ends the other ranks when one has failed.
+_ENDS_PEERS = (-signal.SIGTERM, -signal.SIGKILL)
 #: A rank that makes points for ever ends at this many times the job's steps.
 ENDLESS = 10
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: rank to (step, point)."""
+    """How far a run is: rank to (step, point), and the seconds that its ranks spent after entering each point."""
 
     phase: str
     attempt: int
     ranks: dict[int, tuple[int, str]]
+    spent: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -55,28 +58,32 @@ class Rank:
     point: str = "start"
     op: str = ""
     status: int | None = None
+    gone: bool = False
     ended_by_us: bool = False
     reported: bool = False
     finished: bool = False
     dropped: int = 0
     heard: bytes = b""
     timeout_s: float | None = None
+    since: float | None = None
+    spent: dict[str, float] = field(default_factory=dict)
 
     @property
     def live(self) -> bool:
-        """Whether the process was not waited for yet."""
-        return self.status is None
+        """Whether the process has not ended yet."""
+        return not self.gone
 
     @property
     def failed(self) -> bool:
         """Whether the rank ended otherwise than well."""
-        return self.status is not None and (self.reported or not (self.status == 0 or self.finished))
+        return self.gone and (self.reported or not (self.status == 0 or self.finished))
 
 
 class Conductor:
     """Conducts one run into `folder`; afterwards everything that can be known of it is in files.
 
     `view` is where the ranks run, by default `work` in the folder; `steps` is how many steps the job is known to have.
+    `ends` is asked, with the hung event, whether ranks that do not move are ended; by default they are.
     """
 
     def __init__(
@@ -84,11 +91,12 @@ class Conductor:
         plan: Plan,
         folder: Path,
         session: Session,
-        runner: ProcessRunner,
+        runner: Runner,
         progress: Callable[[Progress], None] | None = None,
         phase: str = "run",
         view: View | None = None,
         steps: int = 0,
+        ends: Callable[[Event], bool] | None = None,
     ) -> None:
         self.plan = plan
         self.folder = folder
@@ -96,21 +104,22 @@ class Conductor:
         self.steps = steps or plan.steps
         self.session = session
         self.runner = runner
+        self.ends = ends
         self._progress = progress
         self._phase = phase
         self._events = (folder / "conductor.jsonl").open("wb", buffering=0)
 
     def run(self) -> None:
         """Start the group, and again as often as it may be restarted, until an attempt needs no other."""
+        number: int | None = 0
         try:
-            for number in range(self.plan.restarts + 1):
-                attempt = Attempt(self, number)
-                again = attempt.run() and number < self.plan.restarts
-                if not again:
-                    break
+            while number is not None:
+                again = Attempt(self, number).run()
+                number = self.runner.follows(number, again)
         finally:
             self.session.clear()
             self.runner.end()
+            self.runner.sum_up(self.write)
             self._events.close()
 
     def write(self, kind: str, **values: Any) -> None:
@@ -121,7 +130,11 @@ class Conductor:
     def show(self, attempt: int, ranks: dict[int, Rank]) -> None:
         """Tell whoever watches how far the ranks are."""
         if self._progress is not None:
-            self._progress(Progress(self._phase, attempt, {n: (r.step, r.point) for n, r in ranks.items()}))
+            spent: dict[str, float] = {}
+            for rank in ranks.values():
+                for point, seconds in rank.spent.items():
+                    spent[point] = spent.get(point, 0.0) + seconds
+            self._progress(Progress(self._phase, attempt, {n: (r.step, r.point) for n, r in ranks.items()}, spent))
 
 
 class Attempt:
@@ -139,6 +152,7 @@ class Attempt:
         self._turnstile: Turnstile | None = None
         self._written: set[str] = set()
         self._moved = self._shown = time.monotonic()
+        self._told_of = 0.0
         if self._plan.schedule.mode == "controlled":
             schedule = self._plan.schedule
             chooser = policy(schedule.policy, self._plan.seed, schedule.choices)
@@ -161,28 +175,45 @@ class Attempt:
         self._selector.register(self._session, selectors.EVENT_READ, None)
         runner, view = self._conductor.runner, self._conductor.view
         for process in runner.start(self._plan, self._number, self._conductor.folder, view):
-            base = self._conductor.folder / f"attempt-{self._number}" / f"rank-{process.rank}"
-            outputs = {name: Output(base.with_suffix(f".{name}")) for name in process.pipes}
-            self._ranks[process.rank] = Rank(process, base.with_suffix(".jsonl").open("wb", buffering=0), outputs)
-            self._selector.register(process.channel, selectors.EVENT_READ, (process.rank, "channel"))
-            for name, descriptor in process.pipes.items():
-                self._selector.register(descriptor, selectors.EVENT_READ, (process.rank, name))
-            self._strikes.started(process.rank, process.pid, process.store)
-            self._conductor.write("spawned", attempt=self._number, rank=process.rank, pid=process.pid)
+            self._admit(process)
+        for source in runner.sources():
+            self._selector.register(source, selectors.EVENT_READ, None)
+
+    def _admit(self, process: RankProcess) -> None:
+        """Take a rank in that has been started."""
+        base = self._conductor.folder / f"attempt-{self._number}" / f"rank-{process.rank}"
+        outputs = {name: Output(base.with_suffix(f".{name}")) for name in process.pipes}
+        self._ranks[process.rank] = Rank(process, base.with_suffix(".jsonl").open("wb", buffering=0), outputs)
+        self._selector.register(process.channel, selectors.EVENT_READ, (process.rank, "channel"))
+        for name, descriptor in process.pipes.items():
+            self._selector.register(descriptor, selectors.EVENT_READ, (process.rank, name))
+        self._moved = time.monotonic()
+        self._strikes.started(process.rank, process.pid, process.store)
+        self._conductor.write("spawned", attempt=self._number, rank=process.rank, pid=process.pid)
 
     def _loop(self) -> bool:
         """Answer and watch until every rank has ended; return whether one had to be ended because it hung."""
-        while any(rank.live for rank in self._ranks.values()):
+        while any(rank.live for rank in self._ranks.values()) or not self._conductor.runner.over():
             self._wait()
+            for process in self._conductor.runner.arrivals():
+                self._admit(process)
             self._drain()
             for number in self._strikes.advance():
                 self._answer(number, {})
             self._take_turn()
             self._show()
             reason = self._reason_to_end()
-            if reason is not None:
+            if reason is not None and self._may_end(reason):
                 return self._end(reason)
         return False
+
+    def _may_end(self, reason: dict[str, Any]) -> bool:
+        """Whether ranks that do not move are to be ended; who only watches is told of it once."""
+        if self._conductor.ends is None:
+            return True
+        told, self._told_of = self._told_of, self._moved
+        event = {"kind": "hung", "t": round(time.monotonic(), 6), "attempt": self._number, **reason}
+        return told != self._moved and bool(reason["why"]) and self._conductor.ends(event)
 
     # --- hearing
 
@@ -231,19 +262,30 @@ class Attempt:
             self._selector.unregister(descriptor)
 
     def _reported(self, report: dict[str, Any]) -> None:
-        found = [r for r in self._ranks.values() if r.process.pid == report.get("child")]
+        found = [r for r in self._ranks.values() if r.process.pid == report.get("child") and r.live]
+        if not found:
+            self._conductor.runner.told(report)
         for rank in found:
             number = rank.process.rank
             self._drain_rank(rank)
             self._strikes.report(number, report)
-            if report["what"] == "ended" and rank.live:
-                rank.status = report["status"]
-                self._moved = time.monotonic()
-                self._conductor.write(
-                    "exit", attempt=self._number, rank=number, status=rank.status, ended=rank.ended_by_us
-                )
-                if self._turnstile is not None:
-                    self._turnstile.gone(number)
+            if report["what"] == "ended":
+                self._ended(rank, report["status"])
+
+    def _ended(self, rank: Rank, status: int | None) -> None:
+        """Write down how a rank ended, unless nobody can tell."""
+        number = rank.process.rank
+        others_failed = any(other.failed for other in self._ranks.values())
+        rank.status, rank.gone, self._moved = status, True, time.monotonic()
+        by_launcher = self._conductor.runner.launches and others_failed and status in _ENDS_PEERS
+        rank.ended_by_us = rank.ended_by_us or by_launcher
+        if status is not None:
+            by = {"by": "launcher"} if by_launcher else {}
+            self._conductor.write(
+                "exit", attempt=self._number, rank=number, status=status, ended=rank.ended_by_us, **by
+            )
+        if self._turnstile is not None:
+            self._turnstile.gone(number)
 
     def _drain(self) -> None:
         for rank in self._ranks.values():
@@ -261,6 +303,9 @@ class Attempt:
     def _follow(self, rank: Rank, event: Event) -> None:
         rank.step = event["step"]
         if event["kind"] == "point":
+            if rank.since is not None and event["seq"] == MAIN:
+                rank.spent[rank.point] = rank.spent.get(rank.point, 0.0) + event["t"] - rank.since
+            rank.since = event["t"]
             rank.point, rank.op = event["point"], event.get("op", "")
             if rank.point in ("write", "save"):
                 self._written.add(event.get("path", ""))
@@ -306,6 +351,9 @@ class Attempt:
         steps = self._conductor.steps
         if steps and any(r.step > ENDLESS * steps for r in live.values()):
             return self._hung(live, "endless", None, idle)
+        if not live:
+            # The launcher alone is left: it has not come to an end, or no rank has called.
+            return {"why": "", "peer": None} if idle > self._plan.deadline_s else None
         if self._strikes.pending or idle < IDLE_S:
             self._stillness.forget()
             return None
@@ -315,11 +363,17 @@ class Attempt:
             return self._wait_is_proven({n: live[n] for n in stuck}, live, idle)
         stopped = {n for n, r in live.items() if look(r.process.pid).stopped}
         waiting = {n: r for n, r in live.items() if n not in stopped}
-        peerless = bool(stopped) or len(live) < len(self._ranks)
+        peerless = (bool(stopped) or len(live) < len(self._ranks)) and not self._launcher_acts()
         if peerless and (not waiting or self._stillness.proven({n: r.process.pid for n, r in waiting.items()})):
             return self._wait_is_proven(waiting, live, idle)
         limit = self._plan.deadline_s + max((self._timeout(r) for r in live.values()), default=0.0)
         return self._hung(waiting, "deadline", None, idle) if idle > limit else None
+
+    def _launcher_acts(self) -> bool:
+        """Whether it is the launcher's turn: ranks are still to come, or one has failed and it ends the others."""
+        ranks = self._ranks.values()
+        missing = any(len(ranks) < rank.process.world for rank in ranks)
+        return self._conductor.runner.launches and (missing or any(rank.failed for rank in ranks))
 
     def _timeout(self, rank: Rank) -> float:
         """Return the time-out that will end the rank's wait, if the plan has the patience for it, else 0."""
@@ -364,6 +418,7 @@ class Attempt:
         live = [rank for rank in self._ranks.values() if rank.live]
         for rank in live:
             self._take_stacks(rank)
+        self._conductor.runner.end()
         for rank in live:
             rank.ended_by_us = True
             self._session.signal(rank.process.pid, signal.SIGKILL)
@@ -389,10 +444,8 @@ class Attempt:
 
     def _close(self) -> None:
         """End what the ranks left running, read what is left to read, and give everything back."""
-        with contextlib.suppress(BreakrankError):
-            self._session.clear()
+        self._conductor.runner.end_attempt()
         self._strikes.heal()
-        self._conductor.runner.end()
         for rank in self._ranks.values():
             self._drain_rank(rank)
             for name in rank.outputs:

@@ -47,7 +47,9 @@ def sequences(history: History) -> Sequences:
     that did not end well had entered, or, where a rank was struck, that it had entered when it was struck first. Until
     its K-th collective no rank can have noticed anything; what it does after that depends on timing and is cut, and so
     are helper threads without collectives, which run at a pace of their own. A rank that was struck is followed to its
-    first strike, and the first coordinates of every strike that fired stand with its end.
+    first strike, and the first coordinates of every strike that fired stand with its end. A launcher ends the other
+    ranks of a failed group, perhaps before they come to their K-th collective: K is then one less than the first rank
+    to fail had entered.
     """
     found: Sequences = {}
     for attempt in history.attempts:
@@ -67,12 +69,28 @@ def sequences(history: History) -> Sequences:
 
 def _common_collectives(history: History, attempt: int, ends: Mapping[int, Ended]) -> int | None:
     """Return K, or None if every rank of the attempt ended well."""
-    counts = []
+    counts = {}
     for lived in history.attempt(attempt):
         if ends[lived.rank] is not Ended.WELL:
             struck = next((i for i, e in enumerate(lived.events) if _fired(e)), len(lived.events))
-            counts.append(sum(map(_is_collective, lived.events[:struck])))
-    return min(counts, default=None)
+            counts[lived.rank] = sum(map(_is_collective, lived.events[:struck]))
+    if counts and history.seen("launcher"):
+        return max(0, counts[_first_to_fail(history, attempt, ends)] - 1)
+    return min(counts.values(), default=None)
+
+
+def _first_to_fail(history: History, attempt: int, ends: Mapping[int, Ended]) -> int:
+    """Return the rank that failed first: one that was struck, or else died, or else was the first to report."""
+    failed = [lived for lived in history.attempt(attempt) if ends[lived.rank] is not Ended.WELL]
+    order = (Ended.STRUCK, Ended.CRASHED, Ended.REPORTED)
+
+    def sign(lived: RankHistory) -> tuple[bool, int, float]:
+        end = ends[lived.rank]
+        moments = [e["t"] for e in (lived.report, *lived.events[-1:]) if e is not None]
+        place = order.index(end) if end in order else len(order)
+        return not any(map(_fired, lived.events)), place, float(moments[0]) if moments else 0.0
+
+    return min(failed, key=sign).rank
 
 
 def _fired(event: Event) -> bool:
@@ -124,7 +142,8 @@ def _coordinate(event: Event, keys: Mapping[str, int]) -> Coordinate:
 def _end(history: History, lived: RankHistory, end: Ended) -> Coordinate:
     """Return the end as a coordinate: its class, and the parameters and result of a rank that ended by itself."""
     ended: Coordinate = {"kind": "end", "class": _class(history, lived, end)}
-    if end in (Ended.WELL, Ended.REPORTED) and lived.end is not None:
+    raced = history.seen("launcher") and end is not Ended.WELL
+    if end in (Ended.WELL, Ended.REPORTED) and lived.end is not None and not raced:
         ended.update(params=lived.end.get("params"), state=lived.end.get("state"))
     return ended
 
@@ -133,6 +152,9 @@ def _class(history: History, lived: RankHistory, end: Ended) -> str:
     """Return how a rank ended, in words that do not change from run to run."""
     if end is Ended.WELL:
         return "well"
+    if history.seen("launcher") and end in (Ended.REPORTED, Ended.COLLATERAL):
+        # Whether a rank says something before its launcher ends it is a race of the two.
+        return "failed"
     if end is Ended.REPORTED:
         report = lived.report or {}
         return str(report.get("type") or f"exit code {report.get('code', lived.status)}")

@@ -14,7 +14,8 @@ from breakrank_agent.history import Event, read_events, read_log
 class RankHistory:
     """One attempt of one rank. `status` is its exit code, or minus the signal; None: it never ended by itself.
 
-    `ended_by_us` says that the Conductor ended it (a hang, or the end of an attempt that another rank had failed).
+    `ended_by_us` says that the Conductor ended it (a hang, or the end of an attempt that another rank had failed), or
+    the job's own launcher after another rank had failed.
     """
 
     attempt: int
@@ -96,6 +97,11 @@ class History:
     def last(self) -> list[RankHistory]:
         """The ranks of the last attempt."""
         return self.attempt(self.attempts[-1]) if self.ranks else []
+
+    def world(self, attempt: int) -> int:
+        """Return how many ranks an attempt was to have, as its ranks say; 0 if none says it."""
+        begun = [e for lived in self.attempt(attempt) for e in lived.of_kind("rank")]
+        return max((int(e["world"]) for e in begun), default=0)
 
     def seen(self, kind: str) -> list[Event]:
         """Return the Conductor's events of one kind."""

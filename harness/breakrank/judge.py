@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from breakrank import ends as endings
 from breakrank.blame import blame
 from breakrank.digest import digest
-from breakrank.history import History, RankHistory
+from breakrank.history import History, RankHistory, signal_name
 from breakrank.lineage import lineage
 from breakrank.oracles import Abstain, Terms, all_oracles
-from breakrank.verdict import Blame, Ended, Finding, Verdict, decide
+from breakrank.verdict import Blame, Ended, Finding, Verdict, decide, name_ranks
+from breakrank_agent.history import Event
 from breakrank_agent.plan import Plan, Strike
 
 #: Kinds of events whose text may be cut without loss: nothing is judged by it.
@@ -46,7 +47,7 @@ def judge(history: History, control: History | None, plan: Plan, void: Sequence[
         account.void.append("the injector ended every rank of the last attempt")
     judged = _set_aside(history, findings, last, account)
     _remember(history, ends, account)
-    launcher = [e for e in history.seen("launcher") if e["status"]]
+    launcher = [e for e in history.seen("launcher") if e["status"] and not e["ended"]]
     return Verdict(
         outcome=decide(last, judged, account.void, launcher_reported=bool(launcher)),
         findings=tuple(judged),
@@ -54,7 +55,7 @@ def judge(history: History, control: History | None, plan: Plan, void: Sequence[
         latency_s=_latency(history),
         reported=(
             *_say(history.last, last, Ended.REPORTED),
-            *(f"the launcher ended with exit code {e['status']}" for e in launcher),
+            *(f"the launcher {_left(e)}" for e in launcher),
         ),
         crashed=tuple(_say(history.last, last, Ended.CRASHED)),
         void=tuple(account.void),
@@ -67,14 +68,19 @@ def judge(history: History, control: History | None, plan: Plan, void: Sequence[
 def _see_enough(history: History, control: History | None, plan: Plan, account: Account) -> None:
     """Give the reasons why too little was seen."""
     if not history.attempts:
-        account.void.append("no rank was started")
+        account.void.append(why_no_rank(history, plan))
     for attempt in history.attempts:
-        for rank in range(plan.ranks):
+        for rank in range(history.world(attempt) if plan.runner == "join" else plan.ranks):
             lived = history.ranks.get((attempt, rank))
             if lived is None or not lived.of_kind("rank"):
                 account.void.append(f"rank {rank} never started in attempt {attempt}")
             elif lived.status is None:
                 account.void.append(f"rank {rank} has no end on record in attempt {attempt}")
+    for event in history.seen("launcher"):
+        if event["ended"] and not history.seen("hung"):
+            account.void.append("the launcher had to be ended by us: its ranks had ended, or none had come")
+        elif history.attempts and account.void:
+            account.void += event["closed"]
     for event in history.seen("dropped"):
         if event["count"]:
             account.void.append(f"{event['count']} records of rank {event['rank']} were dropped")
@@ -85,6 +91,23 @@ def _see_enough(history: History, control: History | None, plan: Plan, account: 
     # A hang before the first step is a proven fact; anything else without a step is too little to judge.
     if not history.seen("hung") and not any(_steps_seen(side) for side in (history, control) if side is not None):
         account.void.append("no step was seen: no rank stepped an optimizer or called breakrank_agent.step()")
+
+
+def why_no_rank(history: History, plan: Plan) -> str:
+    """Say why there is no rank: none was started, or none of a launcher's processes could be entered."""
+    launcher = history.seen("launcher")
+    if not launcher:
+        return "no rank was started"
+    closed = "; ".join(launcher[-1]["closed"])
+    hint = "ranks are Python processes with RANK and WORLD_SIZE that import torch, or call init_process_group"
+    return f"no rank of '{' '.join(plan.command)}' called home: {closed or hint}"
+
+
+def _left(launcher: Event) -> str:
+    """Say how a launcher ended, and whom it blames."""
+    status, blames = launcher["status"], launcher["blames"]
+    how = f"was killed by {signal_name(-status)}" if status < 0 else f"ended with exit code {status}"
+    return f"{how}, and blames {name_ranks(blames)}" if blames else how
 
 
 def _steps_seen(history: History) -> bool:
@@ -160,7 +183,7 @@ def _consult(
     model = control.without_faults() if control is not None else None
     # A user's script says nowhere how many steps it makes: its control does.
     steps = plan.steps or max((lived.last_step for lived in (control or history).last), default=0)
-    terms = Terms(plan.ranks, steps, plan.tolerance, plan.deadline_s)
+    terms = Terms(plan.ranks or _world(history), steps, plan.tolerance, plan.deadline_s)
     known = all_oracles()
     findings: list[Finding] = []
     abstained: dict[str, str] = {}

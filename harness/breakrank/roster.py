@@ -10,23 +10,7 @@ from dataclasses import dataclass, replace
 import psutil
 
 from breakrank.errors import BreakrankError
-
-#: Programs that start ranks and are none.
-LAUNCHERS = frozenset(
-    (
-        *("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "accelerate.commands.launch"),
-        *("deepspeed", "deepspeed.launcher.runner", "deepspeed.launcher.launch", "horovodrun"),
-        *("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "srun"),
-    )
-)
-#: Where launchers write down who a process is, the innermost launcher first: its rank, the world size, its local rank,
-#: how many ranks are on this machine.
-_VARIABLES = (
-    ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
-    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"),
-)
+from breakrank_agent.identity import find_identity, is_launcher
 
 
 @dataclass(frozen=True)
@@ -95,22 +79,6 @@ def children(pid: int) -> list[int]:
         return [child.pid for child in _children(psutil.Process(pid))]
     except psutil.Error:
         return []
-
-
-def is_launcher(command: Sequence[str]) -> bool:
-    """Whether a command line starts ranks: `torchrun …`, `python -m torch.distributed.run …`, `srun …`."""
-    words = iter(command)
-    program = os.path.basename(next(words, ""))
-    if not program.startswith("python"):
-        return program in LAUNCHERS
-    for word in words:
-        if word in ("-X", "-W"):
-            next(words, "")
-        elif word == "-m":
-            return next(words, "") in LAUNCHERS
-        elif word == "-c" or not word.startswith("-"):
-            return os.path.basename(word) in LAUNCHERS
-    return False
 
 
 def _process(pid: int) -> psutil.Process:
@@ -199,17 +167,12 @@ def _member(process: psutil.Process) -> Member | None:
         environment, folder = process.environ(), process.cwd()
     except psutil.Error:
         return None
-    for names in _VARIABLES:
-        rank, world, local_rank, local_world = (_number(environment.get(name, "")) for name in names)
-        if rank is not None:
-            port = environment.get("MASTER_PORT", "")
-            job = f"{environment.get('MASTER_ADDR', '')}:{port}" if port else ""
-            return Member(process.pid, rank, world, local_rank, local_world, job, folder)
+    found = find_identity(environment)
+    if found is not None:
+        port = environment.get("MASTER_PORT", "")
+        job = f"{environment.get('MASTER_ADDR', '')}:{port}" if port else ""
+        return Member(process.pid, *found, job, folder)
     return Member(process.pid, folder=folder)
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isdecimal() else None
 
 
 def _beside(job: str) -> Iterator[Member]:

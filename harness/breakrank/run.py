@@ -24,15 +24,18 @@ from breakrank.conductor import Conductor, Progress
 from breakrank.digest import digest, explain_difference
 from breakrank.errors import BreakrankError
 from breakrank.history import History, read_history
-from breakrank.judge import judge
+from breakrank.judge import judge, why_no_rank
+from breakrank.runners.join import JoinRunner
 from breakrank.runners.process import ProcessRunner, free_space, stage_agent
+from breakrank.runners.rank import Runner
 from breakrank.runners.view import View, make_view
 from breakrank.runners.zygotes import Zygotes
 from breakrank.scenario import Case, Scenario
 from breakrank.schedules import Diverged
+from breakrank.script import is_script, title
 from breakrank.session import Session, sweep
 from breakrank.verdict import SURVIVED, Outcome, Record, Verdict
-from breakrank_agent.history import DEFAULT_SIZE, HistoryError
+from breakrank_agent.history import DEFAULT_SIZE, Event, HistoryError
 from breakrank_agent.plan import Plan, PlanError, Schedule, Strike
 
 #: The most ranks that one machine is asked to run.
@@ -96,7 +99,11 @@ def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choic
 
     Nothing is pinned, and the control is the script itself without the strikes. Raises `BreakrankError`.
     """
-    script = Path(next((word for word in command if word.endswith(".py")), command[0])).name
+    script, launched = title(command), not is_script(command)
+    if launched:
+        _check_launched(command, choices)
+        # How many ranks there are is known when the launcher has started them.
+        choices = replace(choices, ranks=MOST_RANKS, restarts=0)
     ways: dict[str, tuple[Strike, ...]] = {}
     own = [scenario.strikes, *(case.strikes for case in scenario.cases if case.strikes is not None)]
     for strikes in [(strike,) for strike in scenario.on_scripts] or own:
@@ -110,7 +117,9 @@ def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choic
         case = Case(script, "", SURVIVED, strikes=strikes, restarts=scenario.job.restarts)
         made = make_plan(replace(scenario, job=replace(scenario.job, steps=0, data="")), case, choices)
         name = script if len(ways) < 2 else _name_way(script, strikes, plans)
-        plans[name] = replace(made, case=name, command=tuple(command), pin=False, schedule=Schedule())
+        made = replace(made, case=name, command=tuple(command), pin=False, schedule=Schedule())
+        unresolved = tuple(replace(strike, ranks=()) for strike in made.strikes)
+        plans[name] = replace(made, runner="join", ranks=0, strikes=unresolved) if launched else made
     return plans
 
 
@@ -119,6 +128,23 @@ def _name_way(script: str, strikes: Sequence[Strike], taken: Container[str]) -> 
     name = "-".join([script, *(f"{strike.fault.name()}-{strike.trigger.point}" for strike in strikes)])
     names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
     return next(candidate for candidate in names if candidate not in taken)
+
+
+def _check_launched(command: Sequence[str], choices: Choices) -> None:
+    """Raise `BreakrankError` for what only the user's launcher can decide."""
+    for value, name in ((choices.ranks, "ranks"), (choices.restarts, "restarts")):
+        if value is not None:
+            raise BreakrankError(f"'{' '.join(command)}' starts its ranks itself: say there, not here, how many {name}")
+
+
+def resolve_launched(plan: Plan, control: History) -> Plan:
+    """Return the plan of a launcher's job, of as many ranks as the control had. Raises `BreakrankError`."""
+    ranks = control.world(control.attempts[-1])
+    try:
+        strikes = tuple(_resolve(s, i, ranks, plan.seed, plan.scenario) for i, s in enumerate(plan.strikes))
+    except PlanError as error:
+        raise BreakrankError(f"{' '.join(plan.command)}: {error}") from None
+    return replace(plan, ranks=ranks, strikes=strikes)
 
 
 def _resolve(strike: Strike, index: int, ranks: int, seed: int, scenario: str) -> Strike:
@@ -274,6 +300,9 @@ class Bench:
         if plan.command and plan.control and agent:
             for name, phase in (("control", "control"), ("control-again", "second control")):
                 void += self._fresh_control(plan, folder / name, conduct, progress, phase)
+                if plan.runner == "join" and not void:
+                    plan = resolve_launched(plan, read_history(folder / name))
+                    (folder / "plan.json").write_text(plan.dumps())
         elif plan.control and agent:
             void = self._control(replayed or plan, folder, programs, progress)
         if not (void and plan.command):
@@ -281,6 +310,27 @@ class Bench:
         result = Result(plan, judge_saved(load_run(folder), void), folder, time.monotonic() - began, record)
         _save_verdict(result)
         return result
+
+    def watch(
+        self,
+        plan: Plan,
+        where: Path,
+        progress: Watch,
+        ends: Callable[[Path, Event], bool],
+        started: Callable[[int], None],
+    ) -> tuple[Result, int | None]:
+        """Run a command in its own folder, with our own output, and only watch; return the result and how it ended.
+
+        `ends` is asked, with the run directory, when ranks do not move; `started` is told the command's pid once it
+        runs.
+        """
+        folder = self._new_folder(plan, where)
+        began = time.monotonic()
+        runner = JoinRunner(self._session, self._archive, inherit=True, started=started)
+        Conductor(plan, folder, self._session, runner, progress, "watch", View(where), ends=partial(ends, folder)).run()
+        result = Result(plan, judge_saved(load_run(folder)), folder, time.monotonic() - began)
+        _save_verdict(result)
+        return result, runner.status
 
     def replay(
         self, folder: Path, programs: Path | None = None, progress: Watch | None = None
@@ -334,7 +384,11 @@ class Bench:
         in_place: bool = False,
     ) -> list[str]:
         """Run the ranks; return the reasons, if any, why nothing can be said of it."""
-        runner = ProcessRunner(self._session, self._archive, programs, agent, self._zygotes)
+        runner: Runner
+        if plan.runner == "join":
+            runner = JoinRunner(self._session, self._archive, agent)
+        else:
+            runner = ProcessRunner(self._session, self._archive, programs, agent, self._zygotes)
         view = None
         if where is not None:
             view = View(where) if in_place else make_view(self._session, where, folder / "work", self.runs)
@@ -357,7 +411,10 @@ class Bench:
         """Run a control of a user's script, which is never kept for another run; return why it failed."""
         wanted = control_plan(plan)
         conduct(wanted, _fill(folder, wanted, folder), folder, watch, phase=phase)
-        return _why_failed(read_history(folder))
+        history = read_history(folder)
+        if not history.attempts:
+            return [f"the control failed: {why_no_rank(history, wanted)}"]
+        return _why_failed(history)
 
     def _control(self, plan: Plan, folder: Path, programs: Path, watch: Watch | None) -> list[str]:
         """Lay the control's history into the run directory, from the cache or by a run; return why it failed."""
@@ -407,6 +464,8 @@ def _fill(folder: Path, plan: Plan, programs: Path) -> Path:
         (folder / "plan.json").write_text(plan.dumps())
         (folder / "meta.json").write_text(json.dumps(_meta(plan, programs), indent=1) + "\n")
         (folder / "work").mkdir()
+        # Nothing has happened yet; where the control fails, nothing ever does.
+        (folder / "conductor.jsonl").touch()
         lay(plan.data, folder / "work", plan.seed, plan.ranks)
     except FileExistsError:
         raise
@@ -462,11 +521,15 @@ def _save_verdict(result: Result) -> None:
 
 
 def _why_failed(control: History) -> list[str]:
-    """Return why a control cannot be compared with: how each rank ended that did not end well."""
+    """Return why a control cannot be compared with: how each rank, and the launcher, ended that did not end well."""
+    launcher = [e["status"] for e in control.seen("launcher") if e["status"] and not e["ended"]]
     return [
-        f"the control failed: rank {lived.rank} {_how(lived.status, lived.report)}"
-        for lived in control.last
-        if not lived.ended_well
+        *(
+            f"the control failed: rank {lived.rank} {_how(lived.status, lived.report)}"
+            for lived in control.last
+            if not lived.ended_well
+        ),
+        *(f"the control failed: the launcher ended with exit code {status}" for status in launcher),
     ]
 
 

@@ -1,7 +1,9 @@
-"""A user's own script: what is executed for it, and what is wrong with it before anything starts."""
+"""A user's own script or command: what is executed for it, and what is wrong with it before anything starts."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,24 +11,45 @@ from pathlib import Path
 from breakrank.errors import BreakrankError
 
 
-def command_line(command: Sequence[str]) -> list[str]:
-    """Return what is executed: `train.py …` and `python train.py …` run in this interpreter.
+def is_script(command: Sequence[str]) -> bool:
+    """Whether `command` is a Python script, of which we start the ranks; anything else starts its ranks itself."""
+    words = _without_python(command)
+    return bool(words) and words[0].endswith(".py")
 
-    Raises `BreakrankError` for anything else, such as a launcher.
+
+def title(command: Sequence[str]) -> str:
+    """Return a short name: that of the script, else of the program."""
+    return Path(next((word for word in command if word.endswith(".py")), command[0])).name
+
+
+def command_line(command: Sequence[str], folder: Path | None = None) -> list[str]:
+    """Return what is executed: `train.py …` and `python train.py …` run in this interpreter, all else as it is.
+
+    Programs are looked for beside this interpreter, then on the PATH; those with a slash in `folder`, which they run
+    in. Raises `BreakrankError` for what is neither a Python script nor a program.
     """
-    words = list(command)
-    if Path(words[0]).name in ("python", "python3"):
-        words = words[1:]
-    if not words or not words[0].endswith(".py"):
+    if is_script(command):
+        return [sys.executable, *_without_python(command)]
+    program = command[0]
+    if os.sep in program:
+        found = program if os.access((folder or Path()) / program, os.X_OK) or folder is None else None
+    else:
+        path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
+        found = shutil.which(program, path=path)
+    if found is None or not _without_python(command):
         raise BreakrankError(
-            f"'{' '.join(command)}' is no Python script; name one, as in 'train.py --epochs 2' (launchers come later)"
+            f"'{' '.join(command)}' is neither a Python script nor a program that is found here; name one, as in "
+            "'train.py --epochs 2' or 'torchrun --nproc-per-node=2 train.py'"
         )
-    return [sys.executable, *words]
+    return [found, *command[1:]]
 
 
 def check_script(command: Sequence[str], folder: Path) -> None:
-    """Raise `BreakrankError`, in one line, if the script of `command` is not there or is no Python."""
-    script = command_line(command)[1]
+    """Raise `BreakrankError`, in one line, if the script or program of `command` is not there or is no Python."""
+    words = command_line(command, folder)
+    if not is_script(command):
+        return
+    script = words[1]
     path = folder / script
     if not path.is_file():
         raise BreakrankError(f"there is no {script} in {folder}")
@@ -37,3 +60,8 @@ def check_script(command: Sequence[str], folder: Path) -> None:
         where = f"{script}, line {line}" if line else script
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         raise BreakrankError(f"{where} is no Python {version}: {error.args[0]}") from None
+
+
+def _without_python(command: Sequence[str]) -> list[str]:
+    words = list(command)
+    return words[1:] if words and Path(words[0]).name in ("python", "python3") else words

@@ -19,6 +19,7 @@ import psutil
 
 from breakrank import warden
 from breakrank.errors import BreakrankError
+from breakrank.follower import Follower
 
 #: The variable that every process of ours carries: who owns it.
 VARIABLE = "BREAKRANK_SESSION"
@@ -34,6 +35,8 @@ class Session:
         self._queue: list[dict[str, Any]] = []
         #: Processes that outlive a run: the zygotes.
         self.kept: set[int] = set()
+        #: Processes below the warden that are not its children, as a launcher's ranks.
+        self._follower = Follower()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, warden.PACKET)
@@ -49,6 +52,9 @@ class Session:
         )
         theirs.close()
         self.socket = ours
+        self._poll = select.epoll()
+        for source in (self.socket, self._follower):
+            self._poll.register(source, select.EPOLLIN)
 
     @property
     def warden_pid(self) -> int:
@@ -56,8 +62,8 @@ class Session:
         return self._process.pid
 
     def fileno(self) -> int:
-        """Return the descriptor that is readable when the warden has something to tell."""
-        return self.socket.fileno()
+        """Return the descriptor that is readable when there is something to tell."""
+        return self._poll.fileno()
 
     def spawn(
         self, argv: Sequence[str], env: dict[str, str], cwd: Path, descriptors: Sequence[int], join: int = 0
@@ -81,6 +87,8 @@ class Session:
 
     def signal(self, pid: int, number: int) -> bool:
         """Send a signal to a process of ours; return False if it has ended and was waited for."""
+        if pid in self._follower:
+            return self._follower.signal(pid, number)
         self._send({"do": "signal", "pid": pid, "signal": number})
         return bool(self._await("signalled")["done"])
 
@@ -89,23 +97,31 @@ class Session:
         self._send({"do": "adopt", "pid": pid})
         self._await("adopted")
 
+    def follow(self, pid: int) -> None:
+        """Tell of a process below the warden that somebody else has started and waits for. Raises `OSError`."""
+        self._follower.follow(pid)
+
     def clear(self) -> int:
         """End everything below the warden but what is kept; return how many processes there were."""
+        self._follower.forget()
         self._send({"do": "clear", "keep": sorted(self.kept)})
         return int(self._await("cleared")["cleared"])
 
     def told(self) -> Iterator[dict[str, Any]]:
-        """Yield what waitpid told the warden since the last call, without waiting."""
+        """Yield what waitpid told the warden, and the kernel of others, since the last call, without waiting."""
         while select.select([self.socket], [], [], 0)[0]:
             self._queue.append(self._receive())
         queue, self._queue = self._queue, []
         yield from queue
+        yield from self._follower.told()
 
     def close(self) -> None:
         """End everything below the warden, and the warden."""
         self.kept.clear()
         with contextlib.suppress(BreakrankError):
             self.clear()
+        self._poll.close()
+        self._follower.close()
         self.socket.close()
         try:
             self._process.wait(5)

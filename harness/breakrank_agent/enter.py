@@ -1,7 +1,8 @@
 """How the agent enters a script that is started as ever: by a `sitecustomize` at the head of the path.
 
 Python imports it before the script. The variable BREAKRANK_ENTER holds the boot specification of this rank; it is taken
-out of the environment, so that what the script starts is left alone. An existing `sitecustomize` runs all the same.
+out of the environment, so that what the script starts is left alone. Where a launcher starts the ranks, BREAKRANK_HOME
+is set instead, see `breakrank_agent.calling`. An existing `sitecustomize` runs all the same.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import json
 import os
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from breakrank_agent.probe import Agent
 
 #: The module at the top of the archive that Python finds; see `breakrank.runners.process.stage_agent`.
 SITECUSTOMIZE = "import breakrank_agent.enter\n\nbreakrank_agent.enter.enter(__file__)\n"
@@ -22,11 +26,16 @@ def enter(where: str) -> None:
     """Start the agent if this process is a rank, then run the `sitecustomize` that this one hides."""
     text = os.environ.pop("BREAKRANK_ENTER", None)
     if text is not None:
-        _begin(json.loads(text))
+        begin(json.loads(text))
+    elif "BREAKRANK_HOME" in os.environ:
+        from breakrank_agent import calling
+
+        calling.listen()
     _run_hidden(os.path.dirname(where))
 
 
-def _begin(spec: dict[str, Any]) -> None:
+def begin(spec: dict[str, Any]) -> Agent:
+    """Start the agent, and see the end of the main module."""
     from breakrank_agent import boot
 
     agent = boot.start_agent(spec)
@@ -39,6 +48,7 @@ def _begin(spec: dict[str, Any]) -> None:
 
     # threading runs these first of all at the end of the main module; atexit would come after the user's own.
     threading._register_atexit(over)  # type: ignore[attr-defined]
+    return agent
 
 
 def _run_hidden(ours: str) -> None:

@@ -19,7 +19,8 @@ note      a remark: text
 ========  ====================================================================================================
 
 The Conductor's events have `attempt` and mostly `rank`: spawned, exit (status: exit code or minus the signal; ended:
-true if the Conductor ended it), hung (why, waiting), turn (rank, op, key, turn), stacks (rank, text), left (path, file,
+true if the Conductor ended it, or by: the launcher), launcher (status, ended, blames, closed), hung (why, waiting),
+turn (rank, op, key, turn), stacks (rank, text), left (path, file,
 size: a file that ranks wrote, as it lies on disk at the end of the attempt), and strike.
 """
 

@@ -158,11 +158,11 @@ class Plan:
     """Everything that one run depends on; equal plans on equal software give equal digests.
 
     `program` is `module:function`, looked up among the programs staged for the run; or it is empty, and `command` is
-    the user's script and its arguments. `steps` is 0 where only the control can tell. `control` is empty (none), `same`
-    (this plan without its strikes) or another `module:function`. `data` names what is laid into the working folder
-    before the ranks start. Without `payloads`, each step's parameters and each batch go without a digest, which costs
-    less where they are large; the parameters at the end are compared still. Seconds appear only as limits: nothing
-    fires on them.
+    the user's script and its arguments. `steps` is 0 where only the control can tell, `ranks` where a launcher starts
+    them. `control` is empty (none), `same` (this plan without its strikes) or another `module:function`. `data` names
+    what is laid into the working folder before the ranks start. Without `payloads`, each step's parameters and each
+    batch go without a digest, which costs less where they are large; the parameters at the end are compared still.
+    Seconds appear only as limits: nothing fires on them.
     """
 
     scenario: str

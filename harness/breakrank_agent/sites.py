@@ -20,14 +20,20 @@ NOWHERE = Site()
 
 
 class Sites:
-    """Finds sites. `foreign` are folders whose code is not the user's; a hook adds its framework's."""
+    """Finds sites in all code but Python's, our own, and what a hook has named as its framework's."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self.foreign = [os.path.dirname(__file__)]
+        self._foreign = [os.path.dirname(__file__)]
         self._python = sysconfig.get_paths()["stdlib"] + os.sep
         self._files: dict[str, Optional[str]] = {}
         self._sites: dict[tuple[CodeType, int], Site] = {}
+
+    def add_foreign(self, folder: str) -> None:
+        """Take a folder's code for a framework's from now on."""
+        self._foreign.append(folder)
+        # In a rank that starts cold, the framework's own import has opened files: its code passed for the user's.
+        self._files.clear()
 
     def here(self) -> Site:
         """Return where the user's code is now."""
@@ -56,7 +62,7 @@ class Sites:
         return self._files[name]
 
     def _is_foreign(self, name: str) -> bool:
-        if name.startswith("<") or any(name.startswith(folder + os.sep) for folder in self.foreign):
+        if name.startswith("<") or any(name.startswith(folder + os.sep) for folder in self._foreign):
             return True
         # Below the folder of Python's own modules lies that of installed packages, which are the user's choice.
         return name.startswith(self._python) and not name[len(self._python) :].startswith(("site-", "dist-"))

@@ -1,4 +1,4 @@
-"""How the benches measure: alternating, in one run, and with everything on the line that one needs to judge a figure."""
+"""How the benches measure: alternating, in one run, with all on the line that one needs to judge a figure."""
 
 from __future__ import annotations
 
@@ -55,8 +55,13 @@ def alternate(count: int, *ways: Way) -> list[Measured]:
 def ratio(slow: Measured, fast: Measured) -> float:
     """Print and return how many times longer the median of `slow` is, of runs that alternated."""
     times = median(slow.seconds) / median(fast.seconds)
-    print(f"\n  {slow.name} / {fast.name}: {times:.3g} times, ratio of the medians of {len(fast.seconds)} alternating runs")
+    say(f"{slow.name} / {fast.name}: {times:.3g} times (ratio of the medians of {len(fast.seconds)}, taken in turn)")
     return times
+
+
+def aim(text: str, met: bool) -> None:
+    """Print whether something that the design wants holds here; on a busy machine it need not."""
+    say(f"the aim, {text}: {'met' if met else 'NOT met'}")
 
 
 def say(text: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from measure import Measured, ratio, say
+from measure import Measured, aim, ratio, say
 
 from breakrank.run import Bench
 from breakrank_agent.history import LogReader, LogWriter, create_log
@@ -44,7 +44,7 @@ def steps(bench: Bench, plan: Plan, agent: bool = True) -> list[list[float]]:
     return taken
 
 
-def test_the_agent_costs_little_of_a_step_next_to_one_without_it(bench):
+def test_what_the_agent_takes_of_a_step_next_to_one_that_it_does_not_see(bench):
     """Every second step is hidden from the agent, in the same process: neighbours have the same conditions.
 
     The wrappers of the hooks stay in place in the hidden ones. The aim is printed and not asserted: where other work
@@ -59,11 +59,8 @@ def test_the_agent_costs_little_of_a_step_next_to_one_without_it(bench):
         b.show()
         more = median(x - y for x, y in zip(a.seconds, b.seconds, strict=True))
         share = more / median(b.seconds)
-        met = "met" if share < AIM else "NOT met"
-        say(
-            f"the agent, {clock}: {more * 1e6:.0f} µs a step, {share:.2%}; median difference of neighbours; "
-            f"the aim of {AIM:.0%} is {met}"
-        )
+        say(f"the agent, {clock}: {more * 1e6:.0f} µs a step, {share:.2%} (the median difference of neighbours)")
+    aim(f"less than {AIM:.0%} of the processor time of a step of 10 ms", share < AIM)
 
 
 def test_the_agent_and_payload_digests_next_to_ranks_without_an_agent(bench):

@@ -51,7 +51,7 @@ def test_a_warm_run_is_many_times_faster_than_torchs_own_test_case(warm, tmp_pat
             5,
             Way("Breakrank, warm ranks", judged(warm), "warm", "the start of the zygote; nothing else"),
             Way("Breakrank, cold ranks", judged(cold), "cold", "nothing"),
-            Way("MultiProcessTestCase", multiprocess.run, "cold", "the import of torch in the parent; nothing is judged"),
+            Way("MultiProcessTestCase", multiprocess.run, "cold", "the parent's import of torch; nothing is judged"),
             Way("torchrun --standalone", torchrun, "cold", "nothing; nothing is judged"),
         )
     ratio(ours_cold, ours)

@@ -15,13 +15,13 @@ LAYERS = [
     ("errors", "history", "verdict", "scenario", "schemas"),
     (
         *("digest", "laws", "lineage", "ends", "blame", "script", "witness"),
-        *("warden", "session", "stillness", "output", "weights", "roster", "stacks"),
+        *("warden", "session", "stillness", "output", "weights", "roster", "stacks", "follower"),
     ),
     ("runners", "oracles", "schedules", "catalogue"),
     ("turnstile", "strikes", "conductor", "judge", "doctor", "looks", "why"),
     ("run",),
     ("report",),
-    ("plugin", "__main__"),
+    ("plugin", "watch", "__main__"),
 ]
 STANDARD_ONLY = "breakrank_agent"
 

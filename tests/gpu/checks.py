@@ -52,23 +52,22 @@ def out_of_memory(launcher: Launcher) -> Found:
 
 def census(launcher: Launcher) -> Found:
     """The census tells a loop that keeps activations on the device from one that does not, as the allocator does."""
-    figures: dict[str, Any] = {}
-    for program, per_step in (("leaking", ACTIVATIONS), ("sound", 0)):
-        lived = launcher.run(program, oracles=("leak",))[0].must_end_well()
+    figures: dict[str, Any] = {"allocator_agrees": launcher.device == "cuda"}
+    loops = {program: launcher.run(program, oracles=("leak",))[0].must_end_well() for program in ("leaking", "sound")}
+    for (program, lived), per_step in zip(loops.items(), (ACTIVATIONS, 0), strict=True):
         counted = [event["bytes"] for event in lived.of_kind("census")[FIRST_STEPS:]]
         given = [told["bytes"] for told in lived.told("allocated")[FIRST_STEPS:]]
         expect(len(counted) > 10, f"only {len(counted)} censuses were taken of the {program} loop")
         grown = sorted(set(_differences(counted)))
-        expect(grown == [per_step], f"the {program} loop's storages grow by {grown} bytes a step, not {per_step}")
+        figures[program] = {"censuses": len(counted), "bytes_per_step": grown, "cost_ms": _cost_ms(lived)}
+        figures[program]["bytes_without_site"] = _without_site(lived)
+        expect(grown == [per_step], f"the {program} loop's storages grow by {grown} bytes, not {per_step}", figures)
         if launcher.device == "cuda":
             allocated = sorted(set(_differences(given)))
-            expect(allocated == grown, f"the allocator's bytes grow by {allocated} a step, the census's by {grown}")
-        figures[program] = {"censuses": len(counted), "bytes_per_step": grown[0], "cost_ms": _cost_ms(lived)}
-        figures[program]["without_site"] = _without_site(lived)
-    figures["allocator_agrees"] = launcher.device == "cuda"
-    site = _grown_most(launcher.run("leaking", oracles=("leak",))[0].must_end_well())
-    expect(site["function"] == "forward", f"the line that grew most is {site}")
-    figures["site"] = f"{site['site']} in {site['function']}"
+            expect(allocated == grown, f"the allocator's bytes grow by {allocated}, the census's by {grown}", figures)
+    most = _grown_most(loops["leaking"])
+    expect(most["function"] == "forward", f"the line that grew most is {most}", figures)
+    figures["site"] = f"{most['site']} in {most['function']}"
     return f"{ACTIVATIONS:,} bytes a step against 0, made at {figures['site']}", figures
 
 
@@ -187,7 +186,7 @@ def overhead(launcher: Launcher) -> Found:
         f"{on['more_us']:g} µs ({on['more_percent']:g} %) more on a step of {off:g} ms; with digests of 4.2 million "
         f"parameters {full['more_us']:g} µs; medians, n={n} each, alternating runs"
     )
-    expect(on["more_percent"] <= AIM_PERCENT, f"{measured}; the aim is {AIM_PERCENT:g} %")
+    expect(on["more_percent"] <= AIM_PERCENT, f"{measured}; the aim is {AIM_PERCENT:g} %", figures)
     return measured, figures
 
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,19 +25,26 @@ from breakrank_agent.boot import STACKS_SIGNAL  # noqa: E402
 from breakrank_agent.history import create_log, read_log  # noqa: E402
 from breakrank_agent.plan import Plan  # noqa: E402
 
+#: The most that one job may take.
+LIMIT_S = 60.0
+_NOTHING: Mapping[str, Any] = {}
 _LOG_SIZE = 16 << 20
 _PACKET = 1 << 20
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Failed(Exception):
-    """A check has not found what it must find."""
+    """A check has not found what it must find; `figures` are those it had by then."""
+
+    def __init__(self, says: str, figures: Mapping[str, Any]) -> None:
+        super().__init__(says)
+        self.figures = figures
 
 
-def expect(condition: bool, otherwise: str) -> None:
+def expect(condition: bool, otherwise: str, figures: Mapping[str, Any] = _NOTHING) -> None:
     """Raise `Failed` with what is wrong, unless the condition holds."""
     if not condition:
-        raise Failed(otherwise)
+        raise Failed(otherwise, figures)
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,7 @@ class Lived:
 
     def must_end_well(self) -> Lived:
         """Return the rank; raise `Failed`, with its last line, if it did not exit with 0."""
-        last = ([""] + self.output.strip().splitlines())[-1]
+        last = ["", *self.output.strip().splitlines()][-1]
         how = "did not end in its time" if self.code is None else f"ended with {self.code}"
         expect(self.code == 0, f"rank {self.rank} {how}: {last}")
         return self
@@ -79,55 +86,43 @@ class Launcher:
         self._ends = ends
 
     def run(
-        self, program: str, ranks: int = 1, limit_s: float = 60.0, agent: bool = True, env: dict[str, str] | None = None,
-        **plan: Any,
-    ) -> list[Lived]:  # fmt: skip
+        self, program: str, ranks: int = 1, agent: bool = True, env: Mapping[str, str] = _NOTHING, **plan: Any
+    ) -> list[Lived]:
         """Run a function of `programs.py` on so many ranks, each in a new interpreter; return what each left."""
-        job = self._job(program, ranks, agent, {**(env or {})}, plan)
-        started = [
-            subprocess.Popen(
-                [sys.executable, "-m", "breakrank_agent.boot"],
-                env={**rank.env, "BREAKRANK_BOOT": json.dumps(rank.boot)},
-                cwd=rank.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=rank.output.open("wb"),
-                stderr=subprocess.STDOUT,
-            )
-            for rank in job
-        ]
-        codes = _await([process.pid for process in started], self._until(limit_s), [p.poll for p in started])
+        job = self.job(program, ranks, agent, env, plan)
+        started = [rank.start() for rank in job]
+        codes = _await({process.pid: process.poll for process in started}, self.until())
         return [rank.lived(code) for rank, code in zip(job, codes, strict=True)]
 
     @contextlib.contextmanager
-    def zygote(self, env: dict[str, str], limit_s: float = 60.0) -> Iterator[Zygote]:
+    def zygote(self, env: Mapping[str, str]) -> Iterator[Zygote]:
         """Start a zygote that is warmed by `warmed.py`; it ends with the block."""
         # A rank becomes the child of the nearest sub-reaper, which then can wait for it.
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        output = self._folder / "zygote.txt"
-        process = subprocess.Popen(
-            [sys.executable, "-m", "breakrank_agent.zygote"],
-            env={
-                **self._environment(),
-                **env,
-                "BREAKRANK_ZYGOTE": json.dumps({"control": theirs.fileno(), "framework": "warmed"}),
-            },
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=output.open("wb"),
-            stderr=subprocess.STDOUT,
-        )
+        spec = json.dumps({"control": theirs.fileno(), "framework": "warmed"})
+        said = self._folder / "zygote.txt"
+        with said.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "breakrank_agent.zygote"],
+                env={**self._environment(), **env, "BREAKRANK_ZYGOTE": spec},
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
         theirs.close()
-        ours.settimeout(max(1.0, self._until(limit_s) - time.monotonic()))
+        ours.settimeout(max(1.0, self.until() - time.monotonic()))
         try:
             with ours:
-                yield Zygote(self, process.pid, ours, output)
+                yield Zygote(self, process.pid, ours, said)
         finally:
             process.kill()
             process.wait(10)
 
-    def _until(self, limit_s: float) -> float:
-        return min(time.monotonic() + limit_s, self._ends)
+    def until(self) -> float:
+        """Return when what starts now must have ended."""
+        return min(time.monotonic() + LIMIT_S, self._ends)
 
     def _environment(self) -> dict[str, str]:
         path = os.pathsep.join(filter(None, (str(HARNESS), str(HERE), os.environ.get("PYTHONPATH"))))
@@ -138,13 +133,16 @@ class Launcher:
             # No network: the ranks meet on the loopback, whatever the machine's name resolves to.
             "GLOO_SOCKET_IFNAME": "lo",
             "NCCL_SOCKET_IFNAME": "lo",
+            # As a run's ranks have it; the zygote must not have the threads of a library either.
+            **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
             # Deterministic matrix products on CUDA ask for it.
             "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
         }
 
-    def _job(
-        self, program: str, ranks: int, agent: bool, env: dict[str, str], plan: dict[str, Any]
+    def job(
+        self, program: str, ranks: int, agent: bool, env: Mapping[str, str], plan: Mapping[str, Any]
     ) -> list[_Rank]:
+        """Lay out what each rank of a job needs."""
         folder = Path(tempfile.mkdtemp(prefix=f"{program}-", dir=self._folder))
         program = f"programs:{program}"
         path = folder / "plan.json"
@@ -173,6 +171,18 @@ class _Rank:
     folder: Path
     output: Path
 
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start it in a new interpreter."""
+        with self.output.open("wb") as output:
+            return subprocess.Popen(
+                [sys.executable, "-m", "breakrank_agent.boot"],
+                env={**self.env, "BREAKRANK_BOOT": json.dumps(self.boot)},
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
     def lived(self, code: int | None) -> Lived:
         """Return what the rank left. Where its time was up, its stacks stand below its output."""
         said = self.output.read_text(errors="replace")
@@ -194,13 +204,13 @@ class Zygote:
             ready = json.loads(control.recv(_PACKET) or b"{}")
         except OSError:
             ready = {}
-        last = ([""] + output.read_text(errors="replace").strip().splitlines())[-1]
+        last = ["", *output.read_text(errors="replace").strip().splitlines()][-1]
         expect("ready" in ready, f"the zygote did not become ready: {last}")
         self.threads = int(ready["ready"])
 
-    def run(self, program: str, limit_s: float = 60.0, **plan: Any) -> Lived:
+    def run(self, program: str, **plan: Any) -> Lived:
         """Fork one rank that runs a function of `programs.py`; return what it left."""
-        (rank,) = self._launcher._job(program, 1, True, {}, plan)
+        (rank,) = self._launcher.job(program, 1, True, _NOTHING, plan)
         ours, theirs = socket.socketpair()
         with ours, theirs, open(os.devnull, "rb") as null, rank.output.open("wb") as output:
             ends = [null.fileno(), output.fileno(), output.fileno(), theirs.fileno()]
@@ -210,7 +220,7 @@ class Zygote:
             expect("pid" in answer, f"no rank was forked: {answer.get('error')}")
             ours.send(b"\n")
             pid = int(answer["pid"])
-            (code,) = _await([pid], self._launcher._until(limit_s), [lambda: _poll(pid)])
+            (code,) = _await({pid: lambda: _poll(pid)}, self._launcher.until())
         return rank.lived(code)
 
     def opened(self) -> list[str]:
@@ -223,23 +233,31 @@ class Zygote:
         return Path(f"/proc/{self.pid}/maps").read_text(errors="replace")
 
 
-def _await(pids: list[int], until: float, polls: list[Callable[[], int | None]]) -> list[int | None]:
-    """Return the exit codes; past `until`, ask for stacks, end what still runs, and return None for it."""
-    codes = [poll() for poll in polls]
-    while None in codes and time.monotonic() < until:
-        time.sleep(0.02)
-        codes = [poll() if code is None else code for poll, code in zip(polls, codes, strict=True)]
-    late = [(pid, poll) for pid, poll, code in zip(pids, polls, codes, strict=True) if code is None]
-    for number, pause_s in ((STACKS_SIGNAL, 1.0), (signal.SIGKILL, 0.0)):
-        for pid, poll in late:
-            if poll() is None:
-                os.kill(pid, number)
-        time.sleep(pause_s if late else 0.0)
-    # The kernel may take a while to end one that is in the driver: whoever starts us is not kept for it.
-    end = time.monotonic() + 10
-    while any(poll() is None for _, poll in late) and time.monotonic() < end:
-        time.sleep(0.02)
-    return codes
+def _await(polls: Mapping[int, Callable[[], int | None]], until: float) -> list[int | None]:
+    """Return the exit code of each process, None for one that still ran at `until`: it shows its stacks, and is ended.
+
+    A poll returns an exit code at most once, so that nothing is sent to a process that is gone.
+    """
+    codes: dict[int, int] = {}
+
+    def wait(until: float) -> None:
+        while True:
+            for pid in polls.keys() - codes.keys():
+                code = polls[pid]()
+                if code is not None:
+                    codes[pid] = code
+            if len(codes) == len(polls) or time.monotonic() >= until:
+                return
+            time.sleep(0.02)
+
+    wait(until)
+    in_time = dict(codes)
+    # The kernel may take a while to end one that is in the driver; we are not kept for it.
+    for number, patience_s in ((STACKS_SIGNAL, 1.0), (signal.SIGKILL, 10.0)):
+        for pid in polls.keys() - codes.keys():
+            os.kill(pid, number)
+        wait(time.monotonic() + patience_s)
+    return [in_time.get(pid) for pid in polls]
 
 
 def _poll(pid: int) -> int | None:

@@ -28,7 +28,7 @@ NO_CARD = 1 << 50
 #: Steps of the loops that keep something of each step.
 KEEPING_STEPS = 20
 #: How long a step of the steady loop is to take, and how many are left out and measured in one run.
-AIM_S, WARM_UP, MEASURED = 0.010, 10, 60
+AIM_S, WARM_UP, MEASURED = 0.010, 20, 60
 
 
 class Network(nn.Module):

@@ -52,7 +52,8 @@ def main() -> int:
     if missing:
         print(f"not run: what is missing is {missing}")
         return 3
-    print(f"{machine['card'] or 'no card'}, driver {machine['driver']}, CUDA {machine['cuda']}, torch {machine['torch']}")
+    card = machine["card"] if device == "cuda" else "no card"
+    print(f"{card}, driver {machine['driver']}, CUDA {machine['cuda']}, torch {machine['torch']}")
     with tempfile.TemporaryDirectory(prefix="breakrank-gpu-") as folder:
         launcher = Launcher(device, Path(folder), began + LIMIT_S)
         checks = {name: check(name, launcher) for name in CHECKS}
@@ -67,9 +68,10 @@ def main() -> int:
 
 def look() -> dict[str, Any]:
     """Return the date, the card, its driver and the versions; or only `missing`: what torch lacks."""
-    asked = subprocess.run([sys.executable, "-W", "ignore", "-c", _MACHINE], capture_output=True, text=True, timeout=100)
+    command = [sys.executable, "-W", "ignore", "-c", _MACHINE]
+    asked = subprocess.run(command, capture_output=True, text=True, timeout=100)
     if asked.returncode:
-        last = ([""] + asked.stderr.strip().splitlines())[-1]
+        last = ["", *asked.stderr.strip().splitlines()][-1]
         return {"missing": f"a torch that {sys.executable} can use ({last})"}
     found: dict[str, Any] = json.loads(asked.stdout.splitlines()[-1])
     date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
@@ -93,14 +95,12 @@ def driver() -> str:
 def check(name: str, launcher: Launcher) -> dict[str, Any]:
     """Run one check, print its line, and return what goes on record; whatever it raises, the next one runs."""
     began = time.monotonic()
-    figures: dict[str, Any] = {}
     try:
-        says, figures = CHECKS[name](launcher)
-        passed = True
+        passed, (says, figures) = True, CHECKS[name](launcher)
     except Failed as failure:
-        says, passed = str(failure), False
+        passed, says, figures = False, str(failure), dict(failure.figures)
     except Exception as error:
-        says, passed = f"the check itself failed: {type(error).__name__}: {error}", False
+        passed, says, figures = False, f"the check itself failed: {type(error).__name__}: {error}", {}
     took = round(time.monotonic() - began, 1)
     line = " ".join(says.split())
     print(f"{'passed' if passed else 'FAILED'}  {name}: {line} ({took:g} s)", flush=True)

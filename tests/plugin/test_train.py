@@ -28,7 +28,7 @@ def test_training_is_sound(launch):
     [
         ("nowhere.py", "there is no nowhere.py in"),
         ("broken.py", "broken.py, line 1 is no Python"),
-        ("torchrun train.py", "'torchrun train.py' is no Python script; name one, as in 'train.py --epochs 2'"),
+        ("no-launcher train.py", "'no-launcher train.py' is neither a Python script nor a program that is found here"),
         ("'train.py", "No closing quotation"),
         ("", "--scenario-train needs a command"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from signal import SIGKILL
+from signal import SIGKILL, SIGTERM
 
 import pytest
 from golden import Golden, killed, sound
@@ -192,3 +192,19 @@ def test_a_run_that_goes_on_where_the_other_one_ended_is_explained_by_its_first_
 
 def test_equal_runs_have_nothing_to_explain() -> None:
     assert explain_difference(trained(), trained()) == ""
+
+
+def test_under_a_launcher_it_does_not_count_which_rank_it_ends_before_that_can_say_something() -> None:
+    """Rank 1 is killed; rank 0 loses its connection at once, or has not come so far when its launcher ends it."""
+
+    def under_a_launcher(quick: bool) -> History:
+        job = Golden().trains(1)
+        job[1].enters("backward").is_struck(status=-SIGKILL)
+        if quick:
+            job[0].loads([1]).enters("forward").enters("backward").enters("collective").reports("RuntimeError").exits(1)
+        else:
+            job[0].exits(-SIGTERM, by_us=True)
+        job.says("launcher", attempt=0, status=1, ended=False, blames=[1], closed=[])
+        return job.history()
+
+    assert explain_difference(under_a_launcher(True), under_a_launcher(False)) == ""

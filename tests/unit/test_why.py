@@ -16,9 +16,10 @@ from breakrank import __main__, stacks
 from breakrank.errors import BreakrankError
 from breakrank.looks import Look, Seen, merge
 from breakrank.report.groups import draw_answer
-from breakrank.roster import Member, absent, is_launcher
+from breakrank.roster import Member, absent
 from breakrank.stacks import Frame, Place, Stack, Wait, fold, parse_stacks, read_stacks
 from breakrank.why import judge, only_ranks
+from breakrank_agent.identity import is_launcher
 
 STANDARD = "/usr/lib/python3.11/"
 PACKAGES = "/opt/venv/lib/python3.11/site-packages/"

@@ -92,7 +92,7 @@ class Active:
     def run(self, title: str, plan: Plan, record: Record | None, scenario: Path) -> Result:
         """Run a plan of the file `scenario` once, when the machine has room for its ranks."""
         programs = scenario.parent / "programs"
-        with weights.hold(self.options.runs / "slots", plan.ranks), Live(self._config, title) as live:
+        with weights.hold(self.options.runs / "slots", plan.ranks or 1), Live(self._config, title) as live:
             bench, options = self._open_bench(), self.options
             if plan.command:
                 return bench.run(plan, record, progress=live, where=options.folder, in_place=options.in_place)
@@ -101,7 +101,7 @@ class Active:
 
     def replay(self, title: str, folder: Path, plan: Plan) -> tuple[Result, dict[str, Any]]:
         """Run a saved run's plan again; return the result and the saved verdict."""
-        with weights.hold(self.options.runs / "slots", plan.ranks), Live(self._config, title) as live:
+        with weights.hold(self.options.runs / "slots", plan.ranks or 1), Live(self._config, title) as live:
             return self._open_bench().replay(folder, progress=live)
 
     def _open_bench(self) -> Bench:
@@ -147,7 +147,7 @@ class Active:
             if subject.plan is not None:
                 plan = subject.plan
                 steps = f"{plan.steps} steps, " if plan.steps else ""
-                job = f"{plan.ranks} ranks, {steps}deadline {plan.deadline_s:g} s"
+                job = f"{_how_many(plan)}, {steps}deadline {plan.deadline_s:g} s"
                 jobs.setdefault(job, {})[subject.scenario.name] = None
         return [*lines, *(f"breakrank: {job}: {', '.join(scenarios)}" for job, scenarios in jobs.items())]
 
@@ -183,6 +183,10 @@ class Active:
                     properties = {str(k): str(v) for k, v in report.user_properties}
                     rows.append(Row.from_properties(properties, report.passed))
         return rows
+
+
+def _how_many(plan: Plan) -> str:
+    return f"{plan.ranks} ranks" if plan.ranks else "as many ranks as it starts"
 
 
 def _dry_words(item: ScenarioItem) -> str:

@@ -17,7 +17,7 @@ from breakrank.plugin.options import Options
 from breakrank.report import saved_verdict
 from breakrank.run import Choices, SavedRun, load_run, make_plan, make_script_plans
 from breakrank.scenario import Case, Scenario
-from breakrank.script import command_line
+from breakrank.script import title
 from breakrank.verdict import SURVIVED, Record
 from breakrank_agent.plan import Plan, PlanError
 
@@ -98,7 +98,7 @@ def _choices(options: Options) -> Choices:
 
 def _scripts(scenario: Scenario, options: Options) -> list[Subject]:
     """Return the subjects that a user's script makes with a scenario: one for each way in which it strikes."""
-    unknown = Case(Path(command_line(options.train)[1]).name, "", SURVIVED)
+    unknown = Case(title(options.train), "", SURVIVED)
     try:
         plans = make_script_plans(scenario, options.train, _choices(options))
     except (BreakrankError, PlanError) as error:

@@ -96,9 +96,9 @@ class Launcher:
         self,
         command: str | Sequence[str],
         *,
-        ranks: int = 2,
+        ranks: int | None = None,
         faults: Sequence[Strike] = (),
-        restarts: int = 0,
+        restarts: int | None = None,
         seed: int = 0,
         deadline_s: float = 30.0,
         patience_s: float = 0.0,
@@ -106,7 +106,7 @@ class Launcher:
         oracles: Sequence[str] = DEFAULT_ORACLES,
         in_place: bool = False,
     ) -> Launched:
-        """Run a script as `ranks` ranks, strike it, and judge it.
+        """Run a script as `ranks` ranks (by default two), or a launcher with its own, strike it, and judge it.
 
         `faults` are strikes, such as `faults.Kill() @ at(rank=1, step=3)`; with some, the script first runs twice
         without them. It runs in a private view of its folder, which stays untouched, or, `in_place`, in the folder.
@@ -117,16 +117,17 @@ class Launcher:
             raise BreakrankError("launch() needs a command, as in launch('train.py --epochs 2')")
         folder = self._folder_of(words)
         check_script(words, folder)
-        job = Job(ranks, 0, restarts, deadline_s, patience_s, data="")
+        job = Job(steps=0, deadline_s=deadline_s, patience_s=patience_s, data="")
         scenario = Scenario((), job, tuple(faults), oracles=tuple(oracles), name=self._name)
+        choices = Choices(seed=seed, ranks=ranks, restarts=restarts, tolerance=tolerance)
         try:
-            (plan,) = make_script_plans(scenario, words, Choices(seed=seed, tolerance=tolerance)).values()
+            (plan,) = make_script_plans(scenario, words, choices).values()
         except PlanError as error:
             raise BreakrankError(str(error)) from None
         return Launched(self._open_bench().run(plan, where=folder, in_place=in_place))
 
     def _folder_of(self, words: Sequence[str]) -> Path:
-        script = next((word for word in words if word.endswith(".py")), words[0])
+        script = next((word for word in words if word.endswith(".py")), words[0]).removeprefix("./")
         return next((folder for folder in self._folders if (folder / script).is_file()), self._folders[0])
 
 

@@ -9,8 +9,7 @@ def plan_words(plan: Plan) -> str:
     """Return the plan in readable sentences, one a line."""
     lines = [
         f"{plan.scenario}::{plan.case}",
-        f"  {_count(plan.ranks, 'rank')} {_verb(plan.ranks)} {plan.program} ({plan.framework}) for "
-        f"{_count(plan.steps, 'step')}{_data(plan)}, {_schedule(plan)}, seed {plan.seed}, runner {plan.runner}.",
+        f"  {_who(plan)}{_data(plan)}, {_schedule(plan)}, seed {plan.seed}, runner {plan.runner}.",
         *_strikes(plan),
         f"  {_control(plan)}",
         f"  {_limits(plan)}",
@@ -19,6 +18,14 @@ def plan_words(plan: Plan) -> str:
     if plan.environment:
         lines.append(f"  Environment: {', '.join(f'{k}={v}' for k, v in sorted(plan.environment.items()))}.")
     return "\n".join(lines)
+
+
+def _who(plan: Plan) -> str:
+    if plan.runner == "join":
+        return f"The ranks that '{' '.join(plan.command)}' starts run as they are"
+    what = f"{plan.program} ({plan.framework})" if plan.program else " ".join(plan.command)
+    steps = f" for {_count(plan.steps, 'step')}" if plan.steps else ""
+    return f"{_count(plan.ranks, 'rank')} {_verb(plan.ranks)} {what}{steps}"
 
 
 def _verb(number: int) -> str:
@@ -45,7 +52,8 @@ def _strikes(plan: Plan) -> list[str]:
         return ["  Nothing strikes."]
     lines = []
     for strike in plan.strikes:
-        drawn = "" if isinstance(strike.trigger.rank, int) else f" (ranks {', '.join(map(str, strike.ranks))})"
+        plain = isinstance(strike.trigger.rank, int) or not strike.ranks
+        drawn = "" if plain else f" (ranks {', '.join(map(str, strike.ranks))})"
         lines.append(f"  Struck by {strike.words()}{drawn}: certifies {strike.fault.certifies or 'nothing yet'}.")
     return lines
 

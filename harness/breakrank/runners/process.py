@@ -8,12 +8,13 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from breakrank.errors import BreakrankError
+from breakrank.runners.rank import RankProcess
 from breakrank.runners.view import View
 from breakrank.runners.zygotes import Zygotes
 from breakrank.script import command_line
@@ -23,30 +24,11 @@ from breakrank_agent.history import LogReader, create_log
 from breakrank_agent.plan import Plan
 
 #: Of the environment that pytest runs in, what a rank must not inherit.
-_OURS = ("BREAKRANK_", "TORCHELASTIC_", "PYTEST_")
-_CONTRACT = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+OURS = ("BREAKRANK_", "TORCHELASTIC_", "PYTEST_")
+RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 #: Set before a framework is imported: no thread pools, so that results do not depend on the cores and a fork is safe.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-
-
-@dataclass
-class RankProcess:
-    """One started rank: its process, the log it writes, the line to its agent, its output, the port of its store."""
-
-    rank: int
-    pid: int
-    log: LogReader
-    channel: socket.socket
-    pipes: dict[str, int] = field(default_factory=dict)
-    store: int = 0
-
-    def close(self) -> None:
-        """Give back what the Conductor holds of the rank."""
-        self.channel.close()
-        for descriptor in self.pipes.values():
-            os.close(descriptor)
-        self.log.close()
 
 
 @dataclass
@@ -61,15 +43,46 @@ class ProcessRunner:
     programs: Path
     agent: bool = True
     zygotes: Zygotes | None = None
+    launches: ClassVar[bool] = False
     _port: socket.socket | None = None
+    _restarts: int = 0
 
     def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterator[RankProcess]:
         """Start the ranks of `attempt` in `view`, one after the other. Raises `BreakrankError`."""
+        self._restarts = plan.restarts
         self._port = _reserve_port()
         port = self._port.getsockname()[1]
         (folder / f"attempt-{attempt}").mkdir(exist_ok=True)
         for rank in range(plan.ranks):
             yield self._start_rank(plan, rank, attempt, folder, view, port)
+
+    def sources(self) -> tuple[int, ...]:
+        """Return nothing: `start` has yielded every rank."""
+        return ()
+
+    def arrivals(self) -> tuple[RankProcess, ...]:
+        """Return nothing."""
+        return ()
+
+    def told(self, report: dict[str, Any]) -> None:
+        """Pass over it."""
+
+    def over(self) -> bool:
+        """Return True: no rank comes later."""
+        return True
+
+    def follows(self, attempt: int, again: bool) -> int | None:
+        """Return the next number while the plan allows it."""
+        return attempt + 1 if again and attempt < self._restarts else None
+
+    def end_attempt(self) -> None:
+        """End what the ranks left running, and give the attempt's port back."""
+        with contextlib.suppress(BreakrankError):
+            self.session.clear()
+        self.end()
+
+    def sum_up(self, write: Callable[..., None]) -> None:
+        """There is nothing to say."""
 
     def end(self) -> None:
         """Give the attempt's port back."""
@@ -115,7 +128,7 @@ class ProcessRunner:
         channel.setblocking(False)
         for descriptor in pipes.values():
             os.set_blocking(descriptor, False)
-        return RankProcess(rank, pid, LogReader(str(log)), channel, pipes, port)
+        return RankProcess(rank, pid, LogReader(str(log)), channel, pipes, port, plan.ranks)
 
     def _spawn(
         self,
@@ -141,7 +154,7 @@ class ProcessRunner:
         return pid
 
     def _environment(self, plan: Plan, rank: int, attempt: int, port: int) -> dict[str, str]:
-        env = {k: v for k, v in os.environ.items() if not k.startswith(_OURS) and k not in _CONTRACT}
+        env = {k: v for k, v in os.environ.items() if not k.startswith(OURS) and k not in RANK_VARIABLES}
         ranks = str(plan.ranks)
         env |= {
             "RANK": str(rank),

@@ -28,45 +28,53 @@ def all_hooks() -> tuple[Any, ...]:
 
 def install_all(agent: Agent) -> None:
     """Install every hook: now, or when the module that it waits for has been imported."""
-    waiting: dict[str, list[Callable[[Agent], None]]] = {}
     for hook in all_hooks():
-        if not hook.WAITS_FOR or hook.WAITS_FOR in sys.modules:
-            hook.install(agent)
+        if hook.WAITS_FOR:
+            after_import(hook.WAITS_FOR, functools.partial(hook.install, agent))
         else:
-            waiting.setdefault(hook.WAITS_FOR, []).append(hook.install)
-    if waiting:
-        sys.meta_path.insert(0, _Waiter(agent, waiting))
+            hook.install(agent)
+
+
+def after_import(name: str, follow: Callable[[], None]) -> None:
+    """Call `follow` as soon as the module `name` has been imported; now, if it has been."""
+    if name in sys.modules:
+        follow()
+        return
+    _waiter.waiting.setdefault(name, []).append(follow)
+    if _waiter not in sys.meta_path:
+        sys.meta_path.insert(0, _waiter)
 
 
 class _Waiter(importlib.abc.MetaPathFinder):
-    """Finds nothing itself: it lets the others find, and installs the hooks once the module has run."""
+    """Finds nothing itself: it lets the others find, and what waits is called once the module has run."""
 
-    def __init__(self, agent: Agent, waiting: dict[str, list[Callable[[Agent], None]]]) -> None:
-        self._agent = agent
-        self._waiting = waiting
+    def __init__(self) -> None:
+        self.waiting: dict[str, list[Callable[[], None]]] = {}
 
     def find_spec(
         self, fullname: str, path: Optional[Sequence[str]] = None, target: Optional[ModuleType] = None
     ) -> Optional[importlib.machinery.ModuleSpec]:
         """Return the spec that the other finders have, with a loader that tells us when it is done."""
-        installs = self._waiting.pop(fullname, None)
-        if installs is None:
+        follows = self.waiting.pop(fullname, None)
+        if follows is None:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._agent, installs)
-        if not self._waiting:
+            spec.loader = _Loader(spec.loader, follows)
+        if not self.waiting:
             sys.meta_path.remove(self)
         return spec
 
 
-class _Loader(importlib.abc.Loader):
-    """The module's own loader, and the hooks after it."""
+_waiter = _Waiter()
 
-    def __init__(self, loader: Any, agent: Agent, installs: list[Callable[[Agent], None]]) -> None:
+
+class _Loader(importlib.abc.Loader):
+    """The module's own loader, and what follows after it."""
+
+    def __init__(self, loader: Any, follows: list[Callable[[], None]]) -> None:
         self._loader = loader
-        self._agent = agent
-        self._installs = installs
+        self._follows = follows
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> Optional[ModuleType]:
         """Leave it to the module's own loader."""
@@ -74,13 +82,13 @@ class _Loader(importlib.abc.Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the module as ever, put its own loader back, then install."""
+        """Run the module as ever, put its own loader back, then do what waits for it."""
         self._loader.exec_module(module)
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
-        for install in self._installs:
-            install(self._agent)
+        for follow in self._follows:
+            follow()
 
     def __getattr__(self, name: str) -> Any:
         # Resources and inspection ask a loader for more than the two methods.

@@ -31,7 +31,7 @@ def install(agent: Agent) -> None:
         return
     import torch
 
-    census.sites.foreign.append(os.path.dirname(torch.__file__))
+    census.sites.add_foreign(os.path.dirname(torch.__file__))
     storages = _Storages(agent, census)
     census.meters += [storages.count, _Graphs(census, storages).count]
     if torch.distributed.is_available():

@@ -1,0 +1,72 @@
+"""Who a process is: which rank its launcher has written down for it, and whether it is itself a launcher."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Optional
+
+#: Programs that start ranks and are none.
+LAUNCHERS = frozenset(
+    (
+        *("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "accelerate.commands.launch"),
+        *("deepspeed", "deepspeed.launcher.runner", "deepspeed.launcher.launch", "horovodrun"),
+        *("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "srun"),
+    )
+)
+#: Where launchers write down who a process is, the innermost launcher first: its rank, the world size, its local rank,
+#: how many ranks are on this machine.
+VARIABLES = (
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"),
+)
+
+
+class Identity(NamedTuple):
+    """What is written down of a rank; None where nothing is."""
+
+    rank: int
+    world: Optional[int] = None
+    local_rank: Optional[int] = None
+    local_world: Optional[int] = None
+
+
+def find_identity(environment: Mapping[str, str]) -> Optional[Identity]:
+    """Return what the innermost launcher has written down, or None if there was none."""
+    for names in VARIABLES:
+        rank, world, local_rank, local_world = (_number(environment.get(name, "")) for name in names)
+        if rank is not None:
+            return Identity(rank, world, local_rank, local_world)
+    return None
+
+
+def is_launcher(command: Sequence[str]) -> bool:
+    """Whether a command line starts ranks: `torchrun …`, `python -m torch.distributed.run …`, `srun …`."""
+    words = iter(command)
+    program = os.path.basename(next(words, ""))
+    if not program.startswith("python"):
+        return program in LAUNCHERS
+    for word in words:
+        if word in ("-X", "-W"):
+            next(words, "")
+        elif word == "-m":
+            return next(words, "") in LAUNCHERS
+        elif word == "-c" or not word.startswith("-"):
+            return os.path.basename(word) in LAUNCHERS
+    return False
+
+
+def own_command() -> list[str]:
+    """Return the command line of this process, as early as `sitecustomize` runs."""
+    words = getattr(sys, "orig_argv", None)
+    if words is not None:
+        return list(words)
+    with open("/proc/self/cmdline", "rb") as file:
+        return [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
+
+
+def _number(text: str) -> Optional[int]:
+    return int(text) if text.isdecimal() else None
