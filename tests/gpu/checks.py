@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -135,21 +133,18 @@ def nccl(launcher: Launcher) -> Found:
 
 def zygote(launcher: Launcher) -> Found:
     """The zygote makes no CUDA call, and ranks forked from it can initialise CUDA, one after the other."""
-    with tempfile.TemporaryDirectory() as folder:
-        forks = Path(folder, "forks.txt")
-        with launcher.zygote({"GPU_FORKS": str(forks)}) as warm:
-            expect(warm.threads == 1, f"the zygote has {warm.threads} threads")
-            for _ in range(2):
-                lived = warm.run("first_use").must_end_well()
-                before, after = lived.told("before"), lived.told("after")
-                expect(before == [{"initialized": False, "spoilt": False}], f"a new rank begins with {before}")
-                used = {"initialized": launcher.device == "cuda", "equal": True}
-                expect(after == [used], f"after its first use it has {after}, not {used}")
-            devices = sorted({target for target in warm.opened() if target.startswith("/dev/nvidia")})
-            expect(not devices, f"the zygote has {devices} open")
-            mapped = "libcuda.so" in warm.maps()
-            notes = [json.loads(line) for line in forks.read_text().splitlines()]
-            own = [note["initialized"] for note in notes if note["pid"] == warm.pid]
+    with launcher.zygote() as warm:
+        expect(warm.threads == 1, f"the zygote has {warm.threads} threads")
+        for _ in range(2):
+            lived = warm.run("first_use").must_end_well()
+            before, after = lived.told("before"), lived.told("after")
+            expect(before == [{"initialized": False, "spoilt": False}], f"a new rank begins with {before}")
+            used = {"initialized": launcher.device == "cuda", "equal": True}
+            expect(after == [used], f"after its first use it has {after}, not {used}")
+        devices = sorted({target for target in warm.opened() if target.startswith("/dev/nvidia")})
+        expect(not devices, f"the zygote has {devices} open")
+        mapped = "libcuda.so" in warm.maps()
+        own = [note["initialized"] for note in warm.notes() if note["pid"] == warm.pid]
     expect(own == [False, False], f"in the zygote, before each fork, torch.cuda.is_initialized() was {own}")
     figures = {"threads": 1, "initialized_before_each_fork": own, "driver_library_mapped": mapped, "ranks": 2}
     return "CUDA not initialised in the zygote before 2 forks, no device open, both ranks could use it", figures
@@ -157,20 +152,20 @@ def zygote(launcher: Launcher) -> Found:
 
 def overhead(launcher: Launcher) -> Found:
     """The disarmed agent takes less than 1 % of a step of 10 ms; what digests of all parameters cost stands apart."""
-    size = _left(launcher.run("calibrate", agent=False)[0], "batch.json")
-    env = {"GPU_BATCH": str(size)}
     ways: dict[str, dict[str, Any]] = {
         "off": {"agent": False},
         "on": {"payloads": False},
         "on_with_digests": {"payloads": True},
     }
     taken: dict[str, list[list[float]]] = {way: [] for way in ways}
-    for _, (way, options) in itertools.product(range(ROUNDS), ways.items()):
-        lived = launcher.run("steady", env=env, pin=False, **options)[0]
-        taken[way].append(_left(lived, "seconds.json"))
-        steps = sum(event["point"] == "step" for event in lived.of_kind("point"))
-        expect(way == "off" or steps >= len(taken[way][-1]), f"the agent saw {steps} steps only")
-    figures: dict[str, Any] = {"batch": size, "load": round(os.getloadavg()[0], 2), "cold": True}
+    with launcher.zygote() as warm:
+        size = _left(warm.run("calibrate", agent=False), "batch.json")
+        for _, (way, options) in itertools.product(range(ROUNDS), ways.items()):
+            lived = warm.run("steady", env={"GPU_BATCH": str(size)}, pin=False, **options)
+            taken[way].append(_left(lived, "seconds.json"))
+            steps = sum(event["point"] == "step" for event in lived.of_kind("point"))
+            expect(way == "off" or steps >= len(taken[way][-1]), f"the agent saw {steps} steps only")
+    figures: dict[str, Any] = {"batch": size, "load": round(os.getloadavg()[0], 2), "warm": True}
     for way, runs in taken.items():
         pooled = [took for run in runs for took in run]
         figures[way] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import json
 import os
 import signal
@@ -71,9 +72,13 @@ class Lived:
 
     def must_end_well(self) -> Lived:
         """Return the rank; raise `Failed`, with its last line, if it did not exit with 0."""
-        last = ["", *self.output.strip().splitlines()][-1]
-        how = "did not end in its time" if self.code is None else f"ended with {self.code}"
-        expect(self.code == 0, f"rank {self.rank} {how}: {last}")
+        lines = ["", *self.output.strip().splitlines()]
+        program = self.folder.parent.name.partition("-")[0]
+        if self.code is None:
+            # The frame that it was in stands below the head of its main thread's stack.
+            frames = [after for line, after in itertools.pairwise(lines) if line.startswith("Current thread")]
+            raise Failed(f"rank {self.rank} of {program} did not end in its time: {(frames or lines)[-1]}", {})
+        expect(self.code == 0, f"rank {self.rank} of {program} ended with {self.code}: {lines[-1]}")
         return self
 
 
@@ -95,17 +100,18 @@ class Launcher:
         return [rank.lived(code) for rank, code in zip(job, codes, strict=True)]
 
     @contextlib.contextmanager
-    def zygote(self, env: Mapping[str, str]) -> Iterator[Zygote]:
+    def zygote(self) -> Iterator[Zygote]:
         """Start a zygote that is warmed by `warmed.py`; it ends with the block."""
         # A rank becomes the child of the nearest sub-reaper, which then can wait for it.
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         spec = json.dumps({"control": theirs.fileno(), "framework": "warmed"})
-        said = self._folder / "zygote.txt"
+        folder = Path(tempfile.mkdtemp(prefix="zygote-", dir=self._folder))
+        said, forks = folder / "output.txt", folder / "forks.txt"
         with said.open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "breakrank_agent.zygote"],
-                env={**self._environment(), **env, "BREAKRANK_ZYGOTE": spec},
+                env={**self._environment(), "GPU_FORKS": str(forks), "BREAKRANK_ZYGOTE": spec},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -115,7 +121,7 @@ class Launcher:
         ours.settimeout(max(1.0, self.until() - time.monotonic()))
         try:
             with ours:
-                yield Zygote(self, process.pid, ours, said)
+                yield Zygote(self, process.pid, ours, said, forks)
         finally:
             process.kill()
             process.wait(10)
@@ -196,10 +202,11 @@ class _Rank:
 class Zygote:
     """A zygote of ours, which forks ranks."""
 
-    def __init__(self, launcher: Launcher, pid: int, control: socket.socket, output: Path) -> None:
+    def __init__(self, launcher: Launcher, pid: int, control: socket.socket, output: Path, forks: Path) -> None:
         self.pid = pid
         self._launcher = launcher
         self._control = control
+        self._forks = forks
         try:
             ready = json.loads(control.recv(_PACKET) or b"{}")
         except OSError:
@@ -208,9 +215,9 @@ class Zygote:
         expect("ready" in ready, f"the zygote did not become ready: {last}")
         self.threads = int(ready["ready"])
 
-    def run(self, program: str, **plan: Any) -> Lived:
+    def run(self, program: str, agent: bool = True, env: Mapping[str, str] = _NOTHING, **plan: Any) -> Lived:
         """Fork one rank that runs a function of `programs.py`; return what it left."""
-        (rank,) = self._launcher.job(program, 1, True, _NOTHING, plan)
+        (rank,) = self._launcher.job(program, 1, agent, env, plan)
         ours, theirs = socket.socketpair()
         with ours, theirs, open(os.devnull, "rb") as null, rank.output.open("wb") as output:
             ends = [null.fileno(), output.fileno(), output.fileno(), theirs.fileno()]
@@ -222,6 +229,10 @@ class Zygote:
             pid = int(answer["pid"])
             (code,) = _await({pid: lambda: _poll(pid)}, self._launcher.until())
         return rank.lived(code)
+
+    def notes(self) -> list[dict[str, Any]]:
+        """Return what was noted at each fork, in the process that forked: `pid`, and whether CUDA was initialised."""
+        return [json.loads(line) for line in self._forks.read_text().splitlines()]
 
     def opened(self) -> list[str]:
         """Return what the zygote has open, as the kernel lists it."""
