@@ -93,8 +93,8 @@ def test_a_script_that_deletes_its_own_folder_deletes_a_view(bench, tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "precious.txt").write_text("mine")
     # One rank alone: two that delete the same tree get in each other's way.
-    wild = "import os, shutil\nif os.environ['RANK'] == '0':\n    shutil.rmtree('data')\n    print(os.path.exists('data'))\n"
-    (tmp_path / "wild.py").write_text(wild)
+    lines = ["import os, shutil", "if os.environ['RANK'] == '0':", "    shutil.rmtree('data')"]
+    (tmp_path / "wild.py").write_text("\n".join([*lines, "    print(os.path.exists('data'))", ""]))
     result = bench.run(plan_of_script("wild.py"), where=tmp_path)
     assert (result.folder / "attempt-0" / "rank-0.out").read_text() == "False\n"
     assert (tmp_path / "data" / "precious.txt").read_text() == "mine"
