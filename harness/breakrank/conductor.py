@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import selectors
 import signal
 import time
@@ -16,7 +17,7 @@ from typing import Any, BinaryIO
 from breakrank.output import Output
 from breakrank.runners.rank import RankProcess, Runner
 from breakrank.runners.view import View
-from breakrank.schedules import Diverged, policy
+from breakrank.schedules import policy
 from breakrank.session import Session
 from breakrank.stillness import Stillness, look
 from breakrank.strikes import Strikes
@@ -82,7 +83,7 @@ class Rank:
 class Conductor:
     """Conducts one run into `folder`; afterwards everything that can be known of it is in files.
 
-    `view` is where the ranks run, by default `work` in the folder; `steps` is how many steps the job is known to have.
+    `view` is where the ranks run, by default `work` in the folder.
     `ends` is asked, with the hung event, whether ranks that do not move are ended; by default they are.
     """
 
@@ -95,13 +96,11 @@ class Conductor:
         progress: Callable[[Progress], None] | None = None,
         phase: str = "run",
         view: View | None = None,
-        steps: int = 0,
         ends: Callable[[Event], bool] | None = None,
     ) -> None:
         self.plan = plan
         self.folder = folder
         self.view = view or View(folder / "work")
-        self.steps = steps or plan.steps
         self.session = session
         self.runner = runner
         self.ends = ends
@@ -348,7 +347,7 @@ class Attempt:
         """Return the hung event to write (or `why` empty: a wait after a failure), or None to go on."""
         live = {n: r for n, r in self._ranks.items() if r.live}
         idle = time.monotonic() - self._moved
-        steps = self._conductor.steps
+        steps = self._plan.steps
         if steps and any(r.step > ENDLESS * steps for r in live.values()):
             return self._hung(live, "endless", None, idle)
         if not live:
@@ -468,8 +467,6 @@ class Attempt:
 
 def select_readable(descriptor: int) -> bool:
     """Return whether a read would not block."""
-    import select
-
     return bool(select.select([descriptor], [], [], 0)[0])
 
 
@@ -483,6 +480,3 @@ def _settled_text(path: Path, limit_s: float = 0.5) -> str:
             break
         size = now
     return path.read_text(errors="replace")
-
-
-__all__ = ["Conductor", "Diverged", "Progress"]

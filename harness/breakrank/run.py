@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from breakrank.conductor import Conductor, Progress
-from breakrank.digest import digest, explain_difference
+from breakrank.digest import explain_difference
 from breakrank.errors import BreakrankError
 from breakrank.history import History, read_history
 from breakrank.judge import judge, why_no_rank
@@ -221,7 +221,7 @@ def judge_saved(saved: SavedRun, void: Sequence[str] = ()) -> Verdict:
             plan = replace(plan, oracles=tuple(o for o in plan.oracles if o not in NEEDS_SAME_RESULT))
             notes = (f"result not comparable: not reproducible by itself: {difference}",)
     verdict = judge(saved.history, saved.control, plan, void)
-    return replace(verdict, digest=digest(saved.history), notes=(*notes, *verdict.notes))
+    return replace(verdict, notes=(*notes, *verdict.notes))
 
 
 class Bench:
