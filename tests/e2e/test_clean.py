@@ -62,6 +62,14 @@ class Job:
         return any(word in path.read_text() for path in self.files(pattern))
 
 
+def dead(process: psutil.Process) -> bool:
+    """Return whether a process has ended: an orphan's entry stays for as long as the machine's init does not reap it."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_nothing_is_left_when_pytest_is_killed(tmp_path, moment):
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
@@ -71,8 +79,8 @@ def test_nothing_is_left_when_pytest_is_killed(tmp_path, moment):
     os.kill(job.owner.pid, signal.SIGKILL)
     job.owner.wait()
     left = job.processes()
-    _, alive = psutil.wait_procs(left, timeout=2)
-    assert alive == [] and job.processes() == []
+    _, slow = psutil.wait_procs(left, timeout=2)
+    assert [process for process in slow if not dead(process)] == [] and job.processes() == []
     for path in job.files("*/plan.json"):
         Plan.loads(path.read_text())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -98,7 +99,11 @@ def test_a_restart_by_the_launcher_is_another_attempt(launch):
 
 @pytest.mark.parametrize(("fails", "statuses"), [("", [0, 0]), (" fails", [None, 1])])
 def test_ranks_of_mp_spawn_are_ranks_from_init_process_group_on(launch, tmp_path, fails, statuses):
-    result, saved = launch(f"{sys.executable} -u spawned.py {tmp_path}/store{fails}")
+    for time in range(5):
+        result, saved = launch(f"{sys.executable} -u spawned.py {tmp_path}/store-{time}{fails}")
+        # A rank whose work is over now and then dies of SIGABRT (torch 2.13), and mp.spawn then ends the other one.
+        if not any(lived.status == -signal.SIGABRT and lived.end for lived in saved.history.last):
+            break
     assert [lived.rank for lived in saved.history.last] == [0, 1]
     assert saved.history.ranks[0, 1].status == statuses[1]
     assert saved.history.ranks[0, 1].last_step == (2 if fails else 3)

@@ -21,7 +21,8 @@ def train(model, steps, lr):
         loss = model(torch.randn(8, 4)).pow(2).sum()
         loss.backward()
         optimizer.step()
-        print("loss", step, loss.item())
+        # One write, which the other rank's cannot mix with, buffered or not.
+        print(f"loss {step} {loss.item()}\n", end="", flush=True)
 
 
 def main():

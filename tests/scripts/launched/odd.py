@@ -21,5 +21,6 @@ for step in range(4):
     optimizer.step()
     if "drift" in sys.argv:
         weight.data += dist.get_rank()
-    print("rank", dist.get_rank(), "step", step, flush=True)
+    # One write, which the other rank's cannot mix with.
+    print(f"rank {dist.get_rank()} step {step}\n", end="", flush=True)
 dist.destroy_process_group()
