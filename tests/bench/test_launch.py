@@ -9,7 +9,7 @@ from pathlib import Path
 
 import multiprocess
 import pytest
-from measure import Way, alternate, ratio
+from measure import Way, alternate, ratio, say
 
 from breakrank.run import Bench
 from breakrank.scenario import DEFAULT_ORACLES
@@ -39,13 +39,26 @@ def judged(bench: Bench) -> Callable[[], None]:
     return once
 
 
-def torchrun() -> None:
-    """Start the program as its users do."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    subprocess.run([*command, str(PROGRAMS / "reduce_ddp.py")], check=True, capture_output=True)
+class Torchrun:
+    """Starts the program as its users do, and counts the jobs that failed.
+
+    Some do, by themselves: a rank that has done its work now and then dies of SIGABRT (torch 2.13). They took their time
+    all the same.
+    """
+
+    def __init__(self) -> None:
+        self.failed: list[str] = []
+
+    def __call__(self) -> None:
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        ended = subprocess.run([*command, str(PROGRAMS / "reduce_ddp.py")], capture_output=True, text=True)
+        if ended.returncode:
+            self.failed.append(ended.stderr)
+            assert "SIGABRT" in ended.stderr, ended.stderr
 
 
 def test_a_warm_run_is_many_times_faster_than_torchs_own_test_case(warm, tmp_path):
+    torchrun = Torchrun()
     with Bench(tmp_path / "cold", cold=True) as cold:
         ours, ours_cold, theirs, launcher = alternate(
             5,
@@ -54,6 +67,8 @@ def test_a_warm_run_is_many_times_faster_than_torchs_own_test_case(warm, tmp_pat
             Way("MultiProcessTestCase", multiprocess.run, "cold", "the parent's import of torch; nothing is judged"),
             Way("torchrun --standalone", torchrun, "cold", "nothing; nothing is judged"),
         )
+    if torchrun.failed:
+        say(f"{len(torchrun.failed)} of {len(launcher.seconds) + 1} jobs of torchrun died of SIGABRT, their work done")
     ratio(ours_cold, ours)
     ratio(launcher, ours)
     assert ratio(theirs, ours) >= AIM
