@@ -42,8 +42,8 @@ def judged(bench: Bench) -> Callable[[], None]:
 class Torchrun:
     """Starts the program as its users do, and counts the jobs that failed.
 
-    Some do, by themselves: a rank that has done its work now and then dies of SIGABRT (torch 2.13). They took their time
-    all the same.
+    Some do, by themselves: a rank that has done its work now and then dies of SIGABRT (torch 2.13). They took their
+    time all the same.
     """
 
     def __init__(self) -> None:

@@ -63,7 +63,7 @@ class Job:
 
 
 def dead(process: psutil.Process) -> bool:
-    """Return whether a process has ended: an orphan's entry stays for as long as the machine's init does not reap it."""
+    """Return whether a process has ended: an orphan's entry stays until the machine's init reaps it."""
     try:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
