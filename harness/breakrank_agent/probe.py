@@ -18,6 +18,7 @@ from breakrank_agent.clock import MAIN, Clock
 from breakrank_agent.fault import Part, Payload
 from breakrank_agent.history import RECORD_LIMIT, LogWriter, encode, members
 from breakrank_agent.plan import Plan, Strike
+from breakrank_agent.sites import Sites
 
 _agent: Optional[Agent] = None
 
@@ -72,6 +73,16 @@ class Agent:
         self.summarize: Callable[[], dict[str, Any]] = dict
         #: True while the agent itself works with tensors or files: hooks then pass everything through.
         self.busy = False
+        #: The thread that it is in.
+        self.busy_in: Optional[int] = None
+        #: How many backward passes the main thread is in. A backend's own thread then acts on its behalf.
+        self.backwards = 0
+        #: Called on entering a point, and before the last event: what was under way may have been completed meanwhile.
+        self.look_back: Callable[[], None] = _nothing
+        self.sites = Sites(self.folder)
+        #: The collectives under way, and what they read and write, where that is asked for; set by their hooks.
+        self.works: Any = None
+        self.contents: Any = None
         self.steps_by = ""
         #: Called at the end of each step, when all else of it is on record.
         self.after_step: list[Callable[[], None]] = []
@@ -80,7 +91,7 @@ class Agent:
         self._state: Optional[dict[str, Any]] = None
         self._log = log
         self._lock = threading.RLock()
-        self._main = threading.main_thread().ident
+        self.main = threading.main_thread().ident
         self._sequences: dict[int, str] = {}
         self._counts: dict[str, int] = {}
         self._finished = False
@@ -108,6 +119,11 @@ class Agent:
         """Whether this is the rank's own process, and not a child that it forked."""
         return os.getpid() == self._pid
 
+    @property
+    def over(self) -> bool:
+        """Whether the last event is on record."""
+        return self._finished
+
     def record(self, kind: str, **values: Any) -> None:
         """Append an event to this thread's sequence."""
         with self._lock:
@@ -122,8 +138,14 @@ class Agent:
         self._log.write(line if len(line) <= RECORD_LIMIT else encode(json.loads(line)))
 
     def _sequence(self) -> str:
+        """Return the name of this thread's sequence.
+
+        While the main thread is in a backward pass it waits, and a device's collectives come from the autograd engine's
+        thread, which is none of Python's. DDP starts its buckets in one order, so that these are the main thread's
+        points, counted with its own.
+        """
         ident = threading.get_ident()
-        if ident == self._main:
+        if ident == self.main or (self.backwards and not _is_pythons(ident)):
             return MAIN
         return self._sequences.setdefault(ident, f"thread-{len(self._sequences) + 1}")
 
@@ -133,12 +155,20 @@ class Agent:
             return
         if values:
             facts += members(values)
+        self.look_back()
         with self._lock:
-            sequence = MAIN if threading.get_ident() == self._main else self._sequence()
+            sequence = MAIN if threading.get_ident() == self.main else self._sequence()
             step, visit = self.clock.enter(point, sequence)
             self._append("point", sequence, f',"point":"{point}","visit":{visit}{facts}')
         if (self._due or self._lasting) and sequence == MAIN:
             self._strike(step, point, visit)
+
+    def complete(self, facts: str) -> None:
+        """Record that a collective is over; `facts` are JSON already."""
+        if self._finished or os.getpid() != self._pid:
+            return
+        with self._lock:
+            self._append("done", self._sequence(), facts)
 
     def close_step(self, by: str) -> None:
         """End the step, if `by` is what counts the steps of this program."""
@@ -165,7 +195,7 @@ class Agent:
         """Under a controlled schedule, wait for a turn, and record what the main thread then reads or writes."""
         if not self.controlled or self.channel is None or self._finished or not self.here:
             return
-        if threading.get_ident() == self._main:
+        if threading.get_ident() == self.main:
             turn = self.channel.ask({"move": [op, key]}).get("turn")
             self.record("access", op=op, mode=mode, key=key, turn=turn)
 
@@ -191,11 +221,12 @@ class Agent:
     @contextlib.contextmanager
     def quietly(self) -> Iterator[None]:
         """Let the agent's own work pass every hook unseen."""
-        before, self.busy = self.busy, True
+        before, self.busy = (self.busy, self.busy_in), True
+        self.busy_in = threading.get_ident()
         try:
             yield
         finally:
-            self.busy = before
+            self.busy, self.busy_in = before
 
     def _strike(self, step: int, point: str, visit: int) -> None:
         due = self._due.pop((step, point, visit), [])
@@ -244,6 +275,8 @@ class Agent:
         elif code:
             self.record("report", type="SystemExit", message=f"left with exit code {code}", code=code, frames=[])
         self.reach("end")
+        if self.works is not None:
+            self.works.forget()
         self.record("end", how=how, code=code, state=self._state, **self.summarize())
         self._finished = True
 
@@ -254,6 +287,16 @@ class Agent:
         if absolute.startswith(self.folder + os.sep):
             return absolute[len(self.folder) + 1 :]
         return absolute
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _is_pythons(ident: int) -> bool:
+    """Whether a thread was started by Python. One of a backend is unknown to it, or known as a stand-in."""
+    thread = threading._active.get(ident)  # type: ignore[attr-defined]
+    return thread is not None and not isinstance(thread, threading._DummyThread)
 
 
 class NoHandles:

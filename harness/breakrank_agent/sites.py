@@ -37,7 +37,10 @@ class Sites:
 
     def here(self) -> Site:
         """Return where the user's code is now."""
-        frame: Optional[FrameType] = sys._getframe(1)
+        return self.above(sys._getframe(1))
+
+    def above(self, frame: Optional[FrameType]) -> Site:
+        """Return the innermost line of the user's code from a frame outwards."""
         while frame is not None:
             code, line = frame.f_code, frame.f_lineno
             if self._file(code.co_filename) is not None:
@@ -47,7 +50,11 @@ class Sites:
 
     def of(self, code: CodeType) -> Site:
         """Return where a function is defined, if it is the user's."""
-        return NOWHERE if self._file(code.co_filename) is None else self._site(code, code.co_firstlineno)
+        return NOWHERE if self.is_foreign(code) else self._site(code, code.co_firstlineno)
+
+    def is_foreign(self, code: CodeType) -> bool:
+        """Whether a function is a framework's, Python's or ours."""
+        return self._file(code.co_filename) is None
 
     def _site(self, code: CodeType, line: int) -> Site:
         key = (code, line)
