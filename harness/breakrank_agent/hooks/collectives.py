@@ -17,6 +17,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from breakrank_agent.frames import hide
 from breakrank_agent.history import members
+from breakrank_agent.hooks.works import Flight
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch"
@@ -121,7 +122,7 @@ def _kernel(agent: Agent, name: str, operator: Any, after: Any, groups: _Groups)
         agent.reach("collective", facts.text if watched is None else facts.text + watched.before)
         if agent.controlled and agent.here and agent.channel is not None:
             agent.channel.ask({"collective": [name, facts.group, facts.size]})
-        flight = agent.works.start(facts.over, facts.asked, watched)
+        flight = Flight(facts.over, watched)
         try:
             result = redispatch(keyset & after, *args, **kwargs)
         except BaseException as error:

@@ -63,26 +63,34 @@ class Contents:
         said = dict(zip(names, args))
         reads, writes = READS_WRITES[name]
         read = _flat(said.get(reads)) if facts.here or name not in ROOT_READS else []
-        written = _flat(said.get(writes)) if facts.here or name not in ROOT_WRITES else []
+        handed = _flat(said.get(writes))
+        written = handed if facts.here or name not in ROOT_WRITES else []
         splits = (said.get("input_split_sizes"), said.get("output_split_sizes"))
         pieces_read = facts.size if name in PIECES_READ else 0
         pieces_written = facts.size if name in PIECES_WRITTEN else 0
-        return Watched(read, written, pieces_read, pieces_written, splits, facts)
+        return Watched(read, written, handed, pieces_read, pieces_written, splits, facts)
 
 
 class Watched:
     """One call: what it read, as it was, and what it is to leave alone."""
 
     def __init__(
-        self, read: list[Any], written: list[Any], pieces_read: int, pieces_written: int, splits: Any, facts: Facts
+        self,
+        read: list[Any],
+        written: list[Any],
+        handed: list[Any],
+        pieces_read: int,
+        pieces_written: int,
+        splits: Any,
+        facts: Facts,
     ) -> None:
         self._written = written
         self._pieces, self._splits = pieces_written, splits[1]
         with _unseen():
             self.before = members({"in": [summary(t, pieces_read, splits[0]) for t in read]})
-            own = {t.data_ptr() for t in written}
-            shared = {t.untyped_storage().data_ptr() for t in written}
-            kept = [t for t in read if t.data_ptr() not in own and t.untyped_storage().data_ptr() not in shared]
+            # A reduction to one rank leaves its own workings in what the others have handed it.
+            own = {t.untyped_storage().data_ptr() for t in handed}
+            kept = [t for t in read if t.untyped_storage().data_ptr() not in own]
             self._kept = [(t, _digest(t)) for t in kept]
             # While others may write as well, what lies beside a tensor is theirs.
             beside = [] if facts.asked else [t for t in written if _alone(t, [*read, *written])]
@@ -98,7 +106,7 @@ class Watched:
                 return ""
             out = [summary(t, self._pieces, self._splits) for t in self._written]
             if not waited:
-                return members({"out": out, "kept": True})
+                return members({"out": out})
             kept = all(_digest(t) == was for t, was in self._kept if _has_memory(t))
             kept = kept and all(_beside(t) == was for t, was in self._beside)
             return members({"out": out, "kept": kept})

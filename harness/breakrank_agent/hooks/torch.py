@@ -10,6 +10,7 @@ import ctypes
 import functools
 import hashlib
 import os
+import sys
 import threading
 from typing import Any, Callable
 
@@ -30,6 +31,8 @@ def install(agent: Agent) -> None:
         torch.set_num_threads(1)
         torch.use_deterministic_algorithms(True, warn_only=True)
     agent.sites.add_foreign(os.path.dirname(torch.__file__))
+    # What torch calls deprecated is called through a function of this module.
+    agent.sites.add_foreign(sys.modules["typing_extensions"].__file__ or "")
     training = Training(agent)
     agent.handles = training
     agent.summarize = training.summarize

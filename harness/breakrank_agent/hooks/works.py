@@ -27,13 +27,12 @@ class Watched(Protocol):
 
 
 class Flight:
-    """A collective that is under way. `asked`: Python has its work, and may wait for it."""
+    """A collective that is under way: its record's facts as JSON, its contents where they are watched, its work."""
 
-    __slots__ = ("asked", "facts", "future", "watched", "work")
+    __slots__ = ("facts", "future", "watched", "work")
 
-    def __init__(self, facts: str, asked: bool, watched: Optional[Watched]) -> None:
+    def __init__(self, facts: str, watched: Optional[Watched]) -> None:
         self.facts = facts
-        self.asked = asked
         self.watched = watched
         self.work: Any = None
         #: Whether somebody has its future: what hangs on that may have changed the tensors before we see it complete.
@@ -78,10 +77,6 @@ class Works:
         self._is_completed = kind.is_completed
         self._flying: dict[int, Flight] = {}
 
-    def start(self, facts: str, asked: bool, watched: Optional[Watched]) -> Flight:
-        """Take a collective in that is about to be called."""
-        return Flight(facts, asked, watched)
-
     def fly(self, flight: Flight, result: Any) -> None:
         """Keep the work that the call has returned; a call without one is over."""
         boxed = result[-1] if isinstance(result, (tuple, list)) and result else result
@@ -111,17 +106,23 @@ class Works:
 
     def look_back(self) -> None:
         """Find what has been completed meanwhile."""
-        if not self._flying:
+        if self._flying:
+            for flight in list(self._flying.values()):
+                if self._is_completed(flight.work):
+                    self.look_at(flight.work)
+
+    def look_at(self, work: Any) -> None:
+        """Take a work that is complete for over, if it is under way."""
+        flight = self._flying.pop(id(work), None)
+        if flight is None:
             return
-        for key, flight in list(self._flying.items()):
-            if self._is_completed(flight.work) and self._flying.pop(key, None) is not None:
-                try:
-                    # It does not wait any more; it raises what the collective failed of.
-                    self._wait(flight.work)
-                except Exception as error:
-                    self.fail(flight, error)
-                else:
-                    self._land(flight, waited=False)
+        try:
+            # It does not wait any more; it raises what the collective failed of.
+            self._wait(work)
+        except Exception as error:
+            self.fail(flight, error)
+        else:
+            self._land(flight, waited=False)
 
     def forget(self) -> None:
         """Hold nothing of a group that is being destroyed."""
@@ -129,8 +130,8 @@ class Works:
         self._flying.clear()
 
     def _land(self, flight: Flight, waited: bool) -> None:
-        seen = flight.watched is not None and not flight.future and (waited or not flight.asked)
-        says = flight.watched.after(waited) if seen and flight.watched is not None else ""
+        # Until Python has waited for a work, what it writes is not the program's to change.
+        says = "" if flight.watched is None or flight.future else flight.watched.after(waited)
         self._agent.complete(flight.facts + says)
 
 
@@ -152,7 +153,7 @@ def _watch_waits(kind: Any, works: Works) -> None:
     def asking(self: Any) -> bool:
         done = bool(is_completed(self))
         if done:
-            works.look_back()
+            works.look_at(self)
         return done
 
     @functools.wraps(get_future)
