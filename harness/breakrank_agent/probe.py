@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from typing import Any, Callable, Optional
 
 from breakrank_agent.clock import MAIN, Clock
 from breakrank_agent.fault import Part, Payload
-from breakrank_agent.history import RECORD_LIMIT, LogWriter, encode, members
+from breakrank_agent.history import RECORD_LIMIT, LogWriter, encode, event_text, members
 from breakrank_agent.plan import Plan, Strike
 from breakrank_agent.sites import Sites
 
@@ -79,6 +80,10 @@ class Agent:
         self.backwards = 0
         #: Called on entering a point, and before the last event: what was under way may have been completed meanwhile.
         self.look_back: Callable[[], None] = _nothing
+        #: What is under way: as long as it is empty, there is nothing to look back at.
+        self.flying: dict[int, Any] = {}
+        #: Whether this is the rank's own process, and not a child that it forked.
+        self.here = True
         self.sites = Sites(self.folder)
         #: The collectives under way, and what they read and write, where that is asked for; set by their hooks.
         self.works: Any = None
@@ -93,9 +98,12 @@ class Agent:
         self._lock = threading.RLock()
         self.main = threading.main_thread().ident
         self._sequences: dict[int, str] = {}
-        self._counts: dict[str, int] = {}
+        self._counts: dict[str, int] = {MAIN: 0}
+        self._alone = not _free_threads()
+        self._inside = False
         self._finished = False
         self._pid = os.getpid()
+        os.register_at_fork(after_in_child=self._leave)
         self._due: dict[tuple[int, str, int], list[tuple[int, Strike]]] = {}
         #: Strikes of lasting faults that have begun, here or in an earlier attempt, by point.
         self._lasting: dict[str, list[tuple[int, Strike]]] = {}
@@ -114,10 +122,10 @@ class Agent:
             for index, _ in due:
                 self.record("strike", strike=index, phase="armed")
 
-    @property
-    def here(self) -> bool:
-        """Whether this is the rank's own process, and not a child that it forked."""
-        return os.getpid() == self._pid
+    def _leave(self) -> None:
+        """A child that the rank forked is no rank."""
+        self.here = False
+        self._finished = True
 
     @property
     def over(self) -> bool:
@@ -126,16 +134,48 @@ class Agent:
 
     def record(self, kind: str, **values: Any) -> None:
         """Append an event to this thread's sequence."""
-        with self._lock:
+        with self._writing():
             self._append(kind, self._sequence(), members(values))
 
     def _append(self, kind: str, sequence: str, values: str) -> None:
-        """Write an event of which the values are JSON already: in a step, most of the agent's time is spent here."""
+        """Write an event of which the values are JSON already."""
         number = self._counts.get(sequence, 0)
         self._counts[sequence] = number + 1
-        step, now = self.clock.step, time.monotonic()
-        line = f'{{"kind":"{kind}","n":{number},"seq":"{sequence}","step":{step},"t":{now:.6f}{values}}}'.encode()
+        line = event_text(kind, number, sequence, self.clock.step, time.monotonic(), values)
         self._log.write(line if len(line) <= RECORD_LIMIT else encode(json.loads(line)))
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Let one thread write at a time.
+
+        As long as the main thread is alone it takes no lock, which would cost as much as the record. Whoever else
+        comes says so, and waits until it is through with what it writes; from then on all take the lock.
+        """
+        if self._alone and threading.get_ident() != self.main:
+            self._alone = False
+            while self._inside:
+                time.sleep(0)
+        with self._lock:
+            yield
+
+    def _mark(self, kind: str, point: str, facts: str, number: int) -> Optional[tuple[int, int]]:
+        """Write a point, or the end of a collective, for the main thread; return step and visit of a point.
+
+        None: there are other threads, and nothing is written.
+        """
+        self._inside = True
+        try:
+            if not self._alone:
+                return None
+            step, visit = self.clock.enter(point) if kind == "point" else (self.clock.step, 0)
+            n = self._counts[MAIN]
+            if self._log.mark(kind, point, visit, facts, number, n, step, time.monotonic()):
+                self._counts[MAIN] = n + 1
+            else:
+                self._append(kind, MAIN, _in_full(kind, point, visit, facts, number))
+            return step, visit
+        finally:
+            self._inside = False
 
     def _sequence(self) -> str:
         """Return the name of this thread's sequence.
@@ -149,26 +189,35 @@ class Agent:
             return MAIN
         return self._sequences.setdefault(ident, f"thread-{len(self._sequences) + 1}")
 
-    def reach(self, point: str, facts: str = "", **values: Any) -> None:
-        """Enter a point: record it, and strike if a strike is due. `facts` are values that are JSON already."""
-        if self._finished or os.getpid() != self._pid:
-            return
-        if values:
-            facts += members(values)
-        self.look_back()
-        with self._lock:
-            sequence = MAIN if threading.get_ident() == self.main else self._sequence()
-            step, visit = self.clock.enter(point, sequence)
-            self._append("point", sequence, f',"point":"{point}","visit":{visit}{facts}')
-        if (self._due or self._lasting) and sequence == MAIN:
-            self._strike(step, point, visit)
+    def reach(self, point: str, facts: str = "", number: int = 0, **values: Any) -> None:
+        """Enter a point: record it, and strike if a strike is due.
 
-    def complete(self, facts: str) -> None:
-        """Record that a collective is over; `facts` are JSON already."""
-        if self._finished or os.getpid() != self._pid:
+        `facts` are values that are JSON already, and come again; if `number` is not 0, they end with its name.
+        """
+        if self._finished:
             return
-        with self._lock:
-            self._append("done", self._sequence(), facts)
+        if self.flying:
+            self.look_back()
+        main = threading.get_ident() == self.main
+        entered = self._mark("point", point, facts, number) if main and not values else None
+        if entered is None:
+            with self._writing():
+                sequence = MAIN if main else self._sequence()
+                entered = self.clock.enter(point, sequence)
+                text = _in_full("point", point, entered[1], facts, number) + members(values)
+                self._append("point", sequence, text)
+            main = sequence == MAIN
+        if (self._due or self._lasting) and (main or point == "step"):
+            self._strike(entered[0], point, entered[1])
+
+    def complete(self, facts: str, number: int, says: str = "") -> None:
+        """Record that a collective is over; `facts` end with the name of its number, `says` is what else there is."""
+        if self._finished:
+            return
+        if not says and threading.get_ident() == self.main and self._mark("done", "collective", facts, number):
+            return
+        with self._writing():
+            self._append("done", self._sequence(), f"{facts}{number}{says}")
 
     def close_step(self, by: str) -> None:
         """End the step, if `by` is what counts the steps of this program."""
@@ -181,11 +230,7 @@ class Agent:
         if self.steps_by != by or taken_over:
             # A program that says its steps says the first one after its backward pass, which had counted until then.
             return
-        with self._lock:
-            step, visit = self.clock.close_step()
-            self._append("point", self._sequence(), f',"point":"step","visit":{visit}')
-        if self._due or self._lasting:
-            self._strike(step, "step", visit)
+        self.reach("step")
         if self.plan.payloads:
             self.payload("step", **self.summarize())
         for follow in self.after_step:
@@ -287,6 +332,17 @@ class Agent:
         if absolute.startswith(self.folder + os.sep):
             return absolute[len(self.folder) + 1 :]
         return absolute
+
+
+def _in_full(kind: str, point: str, visit: int, facts: str, number: int) -> str:
+    """Return the values of an event that did not fit into a mark."""
+    values = f',"point":"{point}","visit":{visit}' if kind == "point" else ""
+    return values + facts + (str(number) if number else "")
+
+
+def _free_threads() -> bool:
+    """Whether this interpreter has no global lock, which the order of two writes relies on."""
+    return not getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 def _nothing() -> None:

@@ -51,7 +51,7 @@ WORLD = 3
 @pytest.fixture(scope="module")
 def seen(bench):
     """Return the history and the folder of a run of every collective."""
-    plan = plan_of("every_collective:main", ranks=WORLD, steps=2, oracles=("ends",))
+    plan = plan_of("every_collective:main", ranks=WORLD, steps=2, deadline_s=60.0, oracles=("ends",))
     result = bench.run(plan, programs=PROGRAMS)
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
     return load_run(result.folder).history, result.folder
@@ -60,7 +60,7 @@ def seen(bench):
 @pytest.fixture(scope="module")
 def watched(bench):
     """Return the same of a run in which contents are recorded."""
-    plan = plan_of("every_collective:main", ranks=WORLD, steps=2, oracles=("ends", "collectives"))
+    plan = plan_of("every_collective:main", ranks=WORLD, steps=2, deadline_s=60.0, oracles=("ends", "collectives"))
     folder = bench.run(plan, programs=PROGRAMS).folder
     return load_run(folder).history, folder
 
@@ -179,7 +179,7 @@ def test_the_contents_obey_the_laws_of_a_sound_program(watched):
 
 
 def test_results_are_the_same_without_the_agent_with_it_and_with_contents(bench, seen, watched):
-    plan = plan_of("every_collective:main", ranks=WORLD, steps=2, oracles=("ends",))
+    plan = plan_of("every_collective:main", ranks=WORLD, steps=2, deadline_s=60.0, oracles=("ends",))
     without = bench.run(plan, programs=PROGRAMS, agent=False).folder
     for rank in range(WORLD):
         told = {(folder / "work" / f"results-{rank}.txt").read_text() for folder in (without, seen[1], watched[1])}

@@ -119,10 +119,13 @@ def _kernel(agent: Agent, name: str, operator: Any, after: Any, groups: _Groups)
         if facts is None:
             return redispatch(keyset & after, *args, **kwargs)
         watched = agent.contents.watch(name, call.names, args, facts) if agent.contents is not None else None
-        agent.reach("collective", facts.text if watched is None else facts.text + watched.before)
+        if watched is None:
+            agent.reach("collective", facts.text, facts.number)
+        else:
+            agent.reach("collective", f"{facts.text}{facts.number}", **{"in": watched.read})
         if agent.controlled and agent.here and agent.channel is not None:
             agent.channel.ask({"collective": [name, facts.group, facts.size]})
-        flight = Flight(facts.over, watched)
+        flight = Flight(facts.over, facts.number, watched)
         try:
             result = redispatch(keyset & after, *args, **kwargs)
         except BaseException as error:
@@ -186,15 +189,17 @@ def _reduction(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 class Facts(NamedTuple):
-    """What the record says of a call: its group and size, all of it as JSON, the same of its completion.
+    """What the record says of a call: its group and size, all of it as JSON, the same of its completion, its number.
 
-    `asked`: Python asked for a work to wait for. `here`: this rank is the root, or there is none.
+    Both texts end with the name of the number. `asked`: Python asked for a work to wait for. `here`: this rank is the
+    root, or there is none.
     """
 
     group: str
     size: int
     text: str
     over: str
+    number: int
     asked: bool
     here: bool
 
@@ -279,46 +284,56 @@ class _Call:
         site, asked = self._site(frame), self._asked(args, frame)
         root = args[self._root_at] if self._root_at >= 0 else None
         reduce = self._reduction() if self._reduces else ""
-        form = (group, reduce, root, site, asked, flat[0].dtype if flat else None)
+        peer, tag = self._message(args) if self._name in PEERS else (None, None)
+        form = (group, reduce, root, peer, tag, site, asked, flat[0].dtype if flat else None)
         key = (*form, *(t.shape for t in flat[:16]), *(t.is_contiguous() for t in flat[:16]))
-        text = self._known.get(key)
-        if text is None:
-            text = self._text(group, reduce, root, site, asked, flat)
+        texts = self._known.get(key)
+        if texts is None:
+            texts = self._texts(group, reduce, root, peer, tag, site, asked, flat)
             if len(self._known) < KEPT:
-                self._known[key] = text
-        number = self._number(group, args)
+                self._known[key] = texts
         here = root is None or root == group.rank
-        return Facts(group.name, group.size, text[0] + number, text[1] + number, asked, here)
+        return Facts(group.name, group.size, *texts, self._number(group, peer), asked, here)
 
-    def _text(
-        self, group: _Group, reduce: str, root: Optional[int], site: str, asked: bool, flat: list[Any]
+    def _texts(
+        self,
+        group: _Group,
+        reduce: str,
+        root: Optional[int],
+        peer: Optional[int],
+        tag: Optional[int],
+        site: str,
+        asked: bool,
+        flat: list[Any],
     ) -> tuple[str, str]:
-        values: dict[str, Any] = {"op": self._name, "group": group.name, "size": group.size}
-        over = members({"op": self._name, "group": group.name})
-        values["shapes"] = [list(t.shape) for t in flat[:16]]
+        """Return all that is said of a call, and of its completion, up to its number."""
+        values: dict[str, Any] = {"op": self._name, "group": group.name}
+        if peer is not None:
+            values.update(peer=group.in_world(peer), tag=tag)
+        number = ',"c":' if peer is None else ',"p":'
+        over = members(values) + number
+        values.update(size=group.size, shapes=[list(t.shape) for t in flat[:16]])
         values["dtype"] = str(flat[0].dtype)[6:] if flat else ""
         if not all(t.is_contiguous() for t in flat[:16]):
             values["strides"] = [list(t.stride()) for t in flat[:16]]
         if root is not None:
             values["root"] = group.in_world(root)
-        if reduce:
-            values["reduce"] = reduce
-        if site:
-            values["site"] = site
+        values.update({name: value for name, value in (("reduce", reduce), ("site", site)) if value})
         if asked:
             values["async"] = True
-        return members(values), over
+        return members(values) + number, over
 
-    def _number(self, group: _Group, args: Any) -> str:
+    def _message(self, args: Any) -> tuple[int, int]:
+        """Return the rank of the group that a message goes to or comes from, and its tag."""
+        argument, at = PEERS[self._name][0], self.names.index("tag")
+        return args[self.names.index(argument)] if argument else -1, args[at] if len(args) > at else 0
+
+    def _number(self, group: _Group, peer: Optional[int]) -> int:
         """Return the number of this collective in its group, or of this message between two ranks."""
-        if self._name not in PEERS:
-            return f',"c":{next(group.calls)}'
-        argument, sends = PEERS[self._name]
-        peer = args[self.names.index(argument)] if argument else -1
-        tag = args[self.names.index("tag")] if len(args) > self.names.index("tag") else 0
-        pair = (group.rank, peer) if sends else (peer, group.rank)
-        number = next(group.messages.setdefault(pair, itertools.count(1)))
-        return f',"p":{number},"peer":{group.in_world(peer)},"tag":{tag}'
+        if peer is None:
+            return next(group.calls)
+        pair = (group.rank, peer) if PEERS[self._name][1] else (peer, group.rank)
+        return next(group.messages.setdefault(pair, itertools.count(1)))
 
     def _reduction(self) -> str:
         # What calls an all-reduce from C++ by itself is DDP's reducer, which sums.

@@ -87,7 +87,7 @@ class Watched:
         self._written = written
         self._pieces, self._splits = pieces_written, splits[1]
         with _unseen():
-            self.before = members({"in": [summary(t, pieces_read, splits[0]) for t in read]})
+            self.read = [summary(t, pieces_read, splits[0]) for t in read]
             # A reduction to one rank leaves its own workings in what the others have handed it.
             own = {t.untyped_storage().data_ptr() for t in handed}
             kept = [t for t in read if t.untyped_storage().data_ptr() not in own]

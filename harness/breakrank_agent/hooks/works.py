@@ -29,10 +29,11 @@ class Watched(Protocol):
 class Flight:
     """A collective that is under way: its record's facts as JSON, its contents where they are watched, its work."""
 
-    __slots__ = ("facts", "future", "watched", "work")
+    __slots__ = ("facts", "future", "number", "watched", "work")
 
-    def __init__(self, facts: str, watched: Optional[Watched]) -> None:
+    def __init__(self, facts: str, number: int, watched: Optional[Watched]) -> None:
         self.facts = facts
+        self.number = number
         self.watched = watched
         self.work: Any = None
         #: Whether somebody has its future: what hangs on that may have changed the tensors before we see it complete.
@@ -75,7 +76,7 @@ class Works:
         self._unbox = kind.unbox
         self._wait = kind.wait
         self._is_completed = kind.is_completed
-        self._flying: dict[int, Flight] = {}
+        self._flying: dict[int, Flight] = agent.flying
 
     def fly(self, flight: Flight, result: Any) -> None:
         """Keep the work that the call has returned; a call without one is over."""
@@ -88,7 +89,7 @@ class Works:
 
     def fail(self, flight: Flight, error: BaseException) -> None:
         """The call, or the wait for it, has raised."""
-        self._agent.complete(flight.facts + members({"error": type(error).__name__}))
+        self._agent.complete(flight.facts, flight.number, members({"error": type(error).__name__}))
 
     def of(self, work: Any) -> Optional[Flight]:
         """Return the flight that a work belongs to, if it is under way."""
@@ -132,7 +133,7 @@ class Works:
     def _land(self, flight: Flight, waited: bool) -> None:
         # Until Python has waited for a work, what it writes is not the program's to change.
         says = "" if flight.watched is None or flight.future else flight.watched.after(waited)
-        self._agent.complete(flight.facts + says)
+        self._agent.complete(flight.facts, flight.number, says)
 
 
 def _watch_waits(kind: Any, works: Works) -> None:
