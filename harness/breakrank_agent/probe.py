@@ -134,8 +134,20 @@ class Agent:
 
     def record(self, kind: str, **values: Any) -> None:
         """Append an event to this thread's sequence."""
+        self._put(kind, members(values))
+
+    def _put(self, kind: str, values: str) -> None:
+        """Append an event of which the values are JSON already to this thread's sequence."""
+        if threading.get_ident() == self.main:
+            self._inside = True
+            try:
+                if self._alone:
+                    self._append(kind, MAIN, values)
+                    return
+            finally:
+                self._inside = False
         with self._writing():
-            self._append(kind, self._sequence(), members(values))
+            self._append(kind, self._sequence(), values)
 
     def _append(self, kind: str, sequence: str, values: str) -> None:
         """Write an event of which the values are JSON already."""
@@ -216,8 +228,7 @@ class Agent:
             return
         if not says and threading.get_ident() == self.main and self._mark("done", "collective", facts, number):
             return
-        with self._writing():
-            self._append("done", self._sequence(), f"{facts}{number}{says}")
+        self._put("done", f"{facts}{number}{says}")
 
     def close_step(self, by: str) -> None:
         """End the step, if `by` is what counts the steps of this program."""

@@ -27,7 +27,7 @@ class Sites:
         self._foreign = [os.path.dirname(__file__)]
         self._python = sysconfig.get_paths()["stdlib"] + os.sep
         self._files: dict[str, Optional[str]] = {}
-        self._sites: dict[tuple[CodeType, int], Site] = {}
+        self._sites: dict[tuple[int, int], tuple[Site, CodeType]] = {}
 
     def add_foreign(self, path: str) -> None:
         """Take the code of a folder or file for a framework's from now on."""
@@ -41,10 +41,12 @@ class Sites:
 
     def above(self, frame: Optional[FrameType]) -> Site:
         """Return the innermost line of the user's code from a frame outwards."""
+        files = self._files
         while frame is not None:
-            code, line = frame.f_code, frame.f_lineno
-            if self._file(code.co_filename) is not None:
-                return self._site(code, line)
+            code = frame.f_code
+            name = code.co_filename
+            if (files[name] if name in files else self._file(name)) is not None:
+                return self._site(code, frame.f_lineno)
             frame = frame.f_back
         return NOWHERE
 
@@ -57,10 +59,11 @@ class Sites:
         return self._file(code.co_filename) is None
 
     def _site(self, code: CodeType, line: int) -> Site:
-        key = (code, line)
-        if key not in self._sites:
-            self._sites[key] = Site(f"{self._file(code.co_filename)}:{line}", code.co_name)
-        return self._sites[key]
+        # By identity, as a code object is hashed by all that is in it; the one that is kept keeps its identity, too.
+        known = self._sites.get((id(code), line))
+        if known is None:
+            known = self._sites[id(code), line] = (Site(f"{self._file(code.co_filename)}:{line}", code.co_name), code)
+        return known[0]
 
     def _file(self, name: str) -> Optional[str]:
         """Return a file as it reads from the working folder or the path of imports, or None if it is foreign."""

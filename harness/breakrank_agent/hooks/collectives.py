@@ -231,17 +231,18 @@ class _Groups:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._known: dict[str, _Group] = {}
+        #: By the identity of the object, which is cheaper to ask for than the name.
+        self._known: dict[int, _Group] = {}
         self._times: dict[str, int] = {}
 
     def of(self, group: Any) -> _Group:
         """Return what is known of a group; at its first call, record it."""
-        name = group.group_name
-        known = self._known.get(name)
+        known = self._known.get(id(group))
         if known is not None and known.group() is group:
             return known
+        name = group.group_name
         times = self._times[name] = self._times.get(name, 0) + 1
-        made = self._known[name] = _Group(group, name if times == 1 else f"{name}#{times}")
+        made = self._known[id(group)] = _Group(group, name if times == 1 else f"{name}#{times}")
         if self._agent.here:
             facts = {"backend": _backend(group), "timeout_s": _timeout(group)}
             self._agent.record("group", group=made.name, ranks=made.ranks, **facts)
