@@ -308,7 +308,8 @@ class Attempt:
             rank.point, rank.op = event["point"], event.get("op", "")
             if rank.point in ("write", "save"):
                 self._written.add(event.get("path", ""))
-            rank.timeout_s = event.get("timeout_s", rank.timeout_s)
+        elif event["kind"] == "group":
+            rank.timeout_s = event["timeout_s"]
         elif event["kind"] == "report":
             rank.reported = True
         elif event["kind"] == "end":

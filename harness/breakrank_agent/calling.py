@@ -85,11 +85,14 @@ def _watch_group() -> None:
 
     @functools.wraps(original)
     def init_process_group(*args: Any, **kwargs: Any) -> Any:
+        # The hooks that come with the call wrap what they find here, and see this start, too.
+        if module.init_process_group is init_process_group:
+            module.init_process_group = original
         known = _said(args, kwargs)
         if known is not None:
             call(*known)
         try:
-            made = original(*args, **kwargs)
+            made = module.init_process_group(*args, **kwargs)
         except BaseException as error:
             hide(error)
             raise

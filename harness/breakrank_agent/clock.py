@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 #: A new step begins at the first of these after the last step ended. What comes in between (a checkpoint, an
-#: evaluation's collective) still belongs to the step that ended.
-OPENS_STEP = frozenset(("load", "forward", "backward", "optimize"))
+#: evaluation's collective) still belongs to the step that ended. A program that says its steps may have no other point.
+OPENS_STEP = frozenset(("load", "forward", "backward", "optimize", "step"))
 
 MAIN = "main"
 
@@ -20,33 +20,31 @@ class Clock:
         self.step = 0
         self.done = 0
         self._over = True
-        self._visits: dict[tuple[str, str], int] = {}
+        #: Visits of this step: of the main thread by point, of others by sequence and point.
+        self._visits: dict[str, int] = {}
+        self._others: dict[tuple[str, str], int] = {}
 
     def enter(self, point: str, sequence: str = MAIN) -> tuple[int, int]:
-        """Enter a point and return (step, visit)."""
-        if self._over and sequence == MAIN and point in OPENS_STEP:
-            self._over = False
-            self.step += 1
-            self._visits.clear()
-        key = (sequence, point)
-        visit = self._visits.get(key, 0) + 1
-        self._visits[key] = visit
+        """Enter a point and return (step, visit). The point `step` ends the step, whoever says so."""
+        if sequence != MAIN and point != "step":
+            visit = self._others[sequence, point] = self._others.get((sequence, point), 0) + 1
+            return self.step, visit
+        if self._over and point in OPENS_STEP:
+            self._open()
+        visit = self._visits[point] = self._visits.get(point, 0) + 1
+        if point == "step":
+            self.done = self.step
+            self._over = True
         return self.step, visit
+
+    def _open(self) -> None:
+        self._over = False
+        self.step += 1
+        self._visits.clear()
+        self._others.clear()
 
     def leave_empty_load(self) -> None:
         """Take back the step that a load has opened, because the data was at its end."""
-        if not self._over and list(self._visits) == [(MAIN, "load")] and self._visits[MAIN, "load"] == 1:
+        if not self._over and self._visits == {"load": 1}:
             self._over = True
             self.step -= 1
-
-    def close_step(self) -> tuple[int, int]:
-        """End the step: enter its point `step` and return (step, visit)."""
-        if self._over:
-            # A step of which no other point was seen: a program that says its steps by itself.
-            self._over = False
-            self.step += 1
-            self._visits.clear()
-        entered = self.enter("step")
-        self.done = self.step
-        self._over = True
-        return entered

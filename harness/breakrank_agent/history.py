@@ -3,20 +3,33 @@
 An event is a JSON object. Of every rank's event: `kind`, `n` (its index in the rank's sequence), `seq` (`main`, or the
 helper thread or loader worker), `step`. The kinds:
 
-========  ====================================================================================================
-rank      first of all: attempt, slot, rank, world, pid, versions
-point     a point was entered: point, visit; a collective also op, group, shapes, dtype; a file its path
-payload   what a point handled: of (the point), and digests, indices, norms; of a closed file what was written
-raised    an exception passed through a point: point, type, message
-told      the program said: name, values
-census    what is alive after a step: lines (meter, site, function, count, bytes), totals, rss, limits, ms (its cost)
-heap      the bytes of the C heap after a step, where no census is taken
-access    a read or write of shared storage or a file under a controlled schedule: op, mode (r, w, rw), key, turn
-strike    a fault event: strike (its index), phase (armed, fired, seen, landed, act, healed, missed), witness
-report    an exception left the main thread, or the program chose a non-zero exit: type, message, code, frames
-end       the main module is over: how (returned, exit, os._exit, raised), code, params, norms, state
-note      a remark: text
-========  ====================================================================================================
+==========  ====================================================================================================
+rank        first of all: attempt, slot, rank, world, pid, versions
+point       a point was entered: point, visit; a file also its path; a collective is described below
+group       before the first collective in a process group: group, ranks (of the world), backend, timeout_s
+done        a collective is over: op, group and its numbers as when it was issued, error if it raised
+rendezvous  a rank enters or leaves the start: phase, rank, world, init, master, backend, interface, timeout_s, error
+grouping    a rank enters or leaves the making of a group: phase, ranks (of the world; null: all), error
+payload     what a point handled: of (the point), and digests, indices, norms; of a closed file what was written
+raised      an exception passed through a point: point, type, message
+told        the program said: name, values
+census      what is alive after a step: lines (meter, site, function, count, bytes), totals, rss, limits, ms (its cost)
+heap        the bytes of the C heap after a step, where no census is taken
+access      a read or write of shared storage or a file under a controlled schedule: op, mode (r, w, rw), key, turn
+strike      a fault event: strike (its index), phase (armed, fired, seen, landed, act, healed, missed), witness
+report      an exception left the main thread, or the program chose a non-zero exit: type, message, code, frames
+end         the main module is over: how (returned, exit, os._exit, raised), code, params, norms, state
+note        a remark: text
+==========  ====================================================================================================
+
+A collective is recorded before it blocks: op (the operator of c10d), group, size, shapes, dtype, strides (if a tensor
+is not contiguous), reduce, root (of the world), site (file:line of the user's code), async (true if Python asked for a
+work) and c, its number in the group on this rank, from 1. A message has instead p, its number between its two ranks in
+the group, peer (of the world; -1: any source) and tag. A group that is made anew under an old name is `name#2`. Where
+its law is judged there are also in, and in `done` out and kept: of each tensor that is read or written its digest, n,
+sum, abs (the sum of absolute values), max, min, and parts, the same of each rank's piece, where it holds one for each;
+kept is false if something has changed that must not. What is written is left out where somebody has the future of the
+work, who may have changed it by then; kept, where nobody has waited for the work.
 
 The Conductor's events have `attempt` and mostly `rank`: spawned, exit (status: exit code or minus the signal; ended:
 true if the Conductor ended it, or by: the launcher), launcher (status, ended, blames, closed), hung (why, waiting),
@@ -34,12 +47,17 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, Callable
 
+from breakrank_agent.clock import MAIN
+from breakrank_agent.plan import POINTS
+
 Event = dict[str, Any]
 
-VERSION = 1
+VERSION = 2
 MAGIC = b"BRKRANK1"
 HEADER_SIZE = 64
 DEFAULT_SIZE = 1 << 20
+#: The bytes behind the records in which facts that come again and again are kept, once each.
+TABLE_SIZE = 1 << 16
 #: The largest record: a longer one is cut by its writer and marked.
 RECORD_LIMIT = 1 << 16
 
@@ -59,6 +77,14 @@ def _encoder() -> Callable[[Any], str]:
 _to_json = _encoder()
 
 _LENGTH = struct.Struct("<I")
+#: A point, or the end of a collective, in few bytes: in a step, most of what the agent costs is how much memory it
+#: touches. Length of the rest, kind, the point's index, the place of its facts in the table (0: none), n, step, visit,
+#: the number that the facts end with (0: none), t.
+_MARK = struct.Struct("<IBBHIIIId")
+_MARK_LENGTH = _MARK.size - _LENGTH.size
+_BODY = struct.Struct("<BBHIIIId")
+_KINDS = {"point": 1, "done": 2}
+_POINTS = {name: index for index, name in enumerate(POINTS)}
 #: Words of the header, of eight bytes each; magic, version and size are the first two.
 _HEAD, _TAIL, _DROPPED = 2, 3, 4
 
@@ -68,13 +94,13 @@ class HistoryError(ValueError):
 
 
 def create_log(path: str, size: int = DEFAULT_SIZE) -> None:
-    """Allocate the mapped log at `path`: `size` bytes of records behind the header.
+    """Allocate the mapped log at `path`: the header, `size` bytes of records, the table of facts.
 
     The blocks are reserved here, so that a disk that fills later cannot touch what a rank records. Raises `OSError`.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        os.posix_fallocate(descriptor, 0, HEADER_SIZE + size)
+        os.posix_fallocate(descriptor, 0, HEADER_SIZE + size + TABLE_SIZE)
         os.pwrite(descriptor, MAGIC + struct.pack("<II", VERSION, size), 0)
     finally:
         os.close(descriptor)
@@ -87,7 +113,7 @@ class _Log:
         with open(path, "r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
         magic, version, size = struct.unpack_from("<8sII", self._map, 0)
-        if magic != MAGIC or version != VERSION or len(self._map) < HEADER_SIZE + size:
+        if magic != MAGIC or version != VERSION or len(self._map) < HEADER_SIZE + size + TABLE_SIZE:
             raise HistoryError(f"{path} is no log of version {VERSION}")
         self._size: int = size
         # A cast view stores a word in one go. struct.pack_into zeroes it first, and the other side could read that.
@@ -117,6 +143,42 @@ class LogWriter(_Log):
         super().__init__(path)
         self._head = self._get(_HEAD)
         self._room_from = self._size + self._get(_TAIL)
+        self._pack = _MARK.pack_into
+        self._table_end = HEADER_SIZE + self._size
+        self._places: dict[str, int] = {"": 0}
+
+    def mark(self, kind: str, point: str, visit: int, facts: str, number: int, n: int, step: int, now: float) -> bool:
+        """Append a point, or the end of a collective, in few bytes; return False if it has to be written in full.
+
+        `facts` are values that are JSON already; if `number` is not 0, they end with the name of that value.
+        """
+        head = self._head
+        start = head % self._size
+        if head + _MARK.size > self._room_from:
+            self._room_from = self._size + self._get(_TAIL)
+        if head + _MARK.size > self._room_from or start + _MARK.size > self._size:
+            return False
+        place = self._places.get(facts)
+        if place is None:
+            place = self._places[facts] = self._keep(facts)
+        if place < 0:
+            return False
+        at = HEADER_SIZE + start
+        self._pack(self._map, at, _MARK_LENGTH, _KINDS[kind], _POINTS[point], place, n, step, visit, number, now)
+        self._words[_HEAD] = self._head = head + _MARK.size
+        return True
+
+    def _keep(self, facts: str) -> int:
+        """Write facts into the table; return their place, or -1 if there is no room."""
+        data = facts.encode()
+        at, end = self._table_end, self._table_end + _LENGTH.size + len(data)
+        if end + _LENGTH.size > len(self._map):
+            return -1
+        self._map[at + _LENGTH.size : end] = data
+        # The length last: it says that they are there.
+        self._map[at : at + _LENGTH.size] = _LENGTH.pack(len(data))
+        self._table_end = end
+        return len(self._places)
 
     def write(self, record: bytes) -> None:
         """Append one record; wait for the reader if the log is full."""
@@ -147,6 +209,8 @@ class LogReader(_Log):
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self._tail = self._get(_TAIL)
+        self._facts = [""]
+        self._table_end = HEADER_SIZE + self._size
 
     def drain(self) -> list[bytes]:
         """Return the records written since the last call, and give their room back."""
@@ -160,9 +224,27 @@ class LogReader(_Log):
         records: list[bytes] = []
         while self._tail < head:
             (length,) = _LENGTH.unpack(self._copy_out(self._tail, _LENGTH.size))
-            records.append(self._copy_out(self._tail + _LENGTH.size, length))
+            records.append(self._in_full(self._copy_out(self._tail + _LENGTH.size, length)))
             self._tail += _LENGTH.size + length
         return records
+
+    def _in_full(self, record: bytes) -> bytes:
+        """Return a record as the JSON that it stands for, if it is a mark."""
+        if len(record) != _MARK_LENGTH or record[0] not in _KINDS.values():
+            return record
+        kind, point, place, n, step, visit, number, now = _BODY.unpack(record)
+        values = f',"point":"{POINTS[point]}","visit":{visit}' if kind == _KINDS["point"] else ""
+        name = next(name for name, code in _KINDS.items() if code == kind)
+        return event_text(name, n, MAIN, step, now, values + self._kept(place) + (str(number) if number else ""))
+
+    def _kept(self, place: int) -> str:
+        """Return facts of the table by their place."""
+        while place >= len(self._facts):
+            start = self._table_end + _LENGTH.size
+            (length,) = _LENGTH.unpack(self._map[self._table_end : start])
+            self._facts.append(self._map[start : start + length].decode())
+            self._table_end = start + length
+        return self._facts[place]
 
     def _copy_out(self, position: int, length: int) -> bytes:
         start = position % self._size
@@ -197,9 +279,22 @@ def encode(event: Event) -> bytes:
     return _to_json({**kept, "cut": "all"}).encode()
 
 
+def event_text(kind: str, n: int, seq: str, step: int, now: float, values: str) -> bytes:
+    """Return an event of which the values are JSON already, from the second on."""
+    return f'{{"kind":"{kind}","n":{n},"seq":"{seq}","step":{step},"t":{now:.6f}{values}}}'.encode()
+
+
 def members(values: Mapping[str, Any]) -> str:
     """Return values as further members of a JSON object that has some before them: `,"name":value` and so on."""
-    return f",{_to_json(values)[1:-1]}" if values else ""
+    return "".join([f',"{name}":{_value(value)}' for name, value in values.items()])
+
+
+def _value(value: Any) -> str:
+    """Return a value as JSON. Whole numbers, and lists of them, are JSON as Python writes them, which costs less."""
+    kind = type(value)
+    if kind is int or (kind is list and set(map(type, value)) == {int}):
+        return str(value)
+    return _to_json(value)
 
 
 def append(file: BinaryIO, line: bytes) -> None:

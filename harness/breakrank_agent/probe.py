@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,8 +17,9 @@ from typing import Any, Callable, Optional
 
 from breakrank_agent.clock import MAIN, Clock
 from breakrank_agent.fault import Part, Payload
-from breakrank_agent.history import RECORD_LIMIT, LogWriter, encode, members
+from breakrank_agent.history import RECORD_LIMIT, LogWriter, encode, event_text, members
 from breakrank_agent.plan import Plan, Strike
+from breakrank_agent.sites import Sites
 
 _agent: Optional[Agent] = None
 
@@ -72,6 +74,20 @@ class Agent:
         self.summarize: Callable[[], dict[str, Any]] = dict
         #: True while the agent itself works with tensors or files: hooks then pass everything through.
         self.busy = False
+        #: The thread that it is in.
+        self.busy_in: Optional[int] = None
+        #: How many backward passes the main thread is in. A backend's own thread then acts on its behalf.
+        self.backwards = 0
+        #: Called on entering a point, and before the last event: what was under way may have been completed meanwhile.
+        self.look_back: Callable[[], None] = _nothing
+        #: What is under way: as long as it is empty, there is nothing to look back at.
+        self.flying: dict[int, Any] = {}
+        #: Whether this is the rank's own process, and not a child that it forked.
+        self.here = True
+        self.sites = Sites(self.folder)
+        #: The collectives under way, and what they read and write, where that is asked for; set by their hooks.
+        self.works: Any = None
+        self.contents: Any = None
         self.steps_by = ""
         #: Called at the end of each step, when all else of it is on record.
         self.after_step: list[Callable[[], None]] = []
@@ -80,11 +96,14 @@ class Agent:
         self._state: Optional[dict[str, Any]] = None
         self._log = log
         self._lock = threading.RLock()
-        self._main = threading.main_thread().ident
+        self.main = threading.main_thread().ident
         self._sequences: dict[int, str] = {}
-        self._counts: dict[str, int] = {}
+        self._counts: dict[str, int] = {MAIN: 0}
+        self._alone = not _free_threads()
+        self._inside = False
         self._finished = False
         self._pid = os.getpid()
+        os.register_at_fork(after_in_child=self._leave)
         self._due: dict[tuple[int, str, int], list[tuple[int, Strike]]] = {}
         #: Strikes of lasting faults that have begun, here or in an earlier attempt, by point.
         self._lasting: dict[str, list[tuple[int, Strike]]] = {}
@@ -103,42 +122,113 @@ class Agent:
             for index, _ in due:
                 self.record("strike", strike=index, phase="armed")
 
+    def _leave(self) -> None:
+        """A child that the rank forked is no rank."""
+        self.here = False
+        self._finished = True
+
     @property
-    def here(self) -> bool:
-        """Whether this is the rank's own process, and not a child that it forked."""
-        return os.getpid() == self._pid
+    def over(self) -> bool:
+        """Whether the last event is on record."""
+        return self._finished
 
     def record(self, kind: str, **values: Any) -> None:
         """Append an event to this thread's sequence."""
-        with self._lock:
-            self._append(kind, self._sequence(), members(values))
+        self._put(kind, members(values))
+
+    def _put(self, kind: str, values: str) -> None:
+        """Append an event of which the values are JSON already to this thread's sequence."""
+        if threading.get_ident() == self.main:
+            self._inside = True
+            try:
+                if self._alone:
+                    self._append(kind, MAIN, values)
+                    return
+            finally:
+                self._inside = False
+        with self._writing():
+            self._append(kind, self._sequence(), values)
 
     def _append(self, kind: str, sequence: str, values: str) -> None:
-        """Write an event of which the values are JSON already: in a step, most of the agent's time is spent here."""
+        """Write an event of which the values are JSON already."""
         number = self._counts.get(sequence, 0)
         self._counts[sequence] = number + 1
-        step, now = self.clock.step, time.monotonic()
-        line = f'{{"kind":"{kind}","n":{number},"seq":"{sequence}","step":{step},"t":{now:.6f}{values}}}'.encode()
+        line = event_text(kind, number, sequence, self.clock.step, time.monotonic(), values)
         self._log.write(line if len(line) <= RECORD_LIMIT else encode(json.loads(line)))
 
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Let one thread write at a time.
+
+        As long as the main thread is alone it takes no lock, which would cost as much as the record. Whoever else
+        comes says so, and waits until it is through with what it writes; from then on all take the lock.
+        """
+        if self._alone and threading.get_ident() != self.main:
+            self._alone = False
+            while self._inside:
+                time.sleep(0)
+        with self._lock:
+            yield
+
+    def _mark(self, kind: str, point: str, facts: str, number: int) -> Optional[tuple[int, int]]:
+        """Write a point, or the end of a collective, for the main thread; return step and visit of a point.
+
+        None: there are other threads, and nothing is written.
+        """
+        self._inside = True
+        try:
+            if not self._alone:
+                return None
+            step, visit = self.clock.enter(point) if kind == "point" else (self.clock.step, 0)
+            n = self._counts[MAIN]
+            if self._log.mark(kind, point, visit, facts, number, n, step, time.monotonic()):
+                self._counts[MAIN] = n + 1
+            else:
+                self._append(kind, MAIN, _in_full(kind, point, visit, facts, number))
+            return step, visit
+        finally:
+            self._inside = False
+
     def _sequence(self) -> str:
+        """Return the name of this thread's sequence.
+
+        While the main thread is in a backward pass it waits, and a device's collectives come from the autograd engine's
+        thread, which is none of Python's. DDP starts its buckets in one order, so that these are the main thread's
+        points, counted with its own.
+        """
         ident = threading.get_ident()
-        if ident == self._main:
+        if ident == self.main or (self.backwards and not _is_pythons(ident)):
             return MAIN
         return self._sequences.setdefault(ident, f"thread-{len(self._sequences) + 1}")
 
-    def reach(self, point: str, facts: str = "", **values: Any) -> None:
-        """Enter a point: record it, and strike if a strike is due. `facts` are values that are JSON already."""
-        if self._finished or os.getpid() != self._pid:
+    def reach(self, point: str, facts: str = "", number: int = 0, **values: Any) -> None:
+        """Enter a point: record it, and strike if a strike is due.
+
+        `facts` are values that are JSON already, and come again; if `number` is not 0, they end with its name.
+        """
+        if self._finished:
             return
-        if values:
-            facts += members(values)
-        with self._lock:
-            sequence = MAIN if threading.get_ident() == self._main else self._sequence()
-            step, visit = self.clock.enter(point, sequence)
-            self._append("point", sequence, f',"point":"{point}","visit":{visit}{facts}')
-        if (self._due or self._lasting) and sequence == MAIN:
-            self._strike(step, point, visit)
+        if self.flying:
+            self.look_back()
+        main = threading.get_ident() == self.main
+        entered = self._mark("point", point, facts, number) if main and not values else None
+        if entered is None:
+            with self._writing():
+                sequence = MAIN if main else self._sequence()
+                entered = self.clock.enter(point, sequence)
+                text = _in_full("point", point, entered[1], facts, number) + members(values)
+                self._append("point", sequence, text)
+            main = sequence == MAIN
+        if (self._due or self._lasting) and (main or point == "step"):
+            self._strike(entered[0], point, entered[1])
+
+    def complete(self, facts: str, number: int, says: str = "") -> None:
+        """Record that a collective is over; `facts` end with the name of its number, `says` is what else there is."""
+        if self._finished:
+            return
+        if not says and threading.get_ident() == self.main and self._mark("done", "collective", facts, number):
+            return
+        self._put("done", f"{facts}{number}{says}")
 
     def close_step(self, by: str) -> None:
         """End the step, if `by` is what counts the steps of this program."""
@@ -151,11 +241,7 @@ class Agent:
         if self.steps_by != by or taken_over:
             # A program that says its steps says the first one after its backward pass, which had counted until then.
             return
-        with self._lock:
-            step, visit = self.clock.close_step()
-            self._append("point", self._sequence(), f',"point":"step","visit":{visit}')
-        if self._due or self._lasting:
-            self._strike(step, "step", visit)
+        self.reach("step")
         if self.plan.payloads:
             self.payload("step", **self.summarize())
         for follow in self.after_step:
@@ -165,7 +251,7 @@ class Agent:
         """Under a controlled schedule, wait for a turn, and record what the main thread then reads or writes."""
         if not self.controlled or self.channel is None or self._finished or not self.here:
             return
-        if threading.get_ident() == self._main:
+        if threading.get_ident() == self.main:
             turn = self.channel.ask({"move": [op, key]}).get("turn")
             self.record("access", op=op, mode=mode, key=key, turn=turn)
 
@@ -191,11 +277,12 @@ class Agent:
     @contextlib.contextmanager
     def quietly(self) -> Iterator[None]:
         """Let the agent's own work pass every hook unseen."""
-        before, self.busy = self.busy, True
+        before, self.busy = (self.busy, self.busy_in), True
+        self.busy_in = threading.get_ident()
         try:
             yield
         finally:
-            self.busy = before
+            self.busy, self.busy_in = before
 
     def _strike(self, step: int, point: str, visit: int) -> None:
         due = self._due.pop((step, point, visit), [])
@@ -244,6 +331,8 @@ class Agent:
         elif code:
             self.record("report", type="SystemExit", message=f"left with exit code {code}", code=code, frames=[])
         self.reach("end")
+        if self.works is not None:
+            self.works.forget()
         self.record("end", how=how, code=code, state=self._state, **self.summarize())
         self._finished = True
 
@@ -254,6 +343,27 @@ class Agent:
         if absolute.startswith(self.folder + os.sep):
             return absolute[len(self.folder) + 1 :]
         return absolute
+
+
+def _in_full(kind: str, point: str, visit: int, facts: str, number: int) -> str:
+    """Return the values of an event that did not fit into a mark."""
+    values = f',"point":"{point}","visit":{visit}' if kind == "point" else ""
+    return values + facts + (str(number) if number else "")
+
+
+def _free_threads() -> bool:
+    """Whether this interpreter has no global lock, which the order of two writes relies on."""
+    return not getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _is_pythons(ident: int) -> bool:
+    """Whether a thread was started by Python. One of a backend is unknown to it, or known as a stand-in."""
+    thread = threading._active.get(ident)  # type: ignore[attr-defined]
+    return thread is not None and not isinstance(thread, threading._DummyThread)
 
 
 class NoHandles:

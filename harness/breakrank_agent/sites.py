@@ -27,33 +27,43 @@ class Sites:
         self._foreign = [os.path.dirname(__file__)]
         self._python = sysconfig.get_paths()["stdlib"] + os.sep
         self._files: dict[str, Optional[str]] = {}
-        self._sites: dict[tuple[CodeType, int], Site] = {}
+        self._sites: dict[tuple[int, int], tuple[Site, CodeType]] = {}
 
-    def add_foreign(self, folder: str) -> None:
-        """Take a folder's code for a framework's from now on."""
-        self._foreign.append(folder)
+    def add_foreign(self, path: str) -> None:
+        """Take the code of a folder or file for a framework's from now on."""
+        self._foreign.append(path)
         # In a rank that starts cold, the framework's own import has opened files: its code passed for the user's.
         self._files.clear()
 
     def here(self) -> Site:
         """Return where the user's code is now."""
-        frame: Optional[FrameType] = sys._getframe(1)
+        return self.above(sys._getframe(1))
+
+    def above(self, frame: Optional[FrameType]) -> Site:
+        """Return the innermost line of the user's code from a frame outwards."""
+        files = self._files
         while frame is not None:
-            code, line = frame.f_code, frame.f_lineno
-            if self._file(code.co_filename) is not None:
-                return self._site(code, line)
+            code = frame.f_code
+            name = code.co_filename
+            if (files[name] if name in files else self._file(name)) is not None:
+                return self._site(code, frame.f_lineno)
             frame = frame.f_back
         return NOWHERE
 
     def of(self, code: CodeType) -> Site:
         """Return where a function is defined, if it is the user's."""
-        return NOWHERE if self._file(code.co_filename) is None else self._site(code, code.co_firstlineno)
+        return NOWHERE if self.is_foreign(code) else self._site(code, code.co_firstlineno)
+
+    def is_foreign(self, code: CodeType) -> bool:
+        """Whether a function is a framework's, Python's or ours."""
+        return self._file(code.co_filename) is None
 
     def _site(self, code: CodeType, line: int) -> Site:
-        key = (code, line)
-        if key not in self._sites:
-            self._sites[key] = Site(f"{self._file(code.co_filename)}:{line}", code.co_name)
-        return self._sites[key]
+        # By identity, as a code object is hashed by all that is in it; the one that is kept keeps its identity, too.
+        known = self._sites.get((id(code), line))
+        if known is None:
+            known = self._sites[id(code), line] = (Site(f"{self._file(code.co_filename)}:{line}", code.co_name), code)
+        return known[0]
 
     def _file(self, name: str) -> Optional[str]:
         """Return a file as it reads from the working folder or the path of imports, or None if it is foreign."""
@@ -62,7 +72,7 @@ class Sites:
         return self._files[name]
 
     def _is_foreign(self, name: str) -> bool:
-        if name.startswith("<") or any(name.startswith(folder + os.sep) for folder in self._foreign):
+        if name.startswith("<") or any(name == path or name.startswith(path + os.sep) for path in self._foreign):
             return True
         # Below the folder of Python's own modules lies that of installed packages, which are the user's choice.
         return name.startswith(self._python) and not name[len(self._python) :].startswith(("site-", "dist-"))

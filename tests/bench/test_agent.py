@@ -103,15 +103,20 @@ def test_what_one_point_costs(tmp_path):
 
 
 def test_what_one_collective_costs(bench):
-    """An all_reduce of one number on one rank, with the agent and without, in turn."""
+    """An all_reduce of one number on one rank: without the agent, with it, and with what the laws are judged by."""
     plan = replace(PLAN, program="reduce_alone:main", steps=1006)
-    taken: dict[bool, list[float]] = {True: [], False: []}
+    ways = {
+        "without an agent": (plan, False),
+        "with the agent": (plan, True),
+        "with the agent and its contents": (replace(plan, oracles=("ends", "collectives")), True),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(5):
-        for agent in taken:
-            taken[agent] += [processor for _, processor in steps(bench, plan, agent)]
+        for name, (one, agent) in ways.items():
+            taken[name] += [processor for _, processor in steps(bench, one, agent)]
     left_out = f"gloo's own threads; {LEFT_OUT}"
-    with_agent = Measured("a collective with the agent, processor time", taken[True], "warm", left_out)
-    without = Measured("a collective without an agent, processor time", taken[False], "warm", left_out)
-    with_agent.show()
-    without.show()
-    say(f"the agent: {(median(with_agent.seconds) - median(without.seconds)) * 1e6:.1f} µs a collective")
+    for name, seconds in taken.items():
+        Measured(f"a collective {name}, processor time", seconds, "warm", left_out).show()
+    without, *others = (median(seconds) for seconds in taken.values())
+    for name, one in zip([*ways][1:], others, strict=True):
+        say(f"{name}: {(one - without) * 1e6:.1f} µs a collective")

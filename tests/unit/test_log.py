@@ -13,6 +13,7 @@ import pytest
 from breakrank_agent.history import (
     HEADER_SIZE,
     RECORD_LIMIT,
+    TABLE_SIZE,
     HistoryError,
     LogReader,
     LogWriter,
@@ -149,7 +150,7 @@ def test_a_log_is_never_laid_over_another(tmp_path: Path) -> None:
 def test_a_file_that_is_no_log_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "other"
     path.write_bytes(b"\0" * 200)
-    with pytest.raises(HistoryError, match=r"other is no log of version 1"):
+    with pytest.raises(HistoryError, match=r"other is no log of version 2"):
         LogReader(str(path))
 
 
@@ -167,3 +168,27 @@ def test_a_damaged_history_file_is_named_with_its_line(tmp_path: Path, line: byt
     path.write_bytes(b'{"kind": "point"}\n' + line)
     with pytest.raises(HistoryError, match=says):
         list(read_events(str(path)))
+
+
+def test_a_mark_is_read_as_the_event_that_it_stands_for_and_its_facts_are_kept_once(tmp_path: Path) -> None:
+    path = ring(tmp_path, size=128)
+    writer, reader = LogWriter(path), LogReader(path)
+    for number in range(1, 9):
+        assert writer.mark("point", "collective", 2, ',"op":"allreduce_","c":', number, number, 3, 0.5)
+        told = f'{{"kind":"point","n":{number},"seq":"main","step":3,"t":0.500000,"point":"collective","visit":2,'
+        assert reader.drain() == [f'{told}"op":"allreduce_","c":{number}}}'.encode()]
+    assert writer.mark("done", "collective", 0, ',"group":"0"', 0, 9, 3, 0.5)
+    assert LogReader(path).drain() == [b'{"kind":"done","n":9,"seq":"main","step":3,"t":0.500000,"group":"0"}']
+
+
+def test_what_does_not_fit_into_a_mark_is_left_to_be_written_in_full(tmp_path: Path) -> None:
+    path = ring(tmp_path, size=48)
+    writer = LogWriter(path)
+    assert writer.mark("point", "load", 1, "", 0, 1, 1, 0.5)
+    assert not writer.mark("point", "load", 1, "", 0, 2, 1, 0.5), "the ring is full"
+    LogReader(path).drain()
+    assert not writer.mark("point", "load", 1, "", 0, 2, 1, 0.5), "it would reach over the end of the ring"
+    writer.write(b"x" * 12)
+    LogReader(path).drain()
+    assert not writer.mark("point", "load", 1, "x" * TABLE_SIZE, 0, 2, 1, 0.5), "there is no room for the facts"
+    assert writer.mark("point", "load", 1, "", 0, 2, 1, 0.5)

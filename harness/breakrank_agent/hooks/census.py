@@ -24,7 +24,7 @@ from typing import Any, Callable, Optional
 from weakref import WeakKeyDictionary
 
 from breakrank_agent.probe import Agent
-from breakrank_agent.sites import NOWHERE, Site, Sites
+from breakrank_agent.sites import NOWHERE, Site
 
 WAITS_FOR = ""
 
@@ -54,7 +54,7 @@ class Census:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self.sites = Sites(agent.folder)
+        self.sites = agent.sites
         self.meters: list[Callable[[], list[Line]]] = []
         #: What the meters measure as a whole, such as the bytes of all tensors.
         self.totals: dict[str, int] = {}

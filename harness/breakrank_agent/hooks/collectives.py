@@ -2,16 +2,22 @@
 
 The key is in the dispatch set of every call, so those of DDP's C++ reducer, of functional collectives and of subgroups
 are seen too. Overriding the CPU key instead deadlocks (the GIL against gloo's work mutex), so the call goes on by
-`redispatch` to the keys after this one.
+`redispatch` to the keys after this one. When it is over is seen by `hooks.works`.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
+import sys
+import threading
+import weakref
+from types import CodeType, FrameType
 from typing import Any, Callable, NamedTuple, Optional
 
 from breakrank_agent.frames import hide
 from breakrank_agent.history import members
+from breakrank_agent.hooks.works import Flight
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch"
@@ -38,17 +44,46 @@ OPERATORS = (
     "recv_",
     "recv_any_source_",
 )
+#: Those of two ranks: the argument that names the other one, and whether this one is the source.
+PEERS = {"send": ("dst", True), "recv_": ("src", False), "recv_any_source_": ("", False)}
 
-#: Functions in which every rank waits for all others in the store, which no operator shows.
-TOGETHER = ("init_process_group", "new_group")
-
-#: Arguments that name a rank of the group.
-ROOTS = ("root_rank", "dst", "src")
+#: Methods of a process group that reduce. Their operators get the reduction boxed, and no longer readable.
+REDUCING = (
+    "allreduce",
+    "allreduce_coalesced",
+    "reduce",
+    "reduce_scatter",
+    "_reduce_scatter_base",
+    "reduce_scatter_single",
+    "reduce_scatter_tensor_coalesced",
+    "reduce_scatter_single_coalesced",
+)
+#: Functional collectives that reduce; they call the operators from C++.
+FUNCTIONAL = (
+    "all_reduce",
+    "all_reduce_",
+    "all_reduce_coalesced",
+    "all_reduce_coalesced_",
+    "reduce_scatter_tensor",
+    "reduce_scatter_tensor_coalesced",
+    "reduce_scatter_tensor_out",
+)
+#: Functions that wait for the message that they hand on to `isend` and `irecv`.
+WAITING = frozenset(("send", "recv", "send_object_list", "recv_object_list"))
 
 #: How many different calls of one operator are known by heart.
 KEPT = 1024
 
-_library: list[Any] = []  # a torch.library.Library lives as long as it is referred to
+_libraries: list[Any] = []  # a torch.library.Library lives as long as it is referred to
+
+
+class _Said(threading.local):
+    """The reduction that this thread has asked for, while the call is on its way to the operator."""
+
+    reduce: str = ""
+
+
+_said = _Said()
 
 
 def install(agent: Agent) -> None:
@@ -57,103 +92,292 @@ def install(agent: Agent) -> None:
 
     if not torch.distributed.is_available():
         return
-    library = torch.library.Library("c10d", "IMPL")
     after = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
+    library = torch.library.Library("c10d", "IMPL")
+    groups = _Groups(agent)
     for name in OPERATORS:
         packet = getattr(torch.ops.c10d, name, None)
         if packet is not None:
-            library.impl(name, _kernel(agent, name, packet.default, after), "BackendSelect", with_keyset=True)
-    _library.append(library)
-    if agent.controlled:
-        for name in TOGETHER:
-            _announce(agent, name)
+            library.impl(name, _kernel(agent, name, packet.default, after, groups), "BackendSelect", with_keyset=True)
+    functional = torch.library.Library("_c10d_functional", "IMPL")
+    for name in FUNCTIONAL:
+        packet = getattr(torch.ops._c10d_functional, name, None)
+        if packet is not None:
+            functional.impl(name, _functional(packet.default, after), "BackendSelect", with_keyset=True)
+    _libraries.extend((library, functional))
+    for name in REDUCING:
+        if hasattr(torch.distributed.ProcessGroup, name):
+            _watch_reduction(torch.distributed.ProcessGroup, name)
 
 
-def _kernel(agent: Agent, name: str, operator: Any, after: Any) -> Callable[..., Any]:
-    describe = _describer(name, operator)
+def _kernel(agent: Agent, name: str, operator: Any, after: Any, groups: _Groups) -> Callable[..., Any]:
+    call = _Call(agent, name, operator, groups)
     redispatch = operator.redispatch
 
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-        if not agent.busy:
-            facts = describe(args)
-            agent.reach("collective", facts.text)
-            if agent.controlled and agent.here and agent.channel is not None:
-                agent.channel.ask({"collective": [name, facts.group, facts.size]})
+        facts = None if agent.busy and agent.busy_in == threading.get_ident() else call.describe(args)
+        if facts is None:
+            return redispatch(keyset & after, *args, **kwargs)
+        watched = agent.contents.watch(name, call.names, args, facts) if agent.contents is not None else None
+        if watched is None:
+            agent.reach("collective", facts.text, facts.number)
+        else:
+            agent.reach("collective", f"{facts.text}{facts.number}", **{"in": watched.read})
+        if agent.controlled and agent.here and agent.channel is not None:
+            agent.channel.ask({"collective": [name, facts.group, facts.size]})
+        flight = Flight(facts.over, facts.number, watched)
+        try:
+            result = redispatch(keyset & after, *args, **kwargs)
+        except BaseException as error:
+            hide(error)
+            agent.works.fail(flight, error)
+            raise
+        agent.works.fly(flight, result)
+        return result
+
+    return kernel
+
+
+def _functional(operator: Any, after: Any) -> Callable[..., Any]:
+    redispatch = operator.redispatch
+    names = [argument.name for argument in operator._schema.arguments]
+    at = names.index("reduce_op")
+
+    def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        _said.reduce = str(args[at] if at < len(args) else kwargs.get("reduce_op", "")).upper()
         try:
             return redispatch(keyset & after, *args, **kwargs)
         except BaseException as error:
             hide(error)
             raise
+        finally:
+            _said.reduce = ""
 
     return kernel
 
 
-def _announce(agent: Agent, name: str) -> None:
-    """Under a controlled schedule, have all ranks enter a function together, as one would wait in it unannounced."""
-    import torch.distributed as dist
+def _watch_reduction(kind: Any, name: str) -> None:
+    """Keep what a method of a process group is asked to reduce by, for the operator that it calls."""
+    original = getattr(kind, name)
 
-    original = getattr(dist, name)
-
-    @functools.wraps(original)
-    def together(*args: Any, **kwargs: Any) -> Any:
-        if agent.here and agent.channel is not None:
-            agent.channel.ask({"collective": [name, "", agent.plan.ranks]})
+    def reducing(*args: Any, **kwargs: Any) -> Any:
+        _said.reduce = _reduction(args, kwargs)
         try:
             return original(*args, **kwargs)
         except BaseException as error:
             hide(error)
             raise
+        finally:
+            _said.reduce = ""
 
-    setattr(dist, name, together)
+    setattr(kind, name, functools.update_wrapper(reducing, original))
+    _passed_by.add(reducing.__code__)
 
 
-class _Facts(NamedTuple):
-    """What the record says of a call: the group, its size, and all of it as JSON."""
+#: The code of our own functions between the caller and an operator.
+_passed_by: set[CodeType] = set()
+
+
+def _reduction(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Return the name of a reduction among arguments: in the options, or by itself."""
+    for value in (*args[2:], *kwargs.values()):
+        named = getattr(value, "reduceOp", value)
+        kind = getattr(named, "op", named)
+        if type(kind).__name__ == "RedOpType":
+            return str(kind.name)
+    return "SUM"
+
+
+class Facts(NamedTuple):
+    """What the record says of a call: its group and size, all of it as JSON, the same of its completion, its number.
+
+    Both texts end with the name of the number. `asked`: Python asked for a work to wait for. `here`: this rank is the
+    root, or there is none.
+    """
 
     group: str
     size: int
     text: str
+    over: str
+    number: int
+    asked: bool
+    here: bool
 
 
-def _describer(name: str, operator: Any) -> Callable[[Any], _Facts]:
-    """Return a function from a call's arguments to what the record says of it, made once from the schema.
+class _Group:
+    """A process group as the record has it: its name, the global ranks, and how many calls there were."""
+
+    def __init__(self, group: Any, name: str) -> None:
+        import torch.distributed as dist
+
+        try:
+            self.ranks = [int(rank) for rank in dist.get_process_group_ranks(group)]
+        except (KeyError, RuntimeError, ValueError):
+            self.ranks = list(range(group.size()))
+        self.group = weakref.ref(group)
+        self.name = name
+        self.size: int = group.size()
+        self.rank: int = group.rank()
+        self.calls = itertools.count(1)
+        self.messages: dict[tuple[int, int], itertools.count[int]] = {}
+
+    def in_world(self, rank: int) -> int:
+        """Return the global rank of a rank of the group; -1 stays what it is."""
+        return self.ranks[rank] if 0 <= rank < len(self.ranks) else rank
+
+
+class _Groups:
+    """The groups that have had a call. One that is made anew under an old name is another one: `0`, then `0#2`."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        #: By the identity of the object, which is cheaper to ask for than the name.
+        self._known: dict[int, _Group] = {}
+        self._times: dict[str, int] = {}
+
+    def of(self, group: Any) -> _Group:
+        """Return what is known of a group; at its first call, record it."""
+        known = self._known.get(id(group))
+        if known is not None and known.group() is group:
+            return known
+        name = group.group_name
+        times = self._times[name] = self._times.get(name, 0) + 1
+        made = self._known[id(group)] = _Group(group, name if times == 1 else f"{name}#{times}")
+        if self._agent.here:
+            facts = {"backend": _backend(group), "timeout_s": _timeout(group)}
+            self._agent.record("group", group=made.name, ranks=made.ranks, **facts)
+        return made
+
+
+class _Call:
+    """One operator: how the record describes a call of it, made once from the schema.
 
     Training makes the same few calls again and again, so the text of each is kept.
     """
-    import torch
 
-    names = [argument.name for argument in operator._schema.arguments]
-    tensors = [i for i, argument in enumerate(operator._schema.arguments) if "Tensor" in str(argument.type)]
-    group_at = names.index("process_group")
-    root_at = next((i for i, name in enumerate(names) if name in ROOTS), None)
-    unbox = torch.distributed.ProcessGroup.unbox
-    known: dict[Any, _Facts] = {}
-    timeouts: set[str] = set()
+    def __init__(self, agent: Agent, name: str, operator: Any, groups: _Groups) -> None:
+        import torch
 
-    def describe(args: Any) -> _Facts:
-        group = unbox(args[group_at])
+        arguments = operator._schema.arguments
+        self.names = [argument.name for argument in arguments]
+        self._agent = agent
+        self._name = name
+        self._groups = groups
+        self._unbox = torch.distributed.ProcessGroup.unbox
+        self._library = torch.distributed.distributed_c10d.__file__
+        self._tensors = [i for i, argument in enumerate(arguments) if "Tensor" in str(argument.type)]
+        self._group_at = self.names.index("process_group")
+        self._root_at = self.names.index("root_rank") if "root_rank" in self.names else -1
+        self._async_at = self.names.index("async_op") if "async_op" in self.names else -1
+        self._reduces = "reduce_op" in self.names
+        self._known: dict[Any, tuple[str, str]] = {}
+
+    def describe(self, args: Any) -> Optional[Facts]:
+        """Return what the record says of this call; None for one that is only traced, with tensors of no device."""
+        group = self._groups.of(self._unbox(args[self._group_at]))
         flat: list[Any] = []
-        for i in tensors:
+        for i in self._tensors:
             if i < len(args):
                 _flatten(args[i], flat)
-        root = args[root_at] if root_at is not None and root_at < len(args) else None
-        group_name, size, dtype = group.group_name, group.size(), flat[0].dtype if flat else None
-        key = (group_name, size, dtype, root, *(t.shape for t in flat[:16]))
-        facts = known.get(key)
-        if facts is None:
-            values = {"op": name, "group": group_name, "size": size, "shapes": [list(s) for s in key[4:]]}
-            values["dtype"] = str(dtype)[6:] if flat else ""
-            if root is not None:
-                values["root"] = root
-            facts = _Facts(group_name, size, members(values))
-            if len(known) < KEPT:
-                known[key] = facts
-        if group_name not in timeouts:
-            timeouts.add(group_name)
-            return facts._replace(text=facts.text + members({"timeout_s": _timeout(group)}))
-        return facts
+        if flat and flat[0].is_meta:
+            return None
+        frame = _caller()
+        site, asked = self._site(frame), self._asked(args, frame)
+        root = args[self._root_at] if self._root_at >= 0 else None
+        reduce = self._reduction() if self._reduces else ""
+        peer, tag = self._message(args) if self._name in PEERS else (None, None)
+        form = (group, reduce, root, peer, tag, site, asked, flat[0].dtype if flat else None)
+        key = (*form, *(t.shape for t in flat[:16]), *(t.is_contiguous() for t in flat[:16]))
+        texts = self._known.get(key)
+        if texts is None:
+            texts = self._texts(group, reduce, root, peer, tag, site, asked, flat)
+            if len(self._known) < KEPT:
+                self._known[key] = texts
+        here = root is None or root == group.rank
+        return Facts(group.name, group.size, *texts, self._number(group, peer), asked, here)
 
-    return describe
+    def _texts(
+        self,
+        group: _Group,
+        reduce: str,
+        root: Optional[int],
+        peer: Optional[int],
+        tag: Optional[int],
+        site: str,
+        asked: bool,
+        flat: list[Any],
+    ) -> tuple[str, str]:
+        """Return all that is said of a call, and of its completion, up to its number."""
+        values: dict[str, Any] = {"op": self._name, "group": group.name}
+        if peer is not None:
+            values.update(peer=group.in_world(peer), tag=tag)
+        number = ',"c":' if peer is None else ',"p":'
+        over = members(values) + number
+        values.update(size=group.size, shapes=[list(t.shape) for t in flat[:16]])
+        values["dtype"] = str(flat[0].dtype)[6:] if flat else ""
+        if not all(t.is_contiguous() for t in flat[:16]):
+            values["strides"] = [list(t.stride()) for t in flat[:16]]
+        if root is not None:
+            values["root"] = group.in_world(root)
+        values.update({name: value for name, value in (("reduce", reduce), ("site", site)) if value})
+        if asked:
+            values["async"] = True
+        return members(values) + number, over
+
+    def _message(self, args: Any) -> tuple[int, int]:
+        """Return the rank of the group that a message goes to or comes from, and its tag."""
+        argument, at = PEERS[self._name][0], self.names.index("tag")
+        return args[self.names.index(argument)] if argument else -1, args[at] if len(args) > at else 0
+
+    def _number(self, group: _Group, peer: Optional[int]) -> int:
+        """Return the number of this collective in its group, or of this message between two ranks."""
+        if peer is None:
+            return next(group.calls)
+        pair = (group.rank, peer) if PEERS[self._name][1] else (peer, group.rank)
+        return next(group.messages.setdefault(pair, itertools.count(1)))
+
+    def _reduction(self) -> str:
+        # What calls an all-reduce from C++ by itself is DDP's reducer, which sums.
+        return _said.reduce or ("SUM" if self._name == "allreduce_" else "")
+
+    def _site(self, frame: Optional[FrameType]) -> str:
+        site = self._agent.sites.above(frame)
+        if not site.line and threading.get_ident() != self._agent.main:
+            # A thread of the autograd engine has no line of its own: it works for the one that the main thread is in.
+            site = self._agent.sites.above(sys._current_frames().get(self._agent.main or 0))
+        return site.line
+
+    def _asked(self, args: Any, frame: Optional[FrameType]) -> bool:
+        """Whether Python asked for a work; C++, which calls from below torch's other modules, waits for its own."""
+        if frame is None:
+            return False
+        if frame.f_code.co_filename != self._library and self._agent.sites.is_foreign(frame.f_code):
+            return False
+        if self._name in PEERS:
+            return not self._waits(frame)
+        return bool(self._async_at < 0 or len(args) <= self._async_at or args[self._async_at]) and self._async_at >= 0
+
+    def _waits(self, frame: Optional[FrameType]) -> bool:
+        """Whether a message goes through a function that waits for it."""
+        while frame is not None and self._agent.sites.is_foreign(frame.f_code):
+            if frame.f_code.co_name in WAITING and frame.f_code.co_filename == self._library:
+                return True
+            frame = frame.f_back
+        return False
+
+
+def _caller() -> Optional[FrameType]:
+    """Return the frame that called the operator: beyond ours, if it was a method that reduces. C++ alone has none."""
+    frame = sys._getframe(2).f_back
+    return frame.f_back if frame is not None and frame.f_code in _passed_by else frame
+
+
+def _backend(group: Any) -> str:
+    """Return the name of the group's backend, where it says so."""
+    try:
+        return str(group._get_backend_name()) if hasattr(group, "_get_backend_name") else str(group.name())
+    except RuntimeError:
+        return ""
 
 
 def _timeout(group: Any) -> Optional[float]:

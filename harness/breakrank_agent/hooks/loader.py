@@ -54,10 +54,8 @@ def install(agent: Agent) -> None:
         waiting = drawn.get(self)
         index = waiting.popleft() if waiting else None
         has_indices = self._dataset_kind == dataloader._DatasetKind.Map
-        facts = {"indices": _indices(self._dataset, index) if has_indices else None}
-        if agent.plan.payloads:
-            facts.update(_digests(agent, batch, has_indices))
-        agent.payload("load", **facts)
+        indices = _indices(self._dataset, index) if has_indices else None
+        agent.payload("load", indices=indices, **(_digests(agent, batch, has_indices) if agent.plan.payloads else {}))
         return batch
 
     kind._next_index = _next_index

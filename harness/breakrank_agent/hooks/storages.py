@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import os
 from collections.abc import Iterator
 from typing import Any, Callable
 from weakref import ref
@@ -31,7 +30,6 @@ def install(agent: Agent) -> None:
         return
     import torch
 
-    census.sites.add_foreign(os.path.dirname(torch.__file__))
     storages = _Storages(agent, census)
     census.meters += [storages.count, _Graphs(census, storages).count]
     if torch.distributed.is_available():

@@ -10,6 +10,8 @@ import ctypes
 import functools
 import hashlib
 import os
+import sys
+import threading
 from typing import Any, Callable
 
 from breakrank_agent.fault import Part
@@ -28,6 +30,9 @@ def install(agent: Agent) -> None:
         torch.manual_seed(agent.plan.seed)
         torch.set_num_threads(1)
         torch.use_deterministic_algorithms(True, warn_only=True)
+    agent.sites.add_foreign(os.path.dirname(torch.__file__))
+    # What torch calls deprecated is called through a function of this module.
+    agent.sites.add_foreign(sys.modules["typing_extensions"].__file__ or "")
     training = Training(agent)
     agent.handles = training
     agent.summarize = training.summarize
@@ -98,12 +103,18 @@ def _wrap_backward(agent: Agent, training: Training) -> None:
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> None:
         agent.reach("backward")
+        own = threading.get_ident() == agent.main
+        agent.backwards += own
         try:
             original(*args, **kwargs)
         except Exception as error:
             hide(error)
             agent.raised("backward", error)
             raise
+        finally:
+            agent.backwards -= own
+        # DDP has waited for its all-reduces by now.
+        agent.look_back()
         if not training.constructed:
             # Without any optimizer, a step is a backward pass.
             agent.close_step("backward")

@@ -1,0 +1,183 @@
+"""When a collective of torch is over: its work was waited for, or is found to be complete at a later point.
+
+Python waits by `Work.wait`, by a future, or by the operator `wait_tensor` of functional collectives. C++, such as DDP's
+reducer, waits unseen: what it started is looked at on entering each later point. Nothing is ever called back from a
+thread of gloo: it would wait for the GIL, and whoever has the GIL may wait for it.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Optional, Protocol
+
+from breakrank_agent.frames import hide
+from breakrank_agent.history import members
+from breakrank_agent.probe import Agent
+
+WAITS_FOR = "torch"
+
+_libraries: list[Any] = []  # a torch.library.Library lives as long as it is referred to
+
+
+class Watched(Protocol):
+    """What a collective reads and writes, where that is asked for."""
+
+    def after(self, waited: bool) -> str:
+        """Return what the record of its completion says of it, as JSON."""
+
+
+class Flight:
+    """A collective that is under way: its record's facts as JSON, its contents where they are watched, its work."""
+
+    __slots__ = ("facts", "future", "number", "watched", "work")
+
+    def __init__(self, facts: str, number: int, watched: Optional[Watched]) -> None:
+        self.facts = facts
+        self.number = number
+        self.watched = watched
+        self.work: Any = None
+        #: Whether somebody has its future: what hangs on that may have changed the tensors before we see it complete.
+        self.future = False
+
+
+def install(agent: Agent) -> None:
+    """See every way to wait for a work."""
+    import torch
+
+    if not torch.distributed.is_available():
+        return
+    works = Works(agent, torch.distributed.Work)
+    agent.works = works
+    agent.look_back = works.look_back
+    _watch_waits(torch.distributed.Work, works)
+    _watch_future(torch._C.Future, works)
+    library = torch.library.Library("_c10d_functional", "IMPL")
+    after = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
+    redispatch = torch.ops._c10d_functional.wait_tensor.default.redispatch
+
+    def wait_tensor(keyset: Any, *args: Any) -> Any:
+        try:
+            waited = redispatch(keyset & after, *args)
+        except BaseException as error:
+            hide(error)
+            raise
+        works.look_back()
+        return waited
+
+    library.impl("wait_tensor", wait_tensor, "BackendSelect", with_keyset=True)
+    _libraries.append(library)
+
+
+class Works:
+    """The collectives that are under way, by the identity of their works."""
+
+    def __init__(self, agent: Agent, kind: Any) -> None:
+        self._agent = agent
+        self._unbox = kind.unbox
+        self._wait = kind.wait
+        self._is_completed = kind.is_completed
+        self._flying: dict[int, Flight] = agent.flying
+
+    def fly(self, flight: Flight, result: Any) -> None:
+        """Keep the work that the call has returned; a call without one is over."""
+        boxed = result[-1] if isinstance(result, (tuple, list)) and result else result
+        flight.work = self._unbox(boxed) if type(boxed).__name__ == "ScriptObject" else None
+        if flight.work is None:
+            self._land(flight, waited=True)
+        else:
+            self._flying[id(flight.work)] = flight
+
+    def fail(self, flight: Flight, error: BaseException) -> None:
+        """The call, or the wait for it, has raised."""
+        self._agent.complete(flight.facts, flight.number, members({"error": type(error).__name__}))
+
+    def of(self, work: Any) -> Optional[Flight]:
+        """Return the flight that a work belongs to, if it is under way."""
+        return self._flying.get(id(work))
+
+    def waited(self, work: Any, error: Optional[BaseException] = None) -> None:
+        """The work was waited for."""
+        flight = self._flying.pop(id(work), None)
+        if flight is None:
+            return
+        if error is not None:
+            self.fail(flight, error)
+        else:
+            self._land(flight, waited=True)
+
+    def look_back(self) -> None:
+        """Find what has been completed meanwhile."""
+        if self._flying:
+            for flight in list(self._flying.values()):
+                if self._is_completed(flight.work):
+                    self.look_at(flight.work)
+
+    def look_at(self, work: Any) -> None:
+        """Take a work that is complete for over, if it is under way."""
+        flight = self._flying.pop(id(work), None)
+        if flight is None:
+            return
+        try:
+            # It does not wait any more; it raises what the collective failed of.
+            self._wait(work)
+        except Exception as error:
+            self.fail(flight, error)
+        else:
+            self._land(flight, waited=False)
+
+    def forget(self) -> None:
+        """Hold nothing of a group that is being destroyed."""
+        self.look_back()
+        self._flying.clear()
+
+    def _land(self, flight: Flight, waited: bool) -> None:
+        # Until Python has waited for a work, what it writes is not the program's to change.
+        says = "" if flight.watched is None or flight.future else flight.watched.after(waited)
+        self._agent.complete(flight.facts, flight.number, says)
+
+
+def _watch_waits(kind: Any, works: Works) -> None:
+    wait, is_completed, get_future = kind.wait, kind.is_completed, kind.get_future
+
+    @functools.wraps(wait)
+    def waiting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            result = wait(self, *args, **kwargs)
+        except BaseException as error:
+            hide(error)
+            works.waited(self, error)
+            raise
+        works.waited(self)
+        return result
+
+    @functools.wraps(is_completed)
+    def asking(self: Any) -> bool:
+        done = bool(is_completed(self))
+        if done:
+            works.look_at(self)
+        return done
+
+    @functools.wraps(get_future)
+    def handing_out(self: Any) -> Any:
+        flight = works.of(self)
+        if flight is not None:
+            flight.future = True
+        return get_future(self)
+
+    kind.wait, kind.is_completed, kind.get_future = waiting, asking, handing_out
+
+
+def _watch_future(kind: Any, works: Works) -> None:
+    wait = kind.wait
+
+    @functools.wraps(wait)
+    def waiting(self: Any) -> Any:
+        try:
+            return wait(self)
+        except BaseException as error:
+            hide(error)
+            raise
+        finally:
+            works.look_back()
+
+    kind.wait = waiting

@@ -1,0 +1,55 @@
+"""The agent's records when several threads write, and after a fork."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import Counter
+from pathlib import Path
+
+from breakrank_agent.history import LogReader, LogWriter, create_log
+from breakrank_agent.plan import Plan
+from breakrank_agent.probe import Agent
+
+
+def begun(folder: Path) -> tuple[Agent, LogReader]:
+    """Return an agent of one rank, and the other end of its log."""
+    path = str(folder / "rank-0.log")
+    create_log(path, 1 << 21)
+    return Agent(Plan("test", "test", "small:train", ranks=1), 0, 0, LogWriter(path), None), LogReader(path)
+
+
+def test_records_of_several_threads_are_whole_and_counted_apart(tmp_path: Path) -> None:
+    """Goal: the main thread, which takes no lock while it is alone, is not alone for most of its points."""
+    agent, reader = begun(tmp_path)
+    each = 2000
+
+    def work() -> None:
+        for number in range(each):
+            agent.reach("collective", ',"c":', number + 1)
+
+    others = [threading.Thread(target=work) for _ in range(3)]
+    for other in others:
+        other.start()
+    work()
+    for other in others:
+        other.join()
+    events = [json.loads(record) for record in reader.drain()]
+    assert Counter(e["seq"] for e in events) == {f: each for f in ("main", "thread-1", "thread-2", "thread-3")}
+    for sequence in ("main", "thread-1", "thread-2", "thread-3"):
+        own = [(e["n"], e["visit"], e["c"]) for e in events if e["seq"] == sequence]
+        assert own == [(number, number + 1, number + 1) for number in range(each)]
+
+
+def test_a_child_that_the_rank_forks_records_nothing(tmp_path: Path) -> None:
+    agent, reader = begun(tmp_path)
+    agent.reach("load")
+    pid = os.fork()
+    if pid == 0:
+        agent.reach("forward")
+        agent.record("note", text="from the child") if agent.here else None
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    agent.reach("forward")
+    assert [json.loads(record)["point"] for record in reader.drain()] == ["load", "forward"]
