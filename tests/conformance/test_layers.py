@@ -15,10 +15,10 @@ LAYERS = [
     ("errors", "history", "verdict", "scenario", "schemas"),
     (
         *("digest", "laws", "lineage", "ends", "blame", "script", "witness"),
-        *("warden", "session", "stillness", "output", "weights", "roster", "stacks", "follower"),
+        *("warden", "session", "evidence", "waits", "rendezvous", "output", "weights", "roster", "stacks", "follower"),
     ),
     ("runners", "oracles", "schedules", "catalogue"),
-    ("turnstile", "strikes", "conductor", "judge", "doctor", "looks", "why"),
+    ("turnstile", "strikes", "ranks", "watchdog", "conductor", "judge", "doctor", "looks", "why"),
     ("run",),
     ("report",),
     ("plugin", "watch", "__main__"),
