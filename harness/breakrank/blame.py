@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from breakrank.ends import reported, where_at
 from breakrank.history import History, RankHistory
 from breakrank.laws import outside_majority
+from breakrank.oddity import odd_ones
 from breakrank.verdict import Blame, Finding, name_ranks
 
 #: What a report says when a peer, or the way to it, was lost: a rank with such a report may be a victim.
@@ -117,16 +118,10 @@ def _behind_a_victim(history: History, victim: RankHistory) -> Blame:
 
 
 def _does_not_come(history: History, findings: Sequence[Finding]) -> Blame | None:
-    """Blame, of ranks that made no progress, those that are in no collective, or in another one than most."""
+    """Blame, of ranks that made no progress, those that went another way than the rest."""
     for event in history.seen("hung"):
         if event["attempt"] == _last(history):
-            places = {w["rank"]: (w["step"], w.get("op") or w["point"]) for w in event["waiting"]}
-            elsewhere = sorted(w["rank"] for w in event["waiting"] if w["point"] != "collective")
-            apart = elsewhere or outside_majority(places)
-            if 0 < len(apart) < len(places):
-                step, where = places[apart[0]]
-                return Blame(tuple(apart), f"was in {where} at step {step}, where the others were not")
-            return Blame((), f"{name_ranks(sorted(event['ranks']))} waited, and nothing shows for whom")
+            return Blame(*odd_ones(history.last, event))
     return None
 
 
@@ -161,7 +156,7 @@ def _told_otherwise(history: History) -> Blame | None:
 def _peer(history: History, why: str, reason: str) -> Blame | None:
     """Blame the peers that hung events of the last attempt name."""
     events = [e for e in history.seen("hung") if e["attempt"] == _last(history) and e["why"] == why]
-    peers = sorted({e["peer"] for e in events if e.get("peer") is not None})
+    peers = sorted({p for e in events for p in e.get("peers") or [e.get("peer")] if p is not None})
     return Blame(tuple(peers), reason) if peers else None
 
 

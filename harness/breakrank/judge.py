@@ -19,7 +19,11 @@ from breakrank_agent.plan import Plan, Strike
 #: Kinds of events whose text may be cut without loss: nothing is judged by it.
 _PROSE = ("report", "raised", "note")
 #: Causes that say no more than that ranks had to be ended.
-_WAITS = ("peer stopped", "peer ended", "deadlock", "endless", "no progress")
+_WAITS = (
+    *("peer stopped", "peer ended", "deadlock", "endless", "no progress", "never full", "crossed groups"),
+    *("no sender", "no receiver", "locked", "rank missing", "rank twice", "world size differs", "master differs"),
+    *("backend differs", "interface differs"),
+)
 
 
 @dataclass

@@ -25,7 +25,6 @@ class Rank:
     ledger: Ledger = field(default_factory=Ledger)
     step: int = 0
     point: str = "start"
-    op: str = ""
     status: int | None = None
     gone: bool = False
     ended_by_us: bool = False
@@ -55,7 +54,7 @@ class Rank:
             if self.since is not None and event["seq"] == MAIN:
                 self.spent[self.point] = self.spent.get(self.point, 0.0) + event["t"] - self.since
             self.since = event["t"]
-            self.point, self.op = event["point"], event.get("op", "")
+            self.point = event["point"]
             self._timeout_s = event.get("timeout_s", self._timeout_s)
         elif event["kind"] == "group":
             self._timeout_s = event.get("timeout_s", self._timeout_s)
@@ -73,6 +72,6 @@ class Rank:
         """Return where the rank waits, as a hung event tells it; without a wait, where it was last seen."""
         place = {"rank": self.process.rank, "step": self.step, "timeout_s": self.timeout_s(wait)}
         if wait is None:
-            return {**place, "point": self.point, "op": self.op if self.point == "collective" else ""}
+            return {**place, "point": self.point, "op": ""}
         told = {name: wait.event[name] for name in _TOLD if name in wait.event}
         return {**place, "step": wait.event["step"], "point": wait.event["point"], **told, "lacks": list(wait.lacks)}
