@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from breakrank.ends import reported, where_at
 from breakrank.history import History, RankHistory
 from breakrank.laws import outside_majority
-from breakrank.oddity import odd_ones
 from breakrank.verdict import Blame, Finding, name_ranks
 
 #: What a report says when a peer, or the way to it, was lost: a rank with such a report may be a victim.
@@ -118,10 +117,12 @@ def _behind_a_victim(history: History, victim: RankHistory) -> Blame:
 
 
 def _does_not_come(history: History, findings: Sequence[Finding]) -> Blame | None:
-    """Blame, of ranks that made no progress, those that went another way than the rest."""
+    """Blame, of ranks that made no progress, those with whom it lies."""
     for event in history.seen("hung"):
         if event["attempt"] == _last(history):
-            return Blame(*odd_ones(history.last, event))
+            if event.get("peers"):
+                return Blame(tuple(event["peers"]), event["shown_by"])
+            return Blame((), f"{name_ranks(sorted(event['ranks']))} waited, and nothing shows for whom")
     return None
 
 

@@ -326,9 +326,11 @@ class Attempt:
         for rank in live:
             self._take_stacks(rank)
         self._conductor.runner.end()
-        for rank in live:
-            rank.ended_by_us = True
-            self._session.signal(rank.process.pid, signal.SIGKILL)
+        # All of them stand still before the first is ended: none is to report the loss of another.
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for rank in live:
+                rank.ended_by_us = True
+                self._session.signal(rank.process.pid, number)
         while any(rank.live for rank in self._ranks.values()):
             self._wait()
         return hung

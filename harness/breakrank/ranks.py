@@ -35,6 +35,7 @@ class Rank:
     since: float | None = None
     spent: dict[str, float] = field(default_factory=dict)
     _timeout_s: float | None = None
+    _last: Event = field(default_factory=dict)
 
     @property
     def live(self) -> bool:
@@ -54,7 +55,7 @@ class Rank:
             if self.since is not None and event["seq"] == MAIN:
                 self.spent[self.point] = self.spent.get(self.point, 0.0) + event["t"] - self.since
             self.since = event["t"]
-            self.point = event["point"]
+            self.point, self._last = event["point"], event
             self._timeout_s = event.get("timeout_s", self._timeout_s)
         elif event["kind"] == "group":
             self._timeout_s = event.get("timeout_s", self._timeout_s)
@@ -72,6 +73,8 @@ class Rank:
         """Return where the rank waits, as a hung event tells it; without a wait, where it was last seen."""
         place = {"rank": self.process.rank, "step": self.step, "timeout_s": self.timeout_s(wait)}
         if wait is None:
-            return {**place, "point": self.point, "op": ""}
+            after = {"after": self._last["op"]} if self.point == "collective" else {}
+            told = {name: self._last[name] for name in _TOLD if name in self._last and name != "op"}
+            return {**place, "point": self.point, "op": "", **(told | after if after else {})}
         told = {name: wait.event[name] for name in _TOLD if name in wait.event}
         return {**place, "step": wait.event["step"], "point": wait.event["point"], **told, "lacks": list(wait.lacks)}

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from breakrank.waits import Ledger, Stuck, Wait
+from breakrank.stuck import Stuck
+from breakrank.waits import Ledger, Wait
 from breakrank_agent.history import Event
 
 #: What ranks must agree on: the field, and the cause where they do not.

@@ -7,10 +7,12 @@ same operation under the same number with the same root. A message is complete o
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from breakrank.verdict import name_ranks
+from breakrank_agent.clock import MAIN
 from breakrank_agent.history import Event
 
 #: How many of the last collectives of each group are known by their operation.
@@ -34,8 +36,10 @@ SPOKEN = {
     "monitored_barrier_": "monitored_barrier",
 }
 SENDS, RECEIVES = ("send",), ("recv_", "recv_any_source_")
-#: What stands for the group in which all ranks make new groups.
-GROUPING = "(new groups)"
+#: What stands for the group in which ranks make a new group.
+GROUPING = "(new group)"
+#: How many different ways through a step are known of each rank.
+_WAYS = 64
 
 
 class Call(NamedTuple):
@@ -57,6 +61,7 @@ class Ledger:
     pending: dict[tuple[Any, ...], Event] = field(default_factory=dict)
     meeting: Event | None = None
     meetings: list[Event] = field(default_factory=list)
+    way: Way = field(default_factory=lambda: Way())
 
     def take(self, event: Event) -> None:
         """Take the next event of the rank."""
@@ -85,17 +90,20 @@ class Ledger:
         else:
             return
         self.pending[_key(event)] = event
+        if event.get("seq") == MAIN and event["step"] > 0:
+            self.way.go(event["step"], _signature(event))
 
     def _group(self, event: Event) -> None:
-        """Take the making of a new group for a collective of all ranks."""
-        number = self.issued[GROUPING] + (event["phase"] == "enter")
-        self.issued[GROUPING] = number
+        """Take the making of a new group for a collective of its members."""
+        ranks = event.get("ranks")
+        name = f"{GROUPING}{'' if ranks is None else ' of ' + name_ranks(ranks)}"
         if event["phase"] == "enter":
-            told = {"point": "collective", "op": "new_group", "group": GROUPING, "c": number}
-            self.pending[GROUPING, "c", number] = {**event, **told}
-            self.calls.setdefault(GROUPING, deque(maxlen=_KEPT)).append((number, Call("new_group", None)))
+            if ranks is not None:
+                self.groups.setdefault(name, {"ranks": ranks})
+            told = {"point": "collective", "op": "new_group", "group": name, "c": self.issued[name] + 1}
+            self._issue({**event, **told})
         else:
-            self.pending.pop((GROUPING, "c", number), None)
+            self.pending.pop((name, "c", self.issued[name]), None)
 
     def call(self, group: str, number: int) -> Call | None:
         """Return what the rank issued as this collective of a group, None if it is not known any more."""
@@ -104,7 +112,7 @@ class Ledger:
     @property
     def in_call(self) -> str:
         """What the rank is in, as evidence of progress needs it: a message, the set-up of a group, or neither."""
-        if self.meeting is not None or any(key[0] == GROUPING for key in self.pending):
+        if self.meeting is not None or any(key[0].startswith(GROUPING) for key in self.pending):
             return "setup"
         return "message" if any(key[1] == "p" for key in self.pending) else ""
 
@@ -113,6 +121,38 @@ class Ledger:
         if self.meeting is not None:
             return self.meeting.get("timeout_s")
         return self.groups.get(group, {}).get("timeout_s")
+
+
+@dataclass
+class Way:
+    """The collectives of a rank's main thread in its latest step, and the ways that it took through earlier ones."""
+
+    step: int = 0
+    made: tuple[tuple[str, ...], ...] = ()
+    before: list[tuple[tuple[str, ...], ...]] = field(default_factory=list)
+    parted: int = 0
+
+    def go(self, step: int, signature: tuple[str, ...]) -> None:
+        """Make the next collective."""
+        if step != self.step:
+            self.parted = self.step if self.before and self.made not in self.before else 0
+            if self.step and self.made not in self.before and len(self.before) < _WAYS:
+                self.before.append(self.made)
+            self.step, self.made = step, ()
+        self.made += (signature,)
+
+    @property
+    def parted_at(self) -> int:
+        """Which of the two latest steps has collectives that no earlier one had; 0 if neither has."""
+        known = self.before[:-1] if self.parted else self.before
+        size = len(self.made)
+        # The latest step is not over: it may be the beginning of an earlier one.
+        alike = not known or any(way[:size] == self.made for way in known)
+        return self.parted or (0 if alike else self.step)
+
+
+def _signature(event: Event) -> tuple[str, ...]:
+    return tuple(str(event.get(name)) for name in ("op", "group", "shapes", "root", "peer", "site"))
 
 
 def _call(event: Event) -> Call:
@@ -143,20 +183,6 @@ class Wait:
     def message(self) -> bool:
         """Whether it is a send or recv."""
         return "p" in self.event
-
-
-@dataclass(frozen=True)
-class Stuck:
-    """Why ranks that stand still can never go on: the cause, the ranks that it lies with, and each one's wait."""
-
-    why: str
-    peers: tuple[int, ...]
-    waits: Mapping[int, Wait]
-
-    @property
-    def unmatched(self) -> bool:
-        """Whether the log says that somebody is missing somewhere."""
-        return any(wait.lacks for wait in self.waits.values())
 
 
 def find_wait(rank: int, ledgers: Mapping[int, Ledger]) -> Wait | None:
@@ -192,71 +218,31 @@ def _no_answer(rank: int, event: Event, ledgers: Mapping[int, Ledger]) -> tuple[
     return tuple(sources) if sent < asked else ()
 
 
-def explain(ledgers: Mapping[int, Ledger], gone: Collection[int] = (), stopped: Collection[int] = ()) -> Stuck:
-    """Say why the ranks that neither are gone nor stopped, and stand still, can never go on."""
-    live = [rank for rank in ledgers if rank not in gone and rank not in stopped]
-    waits = {rank: wait for rank in live if (wait := find_wait(rank, ledgers)) is not None}
-    lacked = {rank for wait in waits.values() for rank in wait.lacks}
-    for who, why in ((stopped, "peer stopped"), (gone, "peer ended")):
-        blamed = sorted(lacked & set(who)) or (sorted(who) if not lacked else [])
-        if blamed:
-            return Stuck(why, tuple(blamed), waits)
-    elsewhere = [rank for rank in live if rank not in waits or not waits[rank].lacks]
-    absent = sorted(lacked & set(elsewhere) - _issuers(waits))
-    if absent or not waits:
-        return Stuck("locked", tuple(absent), waits)
-    return Stuck(*_between(waits), waits)
-
-
-def _issuers(waits: Mapping[int, Wait]) -> set[int]:
-    """Return the ranks that others meet at something else, which therefore are in a collective."""
-    return {rank for wait in waits.values() for rank in wait.apart}
-
-
-def _between(waits: Mapping[int, Wait]) -> tuple[str, tuple[int, ...]]:
-    """Return why ranks that all wait in collectives or messages can never go on, and with whom it lies."""
-    apart = {rank: wait for rank, wait in waits.items() if wait.apart}
-    if apart:
-        return "never full", outside_majority({r: _place(w.event) for r, w in waits.items()})
-    for _, wait in sorted(waits.items()):
-        if wait.message and wait.lacks:
-            return "no receiver" if wait.event["op"] in SENDS else "no sender", wait.lacks
-    lacking = [wait for wait in waits.values() if wait.lacks]
-    if len({wait.event.get("group", "") for wait in lacking}) > 1:
-        return "crossed groups", outside_majority({r: _place(w.event) for r, w in waits.items()})
-    if lacking:
-        return "never full", tuple(sorted({rank for wait in lacking for rank in wait.lacks}))
-    return "deadlock", ()
-
-
-def outside_majority(places: Mapping[int, Any]) -> tuple[int, ...]:
-    """Return the ranks that are not where most are; none if there is no majority."""
-    counts = Counter(places.values()).most_common(2)
-    if len(counts) < 2 or counts[0][1] == counts[1][1]:
-        return ()
-    return tuple(sorted(rank for rank, place in places.items() if place != counts[0][0]))
-
-
-def _place(event: Event) -> tuple[Any, ...]:
-    return event.get("op"), event.get("group"), event.get("c"), event.get("p"), event.get("root")
-
-
 def describe(event: Event) -> str:
     """Say a wait: `all_reduce 41 (1024 × float32, train.py:88)`."""
-    op = str(event.get("op") or event.get("point") or "a place that no rank recorded")
-    name = SPOKEN.get(op, op)
-    number = event.get("c") or event.get("p")
-    peer = event.get("peer")
-    if op in SENDS and peer is not None:
-        name += f" to rank {peer}"
-    elif op in RECEIVES and peer is not None:
-        name += f" from {'any rank' if peer < 0 else f'rank {peer}'}"
+    op = str(event.get("op") or event.get("after") or "")
+    if not op:
+        return str(event.get("point") or "a place that no rank recorded")
+    number, group = event.get("c") or event.get("p") or "", str(event.get("group") or "")
+    of = f"of group {group}" if group not in ("", "0") and not group.startswith(GROUPING) else ""
     inside = ", ".join(str(part) for part in (event.get("said"), _shapes(event), event.get("site")) if part)
-    return " ".join(part for part in (name, str(number or ""), f"({inside})" if inside else "") if part)
+    words = (SPOKEN.get(op, op), str(number), _partner(event, op), of, f"({inside})" if inside else "")
+    return ("" if event.get("op") else "the code after ") + " ".join(word for word in words if word)
+
+
+def _partner(event: Event, op: str) -> str:
+    """Say which rank a message or a rooted collective is to or from."""
+    peer, root = event.get("peer"), event.get("root")
+    if peer is not None:
+        return f"to rank {peer}" if op in SENDS else f"from {'any rank' if peer < 0 else f'rank {peer}'}"
+    if root is not None:
+        return f"{'to' if op in ('reduce_', 'gather_') else 'from'} rank {root}"
+    return ""
 
 
 def _shapes(event: Event) -> str:
-    shapes: Iterable[Iterable[int]] = event.get("shapes") or ()
-    said = " and ".join("×".join(map(str, shape)) or "scalar" for shape in list(shapes)[:2])
-    more = " and more" if len(list(event.get("shapes") or ())) > 2 else ""
-    return f"{said}{more} × {event['dtype']}" if said and event.get("dtype") else ""
+    shapes = list(event.get("shapes") or ())
+    if not shapes or not event.get("dtype") or event.get("op") == "barrier":
+        return ""
+    said = " and ".join("×".join(map(str, shape)) or "1" for shape in shapes[:2])
+    return f"{said}{' and more' if len(shapes) > 2 else ''} × {event['dtype']}"

@@ -9,7 +9,7 @@ from breakrank.evidence import Stillness, look
 from breakrank.evidence.threads import read_threads
 from breakrank.ranks import Rank
 from breakrank.rendezvous import explain_meeting
-from breakrank.waits import Stuck, explain
+from breakrank.stuck import Stuck, explain
 from breakrank_agent.plan import Plan
 
 #: How long nobody may move before it is worth looking whether they wait.
@@ -118,14 +118,16 @@ class Watchdog:
     def _explain(self, ranks: Mapping[int, Rank], stopped: Collection[int], why: str) -> Stuck:
         """Return what is known of waits that are not proven."""
         found = explain({n: r.ledger for n, r in ranks.items()}, [n for n, r in ranks.items() if r.gone], stopped)
-        lacked = {rank for wait in found.waits.values() for rank in wait.lacks}
-        return Stuck(why, tuple(sorted(n for n in lacked if n not in found.waits)), found.waits)
+        away = tuple(n for n, r in ranks.items() if r.live and n not in found.waits and n not in stopped)
+        shown_by = "is in no collective, where others wait" if away and found.waits else ""
+        return Stuck(why, away if found.waits else (), found.waits, shown_by)
 
     def _hung(self, waiting: Mapping[int, Rank], found: Stuck, idle: float) -> Reason:
         return {
             "why": found.why,
             "peer": found.peers[0] if found.peers else None,
             "peers": list(found.peers),
+            "shown_by": found.shown_by,
             "ranks": sorted(waiting),
             "seconds": round(idle, 3),
             "waiting": [r.waits_in(found.waits.get(n)) for n, r in sorted(waiting.items())],

@@ -15,7 +15,7 @@ LAYERS = [
     ("errors", "history", "verdict", "scenario", "schemas"),
     (
         *("digest", "laws", "lineage", "ends", "blame", "script", "witness"),
-        *("warden", "session", "evidence", "waits", "oddity", "rendezvous", "output", "weights", "roster", "stacks", "follower"),
+        *("warden", "session", "evidence", "waits", "stuck", "rendezvous", "output", "weights", "roster", "stacks", "follower"),
     ),
     ("runners", "oracles", "schedules", "catalogue"),
     ("turnstile", "strikes", "ranks", "watchdog", "conductor", "judge", "doctor", "looks", "why"),

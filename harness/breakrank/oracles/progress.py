@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from breakrank import laws
 from breakrank.history import History, RankHistory
-from breakrank.oddity import odd_ones
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, name_ranks
 from breakrank.waits import describe
@@ -14,13 +13,11 @@ from breakrank_agent.history import Event
 
 #: What a hung event says and no proof is behind: the deadline that passed.
 _UNPROVEN = ("deadline",)
-#: What a hung event says of ranks that are not there.
-_LOST = ("peer stopped", "peer ended", "endless")
 
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
     """Look at the waits that the Conductor ended, at consecutive steps' parameters, and at the last loss told."""
-    waits = [_wait(event, history.attempt(event["attempt"]), terms) for event in history.seen("hung")]
+    waits = [_wait(event, terms) for event in history.seen("hung")]
     still = [f for attempt in history.attempts for f in _still(history.attempt(attempt), control)]
     losses = [f for lived in history.ranks.values() if lived.ended_well for f in _loss(lived)]
     if not waits and not any(_has_something(lived) for lived in history.ranks.values()):
@@ -28,11 +25,11 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     return [*waits, *still, *losses]
 
 
-def _wait(event: Event, ranks: Sequence[RankHistory], terms: Terms) -> Finding:
+def _wait(event: Event, terms: Terms) -> Finding:
     """Return the finding that a hung event is."""
     waiting = sorted(event["waiting"], key=lambda w: (w["step"], w["rank"]))
     first: Event = waiting[0] if waiting else {"step": 0}
-    peers = list(odd_ones(ranks, event)[0]) if event["why"] not in _LOST else list(event.get("peers") or [])
+    peers = list(event.get("peers") or [])
     said = _told(waiting, peers)
     evidence = {
         "where": describe(first),
