@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from breakrank import ends as endings
-from breakrank.blame import blame
+from breakrank.blame import accusations, blame
 from breakrank.digest import digest
 from breakrank.history import History, RankHistory, signal_name
 from breakrank.lineage import lineage
@@ -66,6 +66,7 @@ def judge(history: History, control: History | None, plan: Plan, void: Sequence[
         abstained=abstained,
         notes=tuple(account.notes),
         digest=digest(history),
+        accused=tuple(one.words() for one in accusations(history.without_faults())),
     )
 
 

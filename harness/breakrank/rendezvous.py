@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from breakrank.stuck import Stuck
+from breakrank.verdict import name_ranks
 from breakrank.waits import Ledger, Wait
 from breakrank_agent.history import Event
 
-#: What ranks must agree on: the field, and the cause where they do not.
-_AGREED = (("world", "world size differs"), ("master", "master differs"), ("backend", "backend differs"))
-#: What can go wrong if ranks do not agree on it, and nothing else is wrong.
-_MAY_DIFFER = (("interface", "interface differs"),)
+#: What ranks must agree on: the field, the cause where they do not, and what that says of who is odd.
+_AGREED = (
+    ("world", "world size differs", "came with another world size"),
+    ("master", "master differs", "came to another master"),
+    ("backend", "backend differs", "came with another backend"),
+)
+#: What ranks may disagree on, but are stuck for if nothing else is wrong.
+_MAY_DIFFER = (("interface", "interface differs", "came on another interface"),)
+
+
+Ledgers = Mapping[int, Ledger]
+#: By rank, its entry into the rendezvous.
+Entered = Mapping[int, Event]
+#: A cause, with whom it lies, and what shows that; no cause where nothing is wrong.
+Broken = tuple[str, tuple[int, ...], str]
+Rule = Callable[[Ledgers, Entered, Mapping[str, Any]], Broken]
+_HOLDS: Broken = ("", (), "")
 
 
 def explain_meeting(
-    ledgers: Mapping[int, Ledger], gone: Collection[int], stopped: Collection[int], usual: Mapping[str, Any]
+    ledgers: Ledgers, gone: Collection[int], stopped: Collection[int], usual: Mapping[str, Any]
 ) -> Stuck | None:
     """Return why the ranks that wait in the rendezvous never come together; None if nothing is known against it.
 
@@ -28,25 +42,44 @@ def explain_meeting(
     waits = {rank: Wait(_as_wait(entered[rank])) for rank in sorted(inside)}
     if not inside:
         return None
-    for name, why in _AGREED:
-        odd = _odd({rank: event.get(name) for rank, event in entered.items()}, usual.get(name))
-        if odd is not None:
-            return Stuck(why, odd, waits)
-    twice = _twice(entered)
-    if twice:
-        return Stuck("rank twice", twice, waits)
+    for rule in (_disagree(_AGREED), _twice, _missing, _disagree(_MAY_DIFFER)):
+        why, odd, shown_by = rule(ledgers, entered, usual)
+        if why:
+            lost = set(odd) & set(stopped) if why == "rank missing" else set()
+            return Stuck("peer stopped" if lost else why, tuple(sorted(lost)) or odd, waits, shown_by)
+    left = tuple(sorted(set(entered) & set(gone)))
+    return Stuck("peer ended", left, waits, "left the rendezvous") if left else None
+
+
+def _disagree(fields: Sequence[tuple[str, str, str]]) -> Rule:
+    """Return the rule that all who entered have said the same."""
+
+    def rule(ledgers: Ledgers, entered: Entered, usual: Mapping[str, Any]) -> Broken:
+        for name, why, shown_by in fields:
+            odd = _odd({rank: event.get(name) for rank, event in entered.items()}, usual.get(name))
+            if odd is not None:
+                return why, odd, shown_by
+        return _HOLDS
+
+    return rule
+
+
+def _twice(ledgers: Ledgers, entered: Entered, usual: Mapping[str, Any]) -> Broken:
+    """Find those that came under a number which is another's own."""
+    numbers = Counter(int(event["rank"]) for event in entered.values())
+    odd = tuple(sorted(r for r, e in entered.items() if numbers[int(e["rank"])] > 1 and int(e["rank"]) != r))
+    return ("rank twice", odd, f"came as rank {entered[odd[0]]['rank']}, too") if odd else _HOLDS
+
+
+def _missing(ledgers: Ledgers, entered: Entered, usual: Mapping[str, Any]) -> Broken:
+    """Find the numbers under which nobody came."""
     world = max(int(event["world"]) for event in entered.values())
-    missing = sorted(set(range(world)) - {int(event["rank"]) for event in entered.values()})
-    for who, why in ((stopped, "peer stopped"), ((), "rank missing")):
-        absent = [rank for rank in missing if rank in who] if who else missing
-        if absent and (who or why == "rank missing"):
-            return Stuck(why, tuple(absent), waits)
-    for name, why in _MAY_DIFFER:
-        odd = _odd({rank: event.get(name) for rank, event in entered.items()}, usual.get(name))
-        if odd is not None:
-            return Stuck(why, odd, waits)
-    left = sorted(set(entered) & set(gone))
-    return Stuck("peer ended", tuple(left), waits) if left else None
+    missing = tuple(sorted(set(range(world)) - {int(event["rank"]) for event in entered.values()}))
+    if not missing:
+        return _HOLDS
+    never = [rank for rank in missing if rank not in ledgers]
+    shown_by = f"no process was started as {name_ranks(never)}" if never else "never came to the rendezvous"
+    return "rank missing", missing, shown_by
 
 
 def _odd(said: Mapping[int, Any], usual: Any) -> tuple[int, ...] | None:
@@ -57,12 +90,6 @@ def _odd(said: Mapping[int, Any], usual: Any) -> tuple[int, ...] | None:
     right = counts[0][0] if counts[0][1] > counts[1][1] else usual
     odd = tuple(sorted(rank for rank, value in said.items() if value != right))
     return odd if len(odd) < len(said) else ()
-
-
-def _twice(entered: Mapping[int, Event]) -> tuple[int, ...]:
-    """Return the ranks that came under a number which is another's own."""
-    numbers = Counter(int(event["rank"]) for event in entered.values())
-    return tuple(sorted(r for r, e in entered.items() if numbers[int(e["rank"])] > 1 and int(e["rank"]) != r))
 
 
 def _as_wait(event: Event) -> Event:

@@ -245,6 +245,7 @@ class Verdict:
     abstained: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     digest: str = ""
+    accused: tuple[str, ...] = ()
 
     def sentence(self) -> str:
         """Say in one sentence what happened."""
@@ -272,6 +273,7 @@ class Verdict:
             "abstained": self.abstained,
             "notes": list(self.notes),
             "digest": self.digest,
+            "accused": list(self.accused),
         }
 
 

@@ -242,7 +242,7 @@ def _partner(event: Event, op: str) -> str:
 
 def _shapes(event: Event) -> str:
     shapes = list(event.get("shapes") or ())
-    if not shapes or not event.get("dtype") or event.get("op") == "barrier":
+    if not shapes or not event.get("dtype") or "barrier" in (event.get("op"), event.get("after")):
         return ""
     said = " and ".join("×".join(map(str, shape)) or "1" for shape in shapes[:2])
     return f"{said}{' and more' if len(shapes) > 2 else ''} × {event['dtype']}"

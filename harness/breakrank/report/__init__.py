@@ -49,7 +49,7 @@ def explain(run: SavedRun) -> str:
         _block("what the ranks did", draw(run.history, verdict)),
         _block("what grows, step by step", draw_growth(run.history, verdict)),
         _block("the events that show it", telling_events(run.history, verdict)),
-        _block("blame", [blame_words(verdict)]),
+        _block("blame", [blame_words(verdict), *verdict.get("accused", ())]),
         _block("also", _also(verdict)),
         _outputs(run),
         _block("files", [str(run.folder)]),
