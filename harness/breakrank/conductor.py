@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from breakrank.evidence import look
+from breakrank.autopsy import take_stacks
 from breakrank.output import Output
 from breakrank.ranks import Rank
 from breakrank.runners.rank import RankProcess, Runner
@@ -24,7 +24,6 @@ from breakrank.session import Session
 from breakrank.strikes import Strikes
 from breakrank.turnstile import Turnstile
 from breakrank.watchdog import Watchdog
-from breakrank_agent.boot import STACKS_SIGNAL
 from breakrank_agent.history import Event, append, encode
 from breakrank_agent.hooks.files import digest_file
 from breakrank_agent.plan import Plan
@@ -322,27 +321,20 @@ class Attempt:
         hung = bool(reason["why"])
         if hung:
             self._conductor.write("hung", attempt=self._number, **reason)
-        live = [rank for rank in self._ranks.values() if rank.live]
-        for rank in live:
-            self._take_stacks(rank)
+        standing = {n: r for n, r in self._ranks.items() if r.live}
+        attempt = self._conductor.folder / f"attempt-{self._number}"
+        for number, text in take_stacks(self._session, attempt, standing, reason["why"]).items():
+            self._conductor.write("stacks", attempt=self._number, rank=number, text=text)
+        live = list(standing.values())
         self._conductor.runner.end()
         # All of them stand still before the first is ended: none is to report the loss of another.
-        for number in (signal.SIGSTOP, signal.SIGKILL):
+        for what in (signal.SIGSTOP, signal.SIGKILL):
             for rank in live:
                 rank.ended_by_us = True
-                self._session.signal(rank.process.pid, number)
+                self._session.signal(rank.process.pid, what)
         while any(rank.live for rank in self._ranks.values()):
             self._wait()
         return hung
-
-    def _take_stacks(self, rank: Rank) -> None:
-        """Ask the rank for the stacks of its threads; one that stands still cannot answer."""
-        path = self._conductor.folder / f"attempt-{self._number}" / f"rank-{rank.process.rank}.stacks"
-        text = "(the process is stopped)"
-        if not look(rank.process.pid).stopped and path.exists():
-            self._session.signal(rank.process.pid, STACKS_SIGNAL)
-            text = _settled_text(path)
-        self._conductor.write("stacks", attempt=self._number, rank=rank.process.rank, text=text[-20000:])
 
     def _tell_what_is_left(self) -> None:
         """Write down the bytes of each file that the ranks wrote in the working folder, now that nobody writes."""
@@ -378,15 +370,3 @@ class Attempt:
 def select_readable(descriptor: int) -> bool:
     """Return whether a read would not block."""
     return bool(select.select([descriptor], [], [], 0)[0])
-
-
-def _settled_text(path: Path, limit_s: float = 0.5) -> str:
-    """Return the text of a file once it is no longer growing, or what is there after `limit_s`."""
-    until, size = time.monotonic() + limit_s, 0
-    while time.monotonic() < until:
-        time.sleep(TICK_S)
-        now = path.stat().st_size
-        if now and now == size:
-            break
-        size = now
-    return path.read_text(errors="replace")

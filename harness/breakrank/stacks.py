@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,7 @@ from breakrank.errors import BreakrankError
 
 #: Reading the stacks of one process takes some 20 ms; a machine that is busy with training needs longer.
 _LIMIT_S = 2.0
+_NATIVE_LIMIT_S = 10.0
 _STANDARD = re.compile(r"/lib(64)?/python\d[\d.]*/|/python\d+\.zip/")
 _PACKAGES = re.compile(r"/(site|dist)-packages/")
 #: Names of files that no file stands behind, but code that the user typed.
@@ -161,6 +164,28 @@ def read_stacks(tool: str, pid: int) -> tuple[list[Stack], str]:
         return parse_stacks(json.loads(done.stdout), pid), ""
     except (ValueError, KeyError, TypeError, AttributeError):
         return [], "py-spy's answer is not understood: another version of it may help (pip install -U py-spy)"
+
+
+def print_stacks(pids: Sequence[int], native: bool) -> dict[int, str]:
+    """Return the stacks of these processes as text, those of C and C++ among them if `native`; without py-spy none.
+
+    Native stacks pause the process and take seconds, most of them for the names in a framework's libraries.
+    """
+    with contextlib.suppress(BreakrankError):
+        how = "--native" if native else "--nonblocking"
+        commands = {pid: [spy(), "dump", how, "--pid", str(pid)] for pid in pids}
+        limit_s = _NATIVE_LIMIT_S if native else _LIMIT_S
+        with ThreadPoolExecutor(max(1, len(pids))) as pool:
+            return dict(zip(pids, pool.map(lambda pid: _printed(commands[pid], limit_s), pids), strict=True))
+    return {}
+
+
+def _printed(command: list[str], limit_s: float) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return ""
+    return done.stdout if done.returncode == 0 else ""
 
 
 def parse_stacks(threads: Sequence[Mapping[str, Any]], pid: int) -> list[Stack]:
