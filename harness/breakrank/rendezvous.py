@@ -17,9 +17,8 @@ _AGREED = (
     ("master", "master differs", "came to another master"),
     ("backend", "backend differs", "came with another backend"),
 )
-#: What ranks may disagree on, but are stuck for if nothing else is wrong.
+#: What ranks may disagree on, but are likely to be stuck for if nothing else is wrong.
 _MAY_DIFFER = (("interface", "interface differs", "came on another interface"),)
-
 
 Ledgers = Mapping[int, Ledger]
 #: By rank, its entry into the rendezvous.
@@ -38,17 +37,31 @@ def explain_meeting(
     `usual` is what their launcher told all of them: it decides who is odd where there is no majority.
     """
     entered = {rank: ledger.meetings[-1] for rank, ledger in ledgers.items() if ledger.meetings}
-    inside = {rank for rank, ledger in ledgers.items() if ledger.meeting is not None and rank not in gone}
+    entered = {rank: event for rank, event in entered.items() if not _full(event, entered)}
+    inside = {rank for rank, ledger in ledgers.items() if ledger.meeting and rank in entered and rank not in gone}
     waits = {rank: Wait(_as_wait(entered[rank])) for rank in sorted(inside)}
     if not inside:
         return None
-    for rule in (_disagree(_AGREED), _twice, _missing, _disagree(_MAY_DIFFER)):
+    for rule in (_disagree(_AGREED), _twice, _missing):
         why, odd, shown_by = rule(ledgers, entered, usual)
         if why:
             lost = set(odd) & set(stopped) if why == "rank missing" else set()
             return Stuck("peer stopped" if lost else why, tuple(sorted(lost)) or odd, waits, shown_by)
-    left = tuple(sorted(set(entered) & set(gone)))
-    return Stuck("peer ended", left, waits, "left the rendezvous") if left else None
+    return None
+
+
+def suspect_meeting(ledgers: Ledgers) -> Stuck | None:
+    """Return what is likely to keep apart ranks that have all come, and nothing else is known against; no proof."""
+    inside = {rank: ledger.meeting for rank, ledger in ledgers.items() if ledger.meeting is not None}
+    why, odd, shown_by = _disagree(_MAY_DIFFER)(ledgers, inside, {})
+    waits = {rank: Wait(_as_wait(event)) for rank, event in inside.items()}
+    return Stuck(why, odd, waits, shown_by) if why else None
+
+
+def _full(event: Event, entered: Entered) -> bool:
+    """Whether all have come to the meeting of this entry: a job may have several, each with a master of its own."""
+    alike = [e for e in entered.values() if all(e.get(name) == event.get(name) for name, _, _ in _AGREED)]
+    return {int(e["rank"]) for e in alike} == set(range(int(event["world"])))
 
 
 def _disagree(fields: Sequence[tuple[str, str, str]]) -> Rule:

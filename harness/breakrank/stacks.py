@@ -202,6 +202,30 @@ def parse_stacks(threads: Sequence[Mapping[str, Any]], pid: int) -> list[Stack]:
     return stacks
 
 
+#: What faulthandler writes of a thread and of a frame.
+_DUMPED_THREAD = re.compile(r"^(Current thread|Thread) (0x[0-9a-f]+)")
+_DUMPED_FRAME = re.compile(r'^  File "(.+)", line (\d+) in (.+)$')
+#: The agent's own frames, which are between the program's and the framework's.
+_AGENT = "/breakrank_agent/"
+
+
+def parse_dump(text: str) -> list[Stack]:
+    """Fold what a rank's own faulthandler wrote, asked by a signal: the current thread is the main one."""
+    found: list[tuple[str, bool, list[Frame]]] = []
+    for line in text.splitlines():
+        if thread := _DUMPED_THREAD.match(line):
+            found.append((f"thread {thread[2]}", thread[1] == "Current thread", []))
+        elif (frame := _DUMPED_FRAME.match(line)) and found and _AGENT not in frame[1]:
+            found[-1][2].append(Frame(frame[3], frame[1], int(frame[2])))
+    stacks = []
+    for name, main, frames in found:
+        if frames:
+            outermost = frames[::-1]
+            root = (outermost[0].file, outermost[0].function)
+            stacks.append(Stack(name, main, any(map(_is_own, frames)), fold(outermost), root))
+    return stacks
+
+
 def fold(frames: Sequence[Frame]) -> Place:
     """Return the user's own frames, and what the frames inside of the innermost of them wait for. Outermost first.
 

@@ -8,7 +8,7 @@ from typing import Any
 from breakrank.evidence import Stillness, look
 from breakrank.evidence.threads import read_threads
 from breakrank.ranks import Rank
-from breakrank.rendezvous import explain_meeting
+from breakrank.rendezvous import explain_meeting, suspect_meeting
 from breakrank.stuck import Stuck, explain
 from breakrank_agent.plan import Plan
 
@@ -58,7 +58,7 @@ class Watchdog:
         if found is not None:
             return self._proven(ranks, waiting or live, found, struck, idle)
         limit = self._plan.deadline_s + max((self._patience(r.timeout_s()) for r in live.values()), default=0.0)
-        return self._hung(waiting, self._explain(ranks, stopped, "deadline"), idle) if idle > limit else None
+        return self._hung(waiting, self._unproven(ranks, stopped), idle) if idle > limit else None
 
     def _proof(
         self, ranks: Mapping[int, Rank], waiting: Mapping[int, Rank], stopped: Collection[int], stuck: bool
@@ -75,8 +75,7 @@ class Watchdog:
         if not self._stillness.proven(Stillness.LOOKS):
             return None
         found = explain(ledgers, gone, stopped)
-        sure = found.unmatched or bool(gone) or bool(stopped)
-        return found if sure or self._stillness.proven(Stillness.LOOKS_ALONE) else None
+        return found if found.unmatched or self._stillness.proven(Stillness.LOOKS_ALONE) else None
 
     def _proof_of_meeting(
         self, ranks: Mapping[int, Rank], waiting: Mapping[int, Rank], stopped: Collection[int]
@@ -115,12 +114,16 @@ class Watchdog:
         """Return the time-out that will end a wait, if the plan has the patience for it, else 0."""
         return timeout_s if timeout_s is not None and timeout_s <= self._plan.patience_s else 0.0
 
-    def _explain(self, ranks: Mapping[int, Rank], stopped: Collection[int], why: str) -> Stuck:
-        """Return what is known of waits that are not proven."""
-        found = explain({n: r.ledger for n, r in ranks.items()}, [n for n, r in ranks.items() if r.gone], stopped)
+    def _unproven(self, ranks: Mapping[int, Rank], stopped: Collection[int]) -> Stuck:
+        """Return what is known of waits that are not proven, when the deadline has passed."""
+        ledgers = {n: r.ledger for n, r in ranks.items()}
+        suspected = suspect_meeting(ledgers)
+        if suspected is not None:
+            return suspected
+        found = explain(ledgers, [n for n, r in ranks.items() if r.gone], stopped)
         away = tuple(n for n, r in ranks.items() if r.live and n not in found.waits and n not in stopped)
         shown_by = "is in no collective, where others wait" if away and found.waits else ""
-        return Stuck(why, away if found.waits else (), found.waits, shown_by)
+        return Stuck("deadline", away if found.waits else (), found.waits, shown_by)
 
     def _hung(self, waiting: Mapping[int, Rank], found: Stuck, idle: float) -> Reason:
         return {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from breakrank.rendezvous import explain_meeting
+from breakrank.rendezvous import explain_meeting, suspect_meeting
 from breakrank.stuck import explain
 from breakrank.waits import Ledger, describe
 
@@ -156,7 +156,6 @@ def meeting(*entered: tuple[int, dict[str, Any]]) -> dict[int, Ledger]:
     ({"master": "m:2"}, "master differs"),
     ({"backend": "mpi"}, "backend differs"),
     ({"rank": 0}, "rank twice"),
-    ({"interface": "eth0"}, "interface differs"),
 ])  # fmt: skip
 def test_the_one_that_says_something_else_is_odd(other, why):
     found = explain_meeting(meeting((0, {}), (1, {}), (2, other)), [], [], {})
@@ -174,6 +173,21 @@ def test_who_never_comes_is_missing():
     assert found is not None and (found.why, found.peers, sorted(found.waits)) == ("rank missing", (1,), [0, 2])
     stopped = explain_meeting(meeting((0, {}), (2, {})), [], [1], {})
     assert stopped is not None and (stopped.why, stopped.peers) == ("peer stopped", (1,))
+
+
+def test_a_full_meeting_beside_another_is_left_alone():
+    pair = [(rank, {"rank": rank, "world": 2, "master": "m:7"}) for rank in (0, 1)]
+    assert explain_meeting(meeting(*pair), [], [], {}) is None
+    found = explain_meeting(meeting(*pair, (2, {"rank": 1, "world": 2, "master": "m:8"})), [], [], {})
+    assert found is not None and (found.why, found.peers, sorted(found.waits)) == ("rank missing", (0,), [2])
+
+
+def test_another_interface_is_suspected_of_a_full_meeting_only():
+    ledgers = meeting((0, {}), (1, {}), (2, {"interface": "eth0"}))
+    suspected = suspect_meeting(ledgers)
+    assert explain_meeting(ledgers, [], [], {}) is None
+    assert suspected is not None and (suspected.why, suspected.peers) == ("interface differs", (2,))
+    assert suspect_meeting(meeting((0, {}), (1, {}), (2, {}))) is None
 
 
 def test_nothing_is_said_against_a_rendezvous_in_which_all_agree():
