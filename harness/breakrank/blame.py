@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from breakrank.ends import reported, where_at
 from breakrank.history import History, RankHistory
@@ -23,6 +24,38 @@ _BETWEEN_RANKS = ("lost update", "replicas differ", "torn file", "lost write")
 NAMED = re.compile(r"\brank (\d+)\b", re.IGNORECASE)
 #: What a report says when a rank waited in vain.
 TIMED_OUT = re.compile(r"timed? ?-?out|deadline exceeded", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Accusation:
+    """Whom somebody else blamed: the launcher, or the exception of a rank; `after_s` seconds after the ranks' start."""
+
+    by: str
+    ranks: tuple[int, ...]
+    after_s: float | None = None
+
+    def words(self) -> str:
+        """Say it in one clause."""
+        when = "" if self.after_s is None else f", {self.after_s:.1f} s after the start"
+        return f"{self.by} blamed {name_ranks(self.ranks) if self.ranks else 'no rank'}{when}"
+
+
+def accusations(history: History) -> tuple[Accusation, ...]:
+    """Return whom the ranks' own reports and the launcher blamed in the last attempt, in the order of time."""
+    if not history.attempts:
+        return ()
+    starts = [float(e["t"]) for e in history.seen("spawned") if e["attempt"] == _last(history)]
+    reports = sorted((lived for lived in history.last if (lived.report or {}).get("type")), key=_report_time)
+    by_ranks = [
+        Accusation(
+            f"{(lived.report or {})['type']} in rank {lived.rank}",
+            tuple(sorted(_accused(history, lived))),
+            round(_report_time(lived) - min(starts), 3) if starts else None,
+        )
+        for lived in reports
+    ]
+    launcher = [Accusation("the launcher", tuple(e["blames"])) for e in history.seen("launcher") if e["status"]]
+    return (*by_ranks, *launcher)
 
 
 def blame(history: History, findings: Sequence[Finding]) -> Blame:
@@ -117,16 +150,13 @@ def _behind_a_victim(history: History, victim: RankHistory) -> Blame:
 
 
 def _does_not_come(history: History, findings: Sequence[Finding]) -> Blame | None:
-    """Blame, of ranks that made no progress, those that are in no collective, or in another one than most."""
+    """Blame, of ranks that made no progress, those with whom it lies."""
+    known = {lived.rank for lived in history.last}
     for event in history.seen("hung"):
         if event["attempt"] == _last(history):
-            places = {w["rank"]: (w["step"], w.get("op") or w["point"]) for w in event["waiting"]}
-            elsewhere = sorted(w["rank"] for w in event["waiting"] if w["point"] != "collective")
-            apart = elsewhere or outside_majority(places)
-            if 0 < len(apart) < len(places):
-                step, where = places[apart[0]]
-                return Blame(tuple(apart), f"was in {where} at step {step}, where the others were not")
-            return Blame((), f"{name_ranks(sorted(event['ranks']))} waited, and nothing shows for whom")
+            peers = [rank for rank in event.get("peers") or () if rank in known]
+            nothing = f"{name_ranks(sorted(event['ranks']))} waited, and nothing shows for whom"
+            return Blame(tuple(peers), event.get("shown_by") or nothing)
     return None
 
 
@@ -161,7 +191,7 @@ def _told_otherwise(history: History) -> Blame | None:
 def _peer(history: History, why: str, reason: str) -> Blame | None:
     """Blame the peers that hung events of the last attempt name."""
     events = [e for e in history.seen("hung") if e["attempt"] == _last(history) and e["why"] == why]
-    peers = sorted({e["peer"] for e in events if e.get("peer") is not None})
+    peers = sorted({p for e in events for p in e.get("peers") or [e.get("peer")] if p is not None})
     return Blame(tuple(peers), reason) if peers else None
 
 

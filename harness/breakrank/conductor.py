@@ -12,30 +12,26 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
+from breakrank.autopsy import take_stacks
 from breakrank.output import Output
+from breakrank.ranks import Rank
 from breakrank.runners.rank import RankProcess, Runner
 from breakrank.runners.view import View
 from breakrank.schedules import policy
 from breakrank.session import Session
-from breakrank.stillness import Stillness, look
 from breakrank.strikes import Strikes
 from breakrank.turnstile import Turnstile
-from breakrank_agent.boot import STACKS_SIGNAL
-from breakrank_agent.clock import MAIN
+from breakrank.watchdog import Watchdog
 from breakrank_agent.history import Event, append, encode
 from breakrank_agent.hooks.files import digest_file
 from breakrank_agent.plan import Plan
 
 #: How long the loop sleeps when nothing calls it. Nothing is ordered by it.
 TICK_S = 0.02
-#: How long nobody may move before it is worth looking whether they wait.
-IDLE_S = 0.1
 #: How a launcher ends the other ranks when one has failed.
 _ENDS_PEERS = (-signal.SIGTERM, -signal.SIGKILL)
-#: A rank that makes points for ever ends at this many times the job's steps.
-ENDLESS = 10
 
 
 @dataclass(frozen=True)
@@ -46,38 +42,6 @@ class Progress:
     attempt: int
     ranks: dict[int, tuple[int, str]]
     spent: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass
-class Rank:
-    """What the Conductor knows of one rank in one attempt."""
-
-    process: RankProcess
-    file: BinaryIO
-    outputs: dict[str, Output]
-    step: int = 0
-    point: str = "start"
-    op: str = ""
-    status: int | None = None
-    gone: bool = False
-    ended_by_us: bool = False
-    reported: bool = False
-    finished: bool = False
-    dropped: int = 0
-    heard: bytes = b""
-    timeout_s: float | None = None
-    since: float | None = None
-    spent: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def live(self) -> bool:
-        """Whether the process has not ended yet."""
-        return not self.gone
-
-    @property
-    def failed(self) -> bool:
-        """Whether the rank ended otherwise than well."""
-        return self.gone and (self.reported or not (self.status == 0 or self.finished))
 
 
 class Conductor:
@@ -147,7 +111,7 @@ class Attempt:
         self._ranks: dict[int, Rank] = {}
         self._selector = selectors.DefaultSelector()
         self._strikes = Strikes(self._plan, number, self._session, conductor.view.seen_from_outside, conductor.write)
-        self._stillness = Stillness()
+        self._watchdog = Watchdog(self._plan)
         self._turnstile: Turnstile | None = None
         self._written: set[str] = set()
         self._moved = self._shown = time.monotonic()
@@ -182,7 +146,8 @@ class Attempt:
         """Take a rank in that has been started."""
         base = self._conductor.folder / f"attempt-{self._number}" / f"rank-{process.rank}"
         outputs = {name: Output(base.with_suffix(f".{name}")) for name in process.pipes}
-        self._ranks[process.rank] = Rank(process, base.with_suffix(".jsonl").open("wb", buffering=0), outputs)
+        history = base.with_suffix(".jsonl").open("wb", buffering=0)
+        self._ranks[process.rank] = Rank(process, history, outputs)
         self._selector.register(process.channel, selectors.EVENT_READ, (process.rank, "channel"))
         for name, descriptor in process.pipes.items():
             self._selector.register(descriptor, selectors.EVENT_READ, (process.rank, name))
@@ -300,22 +265,11 @@ class Attempt:
             self._conductor.write("dropped", attempt=self._number, rank=rank.process.rank, count=rank.dropped)
 
     def _follow(self, rank: Rank, event: Event) -> None:
-        rank.step = event["step"]
-        if event["kind"] == "point":
-            if rank.since is not None and event["seq"] == MAIN:
-                rank.spent[rank.point] = rank.spent.get(rank.point, 0.0) + event["t"] - rank.since
-            rank.since = event["t"]
-            rank.point, rank.op = event["point"], event.get("op", "")
-            if rank.point in ("write", "save"):
-                self._written.add(event.get("path", ""))
-        elif event["kind"] == "group":
-            rank.timeout_s = event["timeout_s"]
-        elif event["kind"] == "report":
-            rank.reported = True
-        elif event["kind"] == "end":
-            rank.finished = True
-            if self._turnstile is not None:
-                self._turnstile.gone(rank.process.rank)
+        rank.follow(event)
+        if event["kind"] == "point" and rank.point in ("write", "save"):
+            self._written.add(event.get("path", ""))
+        elif event["kind"] == "end" and self._turnstile is not None:
+            self._turnstile.gone(rank.process.rank)
         self._strikes.event(rank.process.rank, event)
 
     # --- answering
@@ -346,28 +300,15 @@ class Attempt:
 
     def _reason_to_end(self) -> dict[str, Any] | None:
         """Return the hung event to write (or `why` empty: a wait after a failure), or None to go on."""
-        live = {n: r for n, r in self._ranks.items() if r.live}
         idle = time.monotonic() - self._moved
-        steps = self._plan.steps
-        if steps and any(r.step > ENDLESS * steps for r in live.values()):
-            return self._hung(live, "endless", None, idle)
-        if not live:
-            # The launcher alone is left: it has not come to an end, or no rank has called.
-            return {"why": "", "peer": None} if idle > self._plan.deadline_s else None
-        if self._strikes.pending or idle < IDLE_S:
-            self._stillness.forget()
+        if self._strikes.pending:
+            self._watchdog.forget()
             return None
-        stuck = self._turnstile.stuck() if self._turnstile is not None else None
+        blocked = (self._turnstile.stuck() if self._turnstile is not None else None) or {}
         # A rank whose work is over is on its way out: what it leaves behind is known when it is gone.
-        if stuck is not None and stuck.keys() == live.keys():
-            return self._wait_is_proven({n: live[n] for n in stuck}, live, idle)
-        stopped = {n for n, r in live.items() if look(r.process.pid).stopped}
-        waiting = {n: r for n, r in live.items() if n not in stopped}
-        peerless = (bool(stopped) or len(live) < len(self._ranks)) and not self._launcher_acts()
-        if peerless and (not waiting or self._stillness.proven({n: r.process.pid for n, r in waiting.items()})):
-            return self._wait_is_proven(waiting, live, idle)
-        limit = self._plan.deadline_s + max((self._timeout(r) for r in live.values()), default=0.0)
-        return self._hung(waiting, "deadline", None, idle) if idle > limit else None
+        stuck = bool(blocked) and blocked.keys() == {n for n, r in self._ranks.items() if r.live}
+        struck = [n for n in self._ranks if self._strikes.struck_down(n)]
+        return self._watchdog.judge(self._ranks, struck, self._launcher_acts(), stuck, idle)
 
     def _launcher_acts(self) -> bool:
         """Whether it is the launcher's turn: ranks are still to come, or one has failed and it ends the others."""
@@ -375,65 +316,25 @@ class Attempt:
         missing = any(len(ranks) < rank.process.world for rank in ranks)
         return self._conductor.runner.launches and (missing or any(rank.failed for rank in ranks))
 
-    def _timeout(self, rank: Rank) -> float:
-        """Return the time-out that will end the rank's wait, if the plan has the patience for it, else 0."""
-        timeout = rank.timeout_s
-        return timeout if timeout is not None and timeout <= self._plan.patience_s else 0.0
-
-    def _wait_is_proven(self, waiting: dict[int, Rank], live: dict[int, Rank], idle: float) -> dict[str, Any] | None:
-        if any(self._timeout(rank) for rank in waiting.values()):
-            return None
-        failed = [
-            n
-            for n, r in self._ranks.items()
-            if not r.live and r.failed and not self._strikes.struck_down(n)
-        ]
-        if failed:
-            return {"why": "", "peer": failed[0]}
-        stopped = [n for n in live if n not in waiting]
-        ended = [n for n in self._ranks if n not in live]
-        if stopped:
-            return self._hung(waiting or live, "peer stopped", stopped[0], idle)
-        if ended:
-            return self._hung(waiting, "peer ended", ended[0], idle)
-        return self._hung(waiting, "deadlock", None, idle)
-
-    def _hung(self, waiting: dict[int, Rank], why: str, peer: int | None, idle: float) -> dict[str, Any]:
-        return {
-            "why": why,
-            "peer": peer,
-            "ranks": sorted(waiting),
-            "seconds": round(idle, 3),
-            "waiting": [
-                {"rank": n, "step": r.step, "point": r.point, "op": r.op, "timeout_s": r.timeout_s}
-                for n, r in sorted(waiting.items())
-            ],
-        }
-
     def _end(self, reason: dict[str, Any]) -> bool:
         """End every rank that is left, after their stacks were taken; return whether this was a hang."""
         hung = bool(reason["why"])
         if hung:
             self._conductor.write("hung", attempt=self._number, **reason)
-        live = [rank for rank in self._ranks.values() if rank.live]
-        for rank in live:
-            self._take_stacks(rank)
+        standing = {n: r for n, r in self._ranks.items() if r.live}
+        attempt = self._conductor.folder / f"attempt-{self._number}"
+        for number, text in take_stacks(self._session, attempt, standing, reason["why"]).items():
+            self._conductor.write("stacks", attempt=self._number, rank=number, text=text)
+        live = list(standing.values())
         self._conductor.runner.end()
-        for rank in live:
-            rank.ended_by_us = True
-            self._session.signal(rank.process.pid, signal.SIGKILL)
+        # All of them stand still before the first is ended: none is to report the loss of another.
+        for what in (signal.SIGSTOP, signal.SIGKILL):
+            for rank in live:
+                rank.ended_by_us = True
+                self._session.signal(rank.process.pid, what)
         while any(rank.live for rank in self._ranks.values()):
             self._wait()
         return hung
-
-    def _take_stacks(self, rank: Rank) -> None:
-        """Ask the rank for the stacks of its threads; one that stands still cannot answer."""
-        path = self._conductor.folder / f"attempt-{self._number}" / f"rank-{rank.process.rank}.stacks"
-        text = "(the process is stopped)"
-        if not look(rank.process.pid).stopped and path.exists():
-            self._session.signal(rank.process.pid, STACKS_SIGNAL)
-            text = _settled_text(path)
-        self._conductor.write("stacks", attempt=self._number, rank=rank.process.rank, text=text[-20000:])
 
     def _tell_what_is_left(self) -> None:
         """Write down the bytes of each file that the ranks wrote in the working folder, now that nobody writes."""
@@ -469,15 +370,3 @@ class Attempt:
 def select_readable(descriptor: int) -> bool:
     """Return whether a read would not block."""
     return bool(select.select([descriptor], [], [], 0)[0])
-
-
-def _settled_text(path: Path, limit_s: float = 0.5) -> str:
-    """Return the text of a file once it is no longer growing, or what is there after `limit_s`."""
-    until, size = time.monotonic() + limit_s, 0
-    while time.monotonic() < until:
-        time.sleep(TICK_S)
-        now = path.stat().st_size
-        if now and now == size:
-            break
-        size = now
-    return path.read_text(errors="replace")

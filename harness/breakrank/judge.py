@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from breakrank import ends as endings
-from breakrank.blame import blame
+from breakrank.blame import accusations, blame
 from breakrank.digest import digest
 from breakrank.history import History, RankHistory, signal_name
 from breakrank.lineage import lineage
@@ -19,7 +19,11 @@ from breakrank_agent.plan import Plan, Strike
 #: Kinds of events whose text may be cut without loss: nothing is judged by it.
 _PROSE = ("report", "raised", "note")
 #: Causes that say no more than that ranks had to be ended.
-_WAITS = ("peer stopped", "peer ended", "deadlock", "endless", "no progress")
+_WAITS = (
+    *("peer stopped", "peer ended", "deadlock", "endless", "no progress", "never full", "crossed groups"),
+    *("no sender", "no receiver", "locked", "rank missing", "rank twice", "world size differs", "master differs"),
+    *("backend differs", "interface differs"),
+)
 
 
 @dataclass
@@ -62,6 +66,7 @@ def judge(history: History, control: History | None, plan: Plan, void: Sequence[
         abstained=abstained,
         notes=tuple(account.notes),
         digest=digest(history),
+        accused=tuple(one.words() for one in accusations(history.without_faults())),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,7 @@ from breakrank.errors import BreakrankError
 
 #: Reading the stacks of one process takes some 20 ms; a machine that is busy with training needs longer.
 _LIMIT_S = 2.0
+_NATIVE_LIMIT_S = 10.0
 _STANDARD = re.compile(r"/lib(64)?/python\d[\d.]*/|/python\d+\.zip/")
 _PACKAGES = re.compile(r"/(site|dist)-packages/")
 #: Names of files that no file stands behind, but code that the user typed.
@@ -163,6 +166,28 @@ def read_stacks(tool: str, pid: int) -> tuple[list[Stack], str]:
         return [], "py-spy's answer is not understood: another version of it may help (pip install -U py-spy)"
 
 
+def print_stacks(pids: Sequence[int], native: bool) -> dict[int, str]:
+    """Return the stacks of these processes as text, those of C and C++ among them if `native`; without py-spy none.
+
+    Native stacks pause the process and take seconds, most of them for the names in a framework's libraries.
+    """
+    with contextlib.suppress(BreakrankError):
+        how = "--native" if native else "--nonblocking"
+        commands = {pid: [spy(), "dump", how, "--pid", str(pid)] for pid in pids}
+        limit_s = _NATIVE_LIMIT_S if native else _LIMIT_S
+        with ThreadPoolExecutor(max(1, len(pids))) as pool:
+            return dict(zip(pids, pool.map(lambda pid: _printed(commands[pid], limit_s), pids), strict=True))
+    return {}
+
+
+def _printed(command: list[str], limit_s: float) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
 def parse_stacks(threads: Sequence[Mapping[str, Any]], pid: int) -> list[Stack]:
     """Fold what `py-spy dump --json` said of a process."""
     seen = [thread for thread in threads if thread["frames"]]
@@ -174,6 +199,30 @@ def parse_stacks(threads: Sequence[Mapping[str, Any]], pid: int) -> list[Stack]:
         main = thread is (mains or seen)[0]
         own = any(_is_own(frame) for frame in frames)
         stacks.append(Stack(name, main, own, fold(frames), (frames[0].file, frames[0].function)))
+    return stacks
+
+
+#: What faulthandler writes of a thread and of a frame.
+_DUMPED_THREAD = re.compile(r"^(Current thread|Thread) (0x[0-9a-f]+)")
+_DUMPED_FRAME = re.compile(r'^  File "(.+)", line (\d+) in (.+)$')
+#: The agent's own frames, which are between the program's and the framework's.
+_AGENT = "/breakrank_agent/"
+
+
+def parse_dump(text: str) -> list[Stack]:
+    """Fold what a rank's own faulthandler wrote, asked by a signal: the current thread is the main one."""
+    found: list[tuple[str, bool, list[Frame]]] = []
+    for line in text.splitlines():
+        if thread := _DUMPED_THREAD.match(line):
+            found.append((f"thread {thread[2]}", thread[1] == "Current thread", []))
+        elif (frame := _DUMPED_FRAME.match(line)) and found and _AGENT not in frame[1]:
+            found[-1][2].append(Frame(frame[3], frame[1], int(frame[2])))
+    stacks = []
+    for name, main, frames in found:
+        if frames:
+            outermost = frames[::-1]
+            root = (outermost[0].file, outermost[0].function)
+            stacks.append(Stack(name, main, any(map(_is_own, frames)), fold(outermost), root))
     return stacks
 
 

@@ -27,11 +27,22 @@ CAUSES: dict[str, str] = {
     "work left undone": "{who} ended with exit code 0 after {done} of {expected} steps",
     "parameters stand still": "the parameters of {who} did not change at step {step}",
     "loss does not fall": "{who} ended with loss {loss}, and its program asks for less than {goal}",
-    "peer stopped": "{who} {waits} in {where} at step {step} for rank {peer}, which stands still",
-    "peer ended": "{who} {waits} in {where} at step {step} for rank {peer}, which has ended",
-    "deadlock": "{who} {waits} in {where} at step {step} for each other, and for nobody else",
+    "peer stopped": "{who} {waits} in {where} at step {step} for rank {peer}, which stands still{would}",
+    "peer ended": "{who} {waits} in {where} at step {step} for rank {peer}, which has ended{would}",
+    "deadlock": "{who} {waits} in {where} at step {step} for each other, and for nobody else{would}",
     "endless": "{who} did not end by itself: a job of {expected} steps had come to step {step}",
-    "no progress": "{who} reached no new point for {seconds} s, last seen in {where} at step {step}",
+    "no progress": "{who} reached no new point for {seconds} s, last seen in {where} at step {step}{absent}",
+    "never full": "{wait}, which {whom} will never enter{elsewhere}{would}",
+    "crossed groups": "{wait}, which {whom} will enter only after a collective of another group{elsewhere}{would}",
+    "no sender": "{wait}, which {whom} never sends{elsewhere}{would}",
+    "no receiver": "{wait}, which {whom} never receives{elsewhere}{would}",
+    "locked": "{wait}, which {whom} will never enter, waiting for a lock or queue of its own process{elsewhere}{would}",
+    "rank missing": "{wait}, to which {whom} will never come{elsewhere}{would}",
+    "rank twice": "{wait}, to which {whom} came under the number of another rank{elsewhere}{would}",
+    "world size differs": "{wait}, but {whom} came with another world size{elsewhere}{would}",
+    "master differs": "{wait}, but {whom} came to another master{elsewhere}{would}",
+    "backend differs": "{wait}, but {whom} came with another backend{elsewhere}{would}",
+    "interface differs": "{wait}, but {whom} came on another interface{elsewhere}{would}",
 }
 
 
@@ -234,6 +245,7 @@ class Verdict:
     abstained: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     digest: str = ""
+    accused: tuple[str, ...] = ()
 
     def sentence(self) -> str:
         """Say in one sentence what happened."""
@@ -261,6 +273,7 @@ class Verdict:
             "abstained": self.abstained,
             "notes": list(self.notes),
             "digest": self.digest,
+            "accused": list(self.accused),
         }
 
 

@@ -7,6 +7,8 @@ log), `stacks` (path where stacks are dumped on a signal), `channel` (descriptor
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import faulthandler
 import importlib
 import json
@@ -25,6 +27,9 @@ from breakrank_agent.probe import Agent, Channel
 
 #: Asks a rank for the Python stacks of all its threads. A real-time signal, which no program of the field uses.
 STACKS_SIGNAL = signal.SIGRTMAX - 3
+
+#: prctl(2), PR_SET_PTRACER: who may read this process where the kernel lets only an ancestor (Yama).
+_PR_SET_PTRACER, _ANYBODY = 0x59616D61, -1
 
 #: Ends the process at once, whatever a hook has put in the place of `os._exit`.
 leave: Callable[[int], NoReturn] = os._exit
@@ -55,6 +60,8 @@ def start_agent(spec: dict[str, Any]) -> Agent:
     # What a user's script prints stays its own.
     faulthandler.enable(file=_stacks if plan.command else sys.stderr)
     faulthandler.register(STACKS_SIGNAL, file=_stacks, all_threads=True)
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(_ANYBODY), 0, 0, 0)
     probe.start(agent)
     if plan.pin:
         random.seed(plan.seed)

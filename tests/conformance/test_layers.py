@@ -15,10 +15,11 @@ LAYERS = [
     ("errors", "history", "verdict", "scenario", "schemas"),
     (
         *("digest", "laws", "lineage", "ends", "blame", "script", "witness"),
-        *("warden", "session", "stillness", "output", "weights", "roster", "stacks", "follower"),
+        *("warden", "session", "output", "weights", "roster", "stacks", "follower"),
+        *("evidence", "waits", "stuck", "rendezvous"),
     ),
     ("runners", "oracles", "schedules", "catalogue"),
-    ("turnstile", "strikes", "conductor", "judge", "doctor", "looks", "why"),
+    ("turnstile", "strikes", "ranks", "watchdog", "autopsy", "conductor", "judge", "doctor", "looks", "why"),
     ("run",),
     ("report",),
     ("plugin", "watch", "__main__"),

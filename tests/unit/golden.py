@@ -74,10 +74,13 @@ class Golden:
                 one.ends()
         return self
 
-    def hangs(self, ranks: list[int], why: str = "deadline", peer: int | None = None) -> Golden:
-        """Let the Conductor end `ranks`, which wait, and then whoever else lives."""
+    def hangs(
+        self, ranks: list[int], why: str = "deadline", peer: int | None = None, shown_by: str = "is away"
+    ) -> Golden:
+        """Let the Conductor end `ranks`, which wait, and then whoever else lives; `peer` is whom it lies with."""
         waiting = [{"rank": r, "step": self[r].step, "point": self[r].point, "op": self[r].op} for r in ranks]
-        self.says("hung", attempt=self.attempt, ranks=ranks, why=why, peer=peer, waiting=waiting, seconds=0.104)
+        hung = {"why": why, "peer": peer, "peers": [] if peer is None else [peer], "shown_by": shown_by}
+        self.says("hung", attempt=self.attempt, ranks=ranks, waiting=waiting, seconds=0.104, **hung)
         return self.ended_by_us()
 
     def ended_by_us(self) -> Golden:

@@ -6,7 +6,7 @@ from signal import SIGABRT, SIGKILL, SIGSEGV
 
 from golden import Golden, killed, sound
 
-from breakrank.blame import blame
+from breakrank.blame import accusations, blame
 from breakrank.oracles import Terms, all_oracles
 from breakrank.verdict import Finding
 
@@ -112,26 +112,37 @@ def test_nobody_is_to_blame_for_a_connection_lost_while_every_peer_lived() -> No
     assert named(job) == ()
 
 
-def test_a_rank_in_no_collective_is_to_blame_for_a_job_without_progress() -> None:
+def test_with_whom_a_wait_lies_is_what_the_hung_event_says() -> None:
     job = Golden().trains(1)
     job[0].loads([1]).enters("collective")
     job[1].loads([1]).enters("forward")
-    found = blame(job.hangs([0, 1]).history(), [])
-    assert found.words() == "rank 1: was in forward at step 2, where the others were not"
+    hung = job.hangs([0, 1], "never full", 1, "made other collectives at step 2 than at its earlier steps")
+    assert blame(hung.history(), []).words() == "rank 1: made other collectives at step 2 than at its earlier steps"
 
 
-def test_the_odd_one_of_three_is_to_blame_for_a_deadlock() -> None:
-    job = Golden(3).trains(1)
-    for rank, op in ((0, "allreduce_"), (1, "broadcast_"), (2, "allreduce_")):
-        job[rank].loads([1]).enters("collective", op=op)
-    assert named(job.hangs([0, 1, 2], "deadlock")) == (1,)
+def test_a_rank_that_was_never_started_is_not_to_blame_but_said_to_be_missing() -> None:
+    found = blame(Golden().hangs([0, 1], "rank missing", 2, "no process was started as rank 2").history(), [])
+    assert (found.ranks, found.reason) == ((), "no process was started as rank 2")
 
 
-def test_nobody_is_to_blame_for_a_deadlock_of_two() -> None:
+def test_nobody_is_to_blame_where_nothing_shows_for_whom_ranks_wait() -> None:
     job = Golden().trains(1)
     job[0].enters("collective")
     job[1].enters("collective")
-    assert named(job.hangs([0, 1], "deadlock")) == ()
+    assert named(job.hangs([0, 1], "deadlock", shown_by="")) == ()
+
+
+def test_what_reports_and_the_launcher_say_stands_beside_the_blame() -> None:
+    job = Golden(3).trains(1)
+    job[2].reports("RuntimeError", "rank 1 failed to pass monitoredBarrier")
+    job[0].reports("RuntimeError", LOST)
+    job.says("launcher", attempt=0, status=1, ended=False, blames=[2], closed=[])
+    said = [(one.by, one.ranks) for one in accusations(job.history())]
+    assert said == [
+        ("RuntimeError in rank 2", (1,)),
+        ("RuntimeError in rank 0", ()),
+        ("the launcher", (2,)),
+    ]
 
 
 def test_the_replica_that_differs_is_to_blame() -> None:

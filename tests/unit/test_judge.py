@@ -81,7 +81,7 @@ class TestOutcomes:
         job.hangs([0], "peer stopped", peer=1)
         verdict = judge(job.history(), None, plan(strikes=(struck(faults.Stop(), 1, step=3, point="load"),)))
         assert verdict.outcome is Outcome.HUNG
-        assert verdict.sentence() == "rank 0 waits in allreduce_ at step 3 for rank 1, which stands still"
+        assert verdict.sentence() == "rank 0 waits in all_reduce at step 3 for rank 1, which stands still"
         assert verdict.blame.ranks == (1,)
 
     def test_a_signal_that_nobody_sent_is_a_crash(self) -> None:
@@ -321,4 +321,4 @@ class TestNotes:
         job[0].loads([1]).enters("collective")
         verdict = judge(job.hangs([0], "peer ended", peer=1).history(), None, plan())
         assert (verdict.outcome, verdict.findings) == (Outcome.DETECTED, ())
-        assert "rank 0 waits in allreduce_ at step 2 for rank 1, which has ended" in verdict.notes
+        assert "rank 0 waits in all_reduce at step 2 for rank 1, which has ended" in verdict.notes

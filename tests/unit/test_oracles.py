@@ -96,7 +96,7 @@ class TestProgress:
         job.hangs([0], "peer stopped", peer=1)
         (finding,) = ask("progress", job.history())
         assert (finding.cause, finding.ranks, finding.step) == ("peer stopped", (0,), 2)
-        assert finding.sentence() == "rank 0 waits in allreduce_ at step 2 for rank 1, which stands still"
+        assert finding.sentence() == "rank 0 waits in all_reduce at step 2 for rank 1, which stands still"
 
     def test_objects_to_a_wait_for_a_rank_that_has_ended(self) -> None:
         job = Golden().trains(1)

@@ -17,7 +17,7 @@ from breakrank.errors import BreakrankError
 from breakrank.looks import Look, Seen, merge
 from breakrank.report.groups import draw_answer
 from breakrank.roster import Member, absent
-from breakrank.stacks import Frame, Place, Stack, Wait, fold, parse_stacks, read_stacks
+from breakrank.stacks import Frame, Place, Stack, Wait, fold, parse_dump, parse_stacks, read_stacks
 from breakrank.why import judge, only_ranks
 from breakrank_agent.identity import is_launcher
 
@@ -289,3 +289,19 @@ def test_the_answer_is_drawn_with_the_stacks_that_the_ranks_share():
         "    synchronize  /home/user/job/parted.py:13",
     ]
     assert "    py-spy dump --nonblocking --locals --pid 1001" in drawn
+
+
+def test_a_dump_of_faulthandlers_is_folded_to_the_users_lines():
+    packages = "/x/lib/python3.11/site-packages/torch/distributed"
+    frames = [
+        ("/runs/agent-1.zip/breakrank_agent/hooks/works.py", 143, "waiting"),
+        (f"{packages}/distributed_c10d.py", 5356, "barrier"),
+        (f"{packages}/c10d_logger.py", 83, "wrapper"),
+        ("/home/me/train.py", 9, "epoch"),
+        ("/home/me/train.py", 20, "<module>"),
+    ]
+    lines = [f'  File "{file}", line {line} in {function}' for file, line, function in frames]
+    (stack,) = parse_dump("\n".join(["Current thread 0x00007efc (most recent call first):", *lines]))
+    assert stack.main and stack.own
+    assert [frame.where for frame in stack.place.frames] == ["train.py:20", "train.py:9"]
+    assert stack.place.wait == Wait("meeting", "barrier")

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from breakrank import laws
 from breakrank.history import History, RankHistory
 from breakrank.oracles import Abstain, Terms
-from breakrank.verdict import Finding
+from breakrank.verdict import Finding, name_ranks
+from breakrank.waits import describe
 from breakrank_agent.history import Event
 
-#: Causes that a hung event names itself; any other is a deadline that passed.
-_PROVEN = ("peer stopped", "peer ended", "deadlock", "endless")
+#: What a hung event says and no proof is behind: the deadline that passed.
+_UNPROVEN = ("deadline",)
 
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
@@ -27,17 +28,70 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
 def _wait(event: Event, terms: Terms) -> Finding:
     """Return the finding that a hung event is."""
     waiting = sorted(event["waiting"], key=lambda w: (w["step"], w["rank"]))
-    first: Event = waiting[0] if waiting else {"step": 0, "point": "a place that no rank recorded"}
+    first: Event = waiting[0] if waiting else {"step": 0}
+    peers = list(event.get("peers") or [])
+    said = _told(waiting, peers)
     evidence = {
-        "where": first.get("op") or first["point"],
+        "where": describe(first),
         "peer": event.get("peer"),
+        "peers": peers,
         "seconds": round(float(event["seconds"]), 1),
         "expected": terms.steps,
-        "timeout_s": first.get("timeout_s"),
+        "timeout_s": _timeout(waiting),
+        "would": _would_have_raised(_timeout(waiting)),
+        "absent": _absent(waiting),
+        "wait": said[0],
+        "whom": _whom(waiting, peers),
+        "elsewhere": "".join(f"; {clause}" for clause in said[1:]),
     }
-    places = tuple(f"rank {w['rank']}: {w.get('op') or w['point']}, step {w['step']}" for w in waiting)
-    cause = event["why"] if event["why"] in _PROVEN else "no progress"
+    places = tuple(f"rank {w['rank']}: {describe(w)}, step {w['step']}" for w in waiting)
+    cause = "no progress" if event["why"] in _UNPROVEN else event["why"]
     return Finding("progress", cause, tuple(sorted(event["ranks"])), first["step"], event["attempt"], places, evidence)
+
+
+def _told(waiting: Sequence[Event], peers: Sequence[int]) -> list[str]:
+    """Say who waits where, a clause for each place; first the one that somebody else is to blame for."""
+    places: dict[str, list[Event]] = {}
+    for one in waiting:
+        verb = "in" if one.get("op") else "last seen in"
+        places.setdefault(f"{verb} {describe(one)}", []).append(one)
+    ordered = sorted(
+        places.items(),
+        key=lambda item: (not any(w.get("lacks") for w in item[1]), any(w["rank"] in peers for w in item[1])),
+    )
+    clauses = [f"{name_ranks([w['rank'] for w in who])} {_verb(who)} {place}" for place, who in ordered]
+    return clauses or ["the job waits"]
+
+
+def _verb(who: Sequence[Event]) -> str:
+    several = len(who) > 1
+    if who[0].get("op"):
+        return "wait" if several else "waits"
+    return "are" if several else "is"
+
+
+def _whom(waiting: Sequence[Event], peers: Sequence[int]) -> str:
+    """Name the ranks that the wait told first will never be complete without."""
+    lacks = sorted({rank for w in waiting if w["rank"] not in peers for rank in w.get("lacks") or ()})
+    whom = list(peers) or lacks
+    return name_ranks(whom) if whom else "another rank"
+
+
+def _absent(waiting: Sequence[Event]) -> str:
+    """Name the ranks that are in no collective while others wait in one; nothing shows that they will never come."""
+    away = [w["rank"] for w in waiting if not w.get("op")]
+    if not away or len(away) == len(waiting):
+        return ""
+    return f"; not proven: {name_ranks(away)} {'is' if len(away) == 1 else 'are'} in no collective, and may still move"
+
+
+def _timeout(waiting: Sequence[Event]) -> float | None:
+    """Return the shortest time-out that would have ended one of the waits."""
+    return min((w["timeout_s"] for w in waiting if w.get("op") and w.get("timeout_s") is not None), default=None)
+
+
+def _would_have_raised(timeout_s: float | None) -> str:
+    return "" if timeout_s is None else f". Would have raised after {timeout_s:g} s"
 
 
 def _still(ranks: Sequence[RankHistory], control: History | None) -> list[Finding]:

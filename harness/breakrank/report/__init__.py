@@ -12,9 +12,10 @@ from typing import Any
 from breakrank.errors import BreakrankError
 from breakrank.report.drawing import draw, draw_growth
 from breakrank.report.events import telling_events
+from breakrank.report.stood import draw_stood
 from breakrank.report.words import plan_words
 from breakrank.run import SavedRun
-from breakrank.verdict import Blame
+from breakrank.verdict import Blame, name_ranks
 
 __all__ = ["explain", "plan_words", "saved_verdict"]
 
@@ -49,7 +50,8 @@ def explain(run: SavedRun) -> str:
         _block("what the ranks did", draw(run.history, verdict)),
         _block("what grows, step by step", draw_growth(run.history, verdict)),
         _block("the events that show it", telling_events(run.history, verdict)),
-        _block("blame", [blame_words(verdict)]),
+        _block("where the ranks stood", draw_stood(run.history, verdict)),
+        _block("blame", [blame_words(verdict), *verdict.get("accused", ())]),
         _block("also", _also(verdict)),
         _outputs(run),
         _block("files", [str(run.folder)]),
@@ -60,7 +62,9 @@ def explain(run: SavedRun) -> str:
 
 def _headline(run: SavedRun, verdict: Mapping[str, Any]) -> str:
     """Return the outcome with its sentence, and what was on record if that is something else."""
-    lines = [f"{run.plan.scenario}::{run.plan.case}: {verdict['outcome']}: {verdict['sentence']}"]
+    blamed = verdict["blame"]["ranks"] if verdict["outcome"] == "HUNG" else []
+    whom = f". Blame: {name_ranks(blamed)}" if blamed else ""
+    lines = [f"{run.plan.scenario}::{run.plan.case}: {verdict['outcome']}: {verdict['sentence']}{whom}"]
     if verdict.get("record") and not verdict.get("as_recorded"):
         lines.append(f"  on record is {verdict['record']}")
     return "\n".join(lines)

@@ -74,13 +74,15 @@ def _watch_end(agent: Agent) -> None:
 
 def _meeting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return what a call of `init_process_group` names; what it does not, torch takes from the environment."""
+    import torch
+
     names = ("backend", "init_method", "timeout", "world_size", "rank", "store")
     said = {**dict(zip(names, args)), **kwargs}
     init = said.get("init_method") or ("store" if said.get("store") is not None else "env://")
     master = f"{os.environ.get('MASTER_ADDR', '')}:{os.environ.get('MASTER_PORT', '')}"
     scheme, _, address = str(init).partition("://")
     rank, world = said.get("rank", -1), said.get("world_size", -1)
-    timeout = said.get("timeout")
+    timeout = said.get("timeout") or torch.distributed.default_pg_timeout
     return {
         "rank": rank if rank is not None and rank >= 0 else _number("RANK"),
         "world": world if world is not None and world >= 0 else _number("WORLD_SIZE"),
@@ -88,7 +90,7 @@ def _meeting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         "master": master if scheme == "env" else address if scheme == "tcp" else "",
         "backend": str(said.get("backend") or ""),
         "interface": os.environ.get("GLOO_SOCKET_IFNAME", ""),
-        "timeout_s": timeout.total_seconds() if timeout is not None else None,
+        "timeout_s": timeout.total_seconds(),
     }
 
 

@@ -1,0 +1,108 @@
+"""Evidence of progress: whether a rank provably waits, seen from /proc, by nothing of ours.
+
+A rank stands still if, over several looks, each of its threads waits in the kernel for what only a thread of the job
+can bring, and was not scheduled in between. What a backend's own threads look like when they have nothing to do is
+said by one module per backend. A thread that sleeps, computes, reads a file or waits for another program is never
+still. What a process outside of the job could still wake is therefore never called a proof.
+"""
+
+from __future__ import annotations
+
+import enum
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from breakrank.evidence import gloo, store
+from breakrank.evidence.threads import State, Thread, fields, read_threads, waits_for_a_thread
+
+#: What a rank is in, as its log says: nothing special, a send or recv, or the set-up of a group.
+CALLS = ("", "message", "setup")
+#: One function per backend: what one of its threads does, or None if it is no thread of the backend's.
+BACKENDS: tuple[Callable[[Thread, str], State | None], ...] = (gloo.state, store.state)
+#: A process that catches one of these can be woken by a timer that nobody sees.
+_ALARMS = sum(1 << (number - 1) for number in (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF))
+
+
+class Condition(enum.Enum):
+    """What one look says of a process."""
+
+    MOVES = "moves"
+    WAITS = "waits"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at a rank: how often each waiting thread was scheduled, and each one that polls."""
+
+    condition: Condition
+    waits: tuple[tuple[int, int], ...] = ()
+    polls: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the process was told to stand still."""
+        return self.condition is Condition.STOPPED
+
+
+def look(pid: int, call: str = "") -> Look:
+    """Look at every thread of a process, which is in `call` as its log says; one that is gone is not still."""
+    waits: list[tuple[int, int]] = []
+    polls: list[tuple[int, int]] = []
+    try:
+        caught = int(fields(Path(f"/proc/{pid}/status"))["SigCgt"], 16)
+        for thread in read_threads(pid):
+            if thread.state in "Tt":
+                return Look(Condition.STOPPED)
+            state = next((s for s in (judge(thread, call) for judge in BACKENDS) if s is not None), None)
+            if state is None:
+                state = State.WAITS if waits_for_a_thread(thread) else State.MOVES
+            if state is State.MOVES or caught & _ALARMS:
+                return Look(Condition.MOVES)
+            (polls if state is State.POLLS else waits).append((thread.tid, thread.switches))
+    except (OSError, KeyError, ValueError):
+        return Look(Condition.MOVES)
+    return Look(Condition.WAITS if waits else Condition.MOVES, tuple(waits), tuple(polls))
+
+
+class Stillness:
+    """Several looks at the ranks of a job, one after the other."""
+
+    #: How many equal looks make a proof, where the log says that somebody is missing somewhere.
+    LOOKS = 4
+    #: How many, where it does not.
+    LOOKS_ALONE = 12
+    #: How often each thread that polls must have come round without waking anyone.
+    ROUNDS = 3
+
+    def __init__(self) -> None:
+        self._first: dict[int, Look] = {}
+        self._equal = 0
+
+    def forget(self) -> None:
+        """Something has moved."""
+        self._first.clear()
+        self._equal = 0
+
+    def look(self, pids: Mapping[int, int], calls: Mapping[int, str]) -> None:
+        """Look once more at the ranks (rank to pid, and to what its log says that it is in)."""
+        now = {rank: look(pid, calls.get(rank, "")) for rank, pid in pids.items()}
+        if any(seen.condition is not Condition.WAITS for seen in now.values()):
+            self.forget()
+            return
+        if {rank: seen.waits for rank, seen in now.items()} != {rank: seen.waits for rank, seen in self._first.items()}:
+            self._first, self._equal = now, 0
+            return
+        rounds = [
+            count - dict(self._first[rank].polls).get(tid, count)
+            for rank, seen in now.items()
+            for tid, count in seen.polls
+        ]
+        if all(count >= self.ROUNDS for count in rounds):
+            self._equal += 1
+
+    def proven(self, looks: int) -> bool:
+        """Whether all have stood still for this many looks."""
+        return bool(self._first) and self._equal >= looks

@@ -1,0 +1,73 @@
+"""The threads of a process as /proc shows them, and the waits that only another thread of it can end."""
+
+from __future__ import annotations
+
+import enum
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_X86 = platform.machine() == "x86_64"
+#: Numbers of system calls: futex(2), epoll_wait(2) and its kind, poll(2) and its kind, the sleeps.
+FUTEX = 202 if _X86 else 98
+EPOLL = (232, 281, 441) if _X86 else (22, 441)
+POLL = (7, 271) if _X86 else (73,)
+#: Bit of a futex operation that says that no other process can wake the thread (FUTEX_PRIVATE_FLAG).
+_PRIVATE = 128
+
+
+class State(enum.Enum):
+    """What a thread does: it gets on with something, it waits for good, or it polls and finds nothing."""
+
+    MOVES = "moves"
+    WAITS = "waits"
+    POLLS = "polls"
+
+
+@dataclass(frozen=True)
+class Thread:
+    """One look at one thread. `call` and `arguments` are its system call's; `call` is -1 where it is in none."""
+
+    tid: int
+    main: bool
+    name: str
+    state: str
+    call: int
+    arguments: tuple[int, ...]
+    switches: int
+
+
+def read_threads(pid: int) -> Iterator[Thread]:
+    """Yield the threads of a process, the main one first: it is the one that mostly moves. Raises `OSError`."""
+    numbers = sorted(int(path.name) for path in Path(f"/proc/{pid}/task").iterdir())
+    for tid in sorted(numbers, key=lambda number: number != pid):
+        folder = Path(f"/proc/{pid}/task/{tid}")
+        status = fields(folder / "status")
+        # Readable for our own descendants, as tracing them would be; a kernel that refuses gives no proof.
+        words = (folder / "syscall").read_text().split() if status["State"][0] == "S" else ["running"]
+        call = int(words[0]) if words[0].lstrip("-").isdigit() else -1
+        switches = int(status["voluntary_ctxt_switches"]) + int(status["nonvoluntary_ctxt_switches"])
+        arguments = tuple(int(word, 16) for word in words[1:7]) if call >= 0 else ()
+        yield Thread(tid, tid == pid, status["Name"], status["State"][0], call, arguments, switches)
+
+
+def fields(path: Path) -> dict[str, str]:
+    """Return the fields of a `status` file."""
+    pairs = (line.partition(":") for line in path.read_text().splitlines())
+    return {name: value.strip() for name, _, value in pairs}
+
+
+def waits_for_a_thread(thread: Thread) -> bool:
+    """Whether a thread waits, without a time-out, for another thread of its own process."""
+    return in_futex(thread) and thread.arguments[3] == 0
+
+
+def in_futex(thread: Thread) -> bool:
+    """Whether a thread waits for another thread of its own process, with or without a time-out."""
+    return (
+        thread.state == "S"
+        and thread.call == FUTEX
+        and len(thread.arguments) > 3
+        and bool(thread.arguments[1] & _PRIVATE)
+    )

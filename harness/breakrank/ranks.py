@@ -1,0 +1,80 @@
+"""What the Conductor knows of one rank in one attempt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from breakrank.output import Output
+from breakrank.runners.rank import RankProcess
+from breakrank.waits import Ledger, Wait
+from breakrank_agent.clock import MAIN
+from breakrank_agent.history import Event
+
+#: Of a collective's own event, what a hung event keeps of it.
+_TOLD = ("op", "group", "c", "p", "peer", "root", "site", "shapes", "dtype", "said")
+
+
+@dataclass
+class Rank:
+    """One rank: its process, its files, where it was last seen, how it ended."""
+
+    process: RankProcess
+    file: BinaryIO
+    outputs: dict[str, Output]
+    ledger: Ledger = field(default_factory=Ledger)
+    step: int = 0
+    point: str = "start"
+    status: int | None = None
+    gone: bool = False
+    ended_by_us: bool = False
+    reported: bool = False
+    finished: bool = False
+    dropped: int = 0
+    heard: bytes = b""
+    since: float | None = None
+    spent: dict[str, float] = field(default_factory=dict)
+    _timeout_s: float | None = None
+    _last: Event = field(default_factory=dict)
+
+    @property
+    def live(self) -> bool:
+        """Whether the process has not ended yet."""
+        return not self.gone
+
+    @property
+    def failed(self) -> bool:
+        """Whether the rank ended otherwise than well."""
+        return self.gone and (self.reported or not (self.status == 0 or self.finished))
+
+    def follow(self, event: Event) -> None:
+        """Take the next event of the rank."""
+        self.step = event["step"]
+        self.ledger.take(event)
+        if event["kind"] == "point":
+            if self.since is not None and event["seq"] == MAIN:
+                self.spent[self.point] = self.spent.get(self.point, 0.0) + event["t"] - self.since
+            self.since = event["t"]
+            self.point, self._last = event["point"], event
+            self._timeout_s = event.get("timeout_s", self._timeout_s)
+        elif event["kind"] == "group":
+            self._timeout_s = event.get("timeout_s", self._timeout_s)
+        elif event["kind"] == "report":
+            self.reported = True
+        elif event["kind"] == "end":
+            self.finished = True
+
+    def timeout_s(self, wait: Wait | None = None) -> float | None:
+        """Return the seconds after which the rank's wait raises, where that is known."""
+        known = self.ledger.timeout_s(wait.event.get("group", "")) if wait is not None else None
+        return self._timeout_s if known is None else known
+
+    def waits_in(self, wait: Wait | None) -> dict[str, Any]:
+        """Return where the rank waits, as a hung event tells it; without a wait, where it was last seen."""
+        place = {"rank": self.process.rank, "step": self.step, "timeout_s": self.timeout_s(wait)}
+        if wait is None:
+            after = {"after": self._last["op"]} if self.point == "collective" else {}
+            told = {name: self._last[name] for name in _TOLD if name in self._last and name != "op"}
+            return {**place, "point": self.point, "op": "", **(told | after if after else {})}
+        told = {name: wait.event[name] for name in _TOLD if name in wait.event}
+        return {**place, "step": wait.event["step"], "point": wait.event["point"], **told, "lacks": list(wait.lacks)}

@@ -1,0 +1,145 @@
+"""When an attempt is at its end: a wait that is proven, a deadline that has passed, a rank that never ends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from breakrank.evidence import Stillness, look
+from breakrank.evidence.threads import read_threads
+from breakrank.ranks import Rank
+from breakrank.rendezvous import explain_meeting, suspect_meeting
+from breakrank.stuck import Stuck, explain
+from breakrank_agent.plan import Plan
+
+#: How long nobody may move before it is worth looking whether they wait.
+IDLE_S = 0.1
+#: A rank that makes points for ever ends at this many times the job's steps.
+ENDLESS = 10
+#: How many looks at ranks that ask a store again and again say that it has nothing new for them.
+_ASKED = 12
+
+Reason = dict[str, Any]
+
+
+class Watchdog:
+    """Says why an attempt is to be ended; `why` is empty for a wait after a failure."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._stillness = Stillness()
+        self._asked = 0
+
+    def forget(self) -> None:
+        """Something has moved, or may not be judged."""
+        self._stillness.forget()
+        self._asked = 0
+
+    def judge(
+        self, ranks: Mapping[int, Rank], struck: Collection[int], acts: bool, stuck: bool, idle: float
+    ) -> Reason | None:
+        """Return why ranks that have been idle for so many seconds are to be ended, or None to go on.
+
+        `struck` are ranks that a strike has ended or stopped; `acts`: it is their launcher's turn, which nobody can
+        see; `stuck`: the schedule knows that none of them can move.
+        """
+        live = {n: r for n, r in ranks.items() if r.live}
+        if self._plan.steps and any(r.step > ENDLESS * self._plan.steps for r in live.values()):
+            return self._hung(live, Stuck("endless", (), {}), idle)
+        if not live:
+            # The launcher alone is left: it has not come to an end, or no rank has called.
+            return {"why": "", "peer": None} if idle > self._plan.deadline_s else None
+        if idle < IDLE_S:
+            self.forget()
+            return None
+        stopped = {n for n, r in live.items() if look(r.process.pid).stopped}
+        waiting = {n: r for n, r in live.items() if n not in stopped}
+        found = None if acts else self._proof(ranks, waiting, stopped, stuck)
+        if found is not None:
+            return self._proven(ranks, waiting or live, found, struck, idle)
+        limit = self._plan.deadline_s + max((self._patience(r.timeout_s()) for r in live.values()), default=0.0)
+        return self._hung(waiting, self._unproven(ranks, stopped), idle) if idle > limit else None
+
+    def _proof(
+        self, ranks: Mapping[int, Rank], waiting: Mapping[int, Rank], stopped: Collection[int], stuck: bool
+    ) -> Stuck | None:
+        """Return why the ranks can never go on, if that is proven."""
+        ledgers = {n: r.ledger for n, r in ranks.items()}
+        gone = [n for n, r in ranks.items() if r.gone]
+        if stuck or not waiting:
+            found = explain(ledgers, gone, stopped)
+            return Stuck("deadlock", (), {}) if found.why == "locked" else found
+        if any(r.ledger.meeting is not None for r in waiting.values()):
+            return self._proof_of_meeting(ranks, waiting, stopped)
+        self._look(waiting)
+        if not self._stillness.proven(Stillness.LOOKS):
+            return None
+        found = explain(ledgers, gone, stopped)
+        return found if found.unmatched or self._stillness.proven(Stillness.LOOKS_ALONE) else None
+
+    def _proof_of_meeting(
+        self, ranks: Mapping[int, Rank], waiting: Mapping[int, Rank], stopped: Collection[int]
+    ) -> Stuck | None:
+        """Return why a rendezvous never comes to its end.
+
+        Who is in it asks its store again and again: that it has nothing to do but wait is known from the log.
+        """
+        asking = {n: r for n, r in waiting.items() if r.ledger.meeting is not None}
+        others = {n: r for n, r in waiting.items() if n not in asking}
+        if not all(_asleep(r.process.pid) for r in asking.values()):
+            self.forget()
+            return None
+        self._asked += 1
+        self._look(others)
+        if self._asked < _ASKED or (others and not self._stillness.proven(Stillness.LOOKS)):
+            return None
+        gone = [n for n, r in ranks.items() if r.gone]
+        usual = {"world": len(ranks)}
+        return explain_meeting({n: r.ledger for n, r in ranks.items()}, gone, stopped, usual)
+
+    def _look(self, ranks: Mapping[int, Rank]) -> None:
+        calls = {n: r.ledger.in_call for n, r in ranks.items()}
+        self._stillness.look({n: r.process.pid for n, r in ranks.items()}, calls)
+
+    def _proven(
+        self, ranks: Mapping[int, Rank], waiting: Mapping[int, Rank], found: Stuck, struck: Collection[int], idle: float
+    ) -> Reason | None:
+        """Return the reason that a proven wait is, unless the framework's own time-out may still speak."""
+        if any(self._patience(r.timeout_s(found.waits.get(n))) for n, r in waiting.items()):
+            return None
+        failed = [n for n, r in ranks.items() if r.failed and n not in struck]
+        return {"why": "", "peer": failed[0]} if failed else self._hung(waiting, found, idle)
+
+    def _patience(self, timeout_s: float | None) -> float:
+        """Return the time-out that will end a wait, if the plan has the patience for it, else 0."""
+        return timeout_s if timeout_s is not None and timeout_s <= self._plan.patience_s else 0.0
+
+    def _unproven(self, ranks: Mapping[int, Rank], stopped: Collection[int]) -> Stuck:
+        """Return what is known of waits that are not proven, when the deadline has passed."""
+        ledgers = {n: r.ledger for n, r in ranks.items()}
+        suspected = suspect_meeting(ledgers)
+        if suspected is not None:
+            return suspected
+        found = explain(ledgers, [n for n, r in ranks.items() if r.gone], stopped)
+        away = tuple(n for n, r in ranks.items() if r.live and n not in found.waits and n not in stopped)
+        shown_by = "is in no collective, where others wait" if away and found.waits else ""
+        return Stuck("deadline", away if found.waits else (), found.waits, shown_by)
+
+    def _hung(self, waiting: Mapping[int, Rank], found: Stuck, idle: float) -> Reason:
+        return {
+            "why": found.why,
+            "peer": found.peers[0] if found.peers else None,
+            "peers": list(found.peers),
+            "shown_by": found.shown_by,
+            "ranks": sorted(waiting),
+            "seconds": round(idle, 3),
+            "waiting": [r.waits_in(found.waits.get(n)) for n, r in sorted(waiting.items())],
+        }
+
+
+def _asleep(pid: int) -> bool:
+    """Whether the main thread of a process sleeps in the kernel now."""
+    try:
+        return next(read_threads(pid)).state == "S"
+    except (OSError, KeyError, ValueError, StopIteration):
+        return False
