@@ -16,6 +16,7 @@ LAYERS = [
     (
         *("digest", "laws", "lineage", "ends", "blame", "script", "witness"),
         *("warden", "session", "evidence", "waits", "stuck", "rendezvous", "output", "weights", "roster", "stacks", "follower"),
+        *("calls", "reductions", "alignment", "mismatch"),
     ),
     ("runners", "oracles", "schedules", "catalogue"),
     ("turnstile", "strikes", "ranks", "watchdog", "conductor", "judge", "doctor", "looks", "why"),
