@@ -33,7 +33,7 @@ def parting(one: Sequence[Hashable], other: Sequence[Hashable]) -> Swap | list[G
     if not one or not other or one[0] == other[0]:
         return None
     for length in range(2, min(len(one), len(other)) + 1):
-        if Counter(one[:length]) == Counter(other[:length]):
+        if Counter(one[:length]) == Counter(other[:length]) and _end_alike(one[length:], other[length:]):
             return Swap(length)
     if any(_agree(one[i:], other[i:]) for i in range(1, min(len(one), len(other)))):
         return None
@@ -51,3 +51,8 @@ def _agree(one: Sequence[Hashable], other: Sequence[Hashable]) -> bool:
     """Whether both go on alike for as long as both go on, which is one call at least."""
     length = min(len(one), len(other))
     return length > 0 and one[:length] == other[:length]
+
+
+def _end_alike(one: Sequence[Hashable], other: Sequence[Hashable]) -> bool:
+    """Whether both go on alike, or both are over: in a loop, a call that is missing shifts all that come later."""
+    return _agree(one, other) or not (one or other)

@@ -103,6 +103,13 @@ def groups(history: History, attempt: int) -> list[Group]:
     return [Group(name, members.get(name, tuple(sorted(found[name]))), found[name]) for name in sorted(found)]
 
 
+def last_call(lived: RankHistory) -> Call | None:
+    """Return the collective or message that a rank called last and did not come back from, if there is one."""
+    calls = [*_calls(lived, "c"), *_calls(lived, "p")]
+    last = max(calls, key=lambda call: call.time, default=None)
+    return None if last is None or last.done else last
+
+
 def messages(history: History, attempt: int) -> list[Group]:
     """Return what was sent and received in an attempt: for each way a group of the sender and the receiver.
 

@@ -20,7 +20,7 @@ _OWN = {
     "_reduce_scatter_base_": 0,
     "scatter_": 0,
 }
-#: The sizes of each rank's tensors are its own affair: what is sent to whom is seen by what arrives.
+#: What each rank sends to each other one is its own affair, unless all send all others as much.
 _UNEVEN = ("alltoall_", "alltoall_base_")
 #: Only so many shapes of a call are on record.
 _SHAPES = 16
@@ -43,7 +43,7 @@ def mismatch(calls: Mapping[int, Call], causes: Sequence[str] = ()) -> Mismatch 
     for cause in causes or TRAITS:
         trait = TRAITS[cause]
         values = {rank: said for rank, call in calls.items() if (said := trait(call)) is not None}
-        if len(set(values.values())) > 1 and not (cause == "another shape" and _uneven_but_agreed(calls)):
+        if len(set(values.values())) > 1 and not (cause == "another shape" and _may_differ(calls, values)):
             return Mismatch(cause, values)
     return None
 
@@ -51,8 +51,10 @@ def mismatch(calls: Mapping[int, Call], causes: Sequence[str] = ()) -> Mismatch 
 def _size(call: Call) -> str | None:
     """Say the size, or for a reduction the shape, of what each rank has alike."""
     shapes = call.shapes
-    if not shapes or call.op in _UNEVEN:
+    if not shapes:
         return None
+    if call.op in _UNEVEN:
+        return _even_size(call)
     own = _OWN.get(call.op)
     if own is not None:
         if own < 0 and len(shapes) >= _SHAPES:
@@ -64,9 +66,18 @@ def _size(call: Call) -> str | None:
     return " + ".join(f"{size} element{'' if size == 1 else 's'}" for size in sizes)
 
 
-def _uneven_but_agreed(calls: Mapping[int, Call]) -> bool:
-    """Whether all ranks gather tensors of several sizes, and each has made room for just these."""
+def _even_size(call: Call) -> str | None:
+    """Say the size of what a rank sends to each other one, and gets from it, if it has one size for all."""
+    sizes = {part["n"] for tensor in call.inputs or () for part in tensor.get("parts", ())}
+    one_size = len(sizes) == 1 and len({prod(shape) for shape in call.shapes}) == 1
+    return f"{min(sizes)} elements for each rank" if one_size else None
+
+
+def _may_differ(calls: Mapping[int, Call], values: Mapping[int, str]) -> bool:
+    """Whether ranks may handle several sizes: all gather just these, or some send to each rank what is meant for it."""
     ordered = [calls[rank] for rank in sorted(calls)]
+    if any(call.op in _UNEVEN for call in ordered):
+        return len(values) < len(calls)
     if any(call.op != "allgather_" or len(call.shapes) != len(ordered) + 1 for call in ordered):
         return False
     own = tuple(call.shapes[-1] for call in ordered)
@@ -76,7 +87,7 @@ def _uneven_but_agreed(calls: Mapping[int, Call]) -> bool:
 #: What calls of one collective have in common, by the cause that is found where they do not.
 TRAITS: dict[str, Callable[[Call], str | None]] = {
     "another op": lambda call: call.name,
-    "another root": lambda call: None if call.root is None else f"rank {call.root}",
+    "another root": lambda call: None if call.root is None else f"root {call.root}",
     "another reduce op": lambda call: call.reduce or None,
     "another dtype": lambda call: call.dtype or None,
     "another shape": _size,

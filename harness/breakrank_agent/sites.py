@@ -29,9 +29,9 @@ class Sites:
         self._files: dict[str, Optional[str]] = {}
         self._sites: dict[tuple[CodeType, int], Site] = {}
 
-    def add_foreign(self, folder: str) -> None:
-        """Take a folder's code for a framework's from now on."""
-        self._foreign.append(folder)
+    def add_foreign(self, path: str) -> None:
+        """Take the code of a folder, or of a file, for a framework's from now on."""
+        self._foreign.append(path)
         # In a rank that starts cold, the framework's own import has opened files: its code passed for the user's.
         self._files.clear()
 
@@ -69,7 +69,7 @@ class Sites:
         return self._files[name]
 
     def _is_foreign(self, name: str) -> bool:
-        if name.startswith("<") or any(name.startswith(folder + os.sep) for folder in self._foreign):
+        if name.startswith("<") or any(name == path or name.startswith(path + os.sep) for path in self._foreign):
             return True
         # Below the folder of Python's own modules lies that of installed packages, which are the user's choice.
         return name.startswith(self._python) and not name[len(self._python) :].startswith(("site-", "dist-"))

@@ -113,7 +113,9 @@ def _in_messages(way: Group, model: Group | None) -> Iterator[_Wrong]:
 
 def _overrun(calls: _Calls) -> Iterator[_Wrong]:
     """Yield that a collective changed an input, or memory beside a tensor."""
-    touched = tuple(sorted(rank for rank, call in calls.items() if call.kept is False))
+    # To a reduce, the tensors of ranks other than the root are room to work in.
+    kept = {rank: call.kept for rank, call in calls.items() if call.op != "reduce_" or rank == call.root}
+    touched = tuple(sorted(rank for rank, whole in kept.items() if whole is False))
     if touched:
         yield _Wrong("overrun", touched, calls, {"site": calls[touched[0]].site})
 

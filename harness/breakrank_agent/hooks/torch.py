@@ -10,6 +10,7 @@ import ctypes
 import functools
 import hashlib
 import os
+import sys
 import threading
 from typing import Any, Callable
 
@@ -30,6 +31,10 @@ def install(agent: Agent) -> None:
         torch.set_num_threads(1)
         torch.use_deterministic_algorithms(True, warn_only=True)
     agent.sites.add_foreign(os.path.dirname(torch.__file__))
+    # It wraps those of torch's functions that are out of favour.
+    wrapper = getattr(sys.modules.get("typing_extensions"), "__file__", None)
+    if wrapper:
+        agent.sites.add_foreign(wrapper)
     training = Training(agent)
     agent.handles = training
     agent.summarize = training.summarize
