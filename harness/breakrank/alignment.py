@@ -29,11 +29,14 @@ def parting(one: Sequence[Hashable], other: Sequence[Hashable]) -> Swap | list[G
     Gaps are several where one in either explains the difference as well. None: they have nothing to do with each
     other, as where each rank has a branch of its own, after which both go on alike.
     """
+    whole = max(len(one), len(other)) <= WINDOW
     one, other = one[:WINDOW], other[:WINDOW]
     if not one or not other or one[0] == other[0]:
         return None
     for length in range(2, min(len(one), len(other)) + 1):
-        if Counter(one[:length]) == Counter(other[:length]) and _end_alike(one[length:], other[length:]):
+        # In a loop, a call that is missing shifts all that come later: then the rest does not agree.
+        over = whole and length == len(one) == len(other)
+        if Counter(one[:length]) == Counter(other[:length]) and (over or _agree(one[length:], other[length:])):
             return Swap(length)
     if any(_agree(one[i:], other[i:]) for i in range(1, min(len(one), len(other)))):
         return None
@@ -52,7 +55,3 @@ def _agree(one: Sequence[Hashable], other: Sequence[Hashable]) -> bool:
     length = min(len(one), len(other))
     return length > 0 and one[:length] == other[:length]
 
-
-def _end_alike(one: Sequence[Hashable], other: Sequence[Hashable]) -> bool:
-    """Whether both go on alike, or both are over: in a loop, a call that is missing shifts all that come later."""
-    return _agree(one, other) or not (one or other)

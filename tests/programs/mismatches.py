@@ -1,8 +1,8 @@
 """Every way in which one rank's collective does not match the others': a broken program for each, and its sound twin.
 
 A row is a function of whether this rank is odd now. `NAME` runs it with rank 1 odd at step 2, `NAME_sound` with nobody
-odd ever. As a script, `mismatches.py NAME` does the same under any launcher. GROUP_TIMEOUT_S is the group's time-out, by
-default torch's own of 30 minutes.
+odd ever. As a script, `mismatches.py NAME` does the same under any launcher. GROUP_TIMEOUT_S is the group's time-out,
+by default torch's own of 30 minutes.
 """
 
 from __future__ import annotations

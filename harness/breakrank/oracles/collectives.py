@@ -163,7 +163,7 @@ def _order(group: Group, position: int, calls: _Calls, model: Group | None, prov
     for rank in sorted(places):
         if places[rank] == places[first]:
             continue
-        own, other = ([c.place for c in group.calls[r][position : position + WINDOW]] for r in (first, rank))
+        own, other = ([c.place for c in group.calls[r][position : position + WINDOW + 1]] for r in (first, rank))
         parted = parting(own, other)
         wrong: _Wrong | None = None
         if isinstance(parted, Swap):
