@@ -8,30 +8,8 @@ from math import prod
 from typing import Any, NamedTuple
 
 from breakrank.history import History, RankHistory
+from breakrank.waits import RECEIVES, SPOKEN
 from breakrank_agent.history import Event
-
-#: The names that people know c10d's operators by.
-NAMES = {
-    "allreduce_": "all_reduce",
-    "allreduce_coalesced_": "all_reduce_coalesced",
-    "broadcast_": "broadcast",
-    "allgather_": "all_gather",
-    "_allgather_base_": "all_gather_into_tensor",
-    "allgather_coalesced_": "all_gather_coalesced",
-    "allgather_into_tensor_coalesced_": "all_gather_into_tensor",
-    "reduce_scatter_": "reduce_scatter",
-    "_reduce_scatter_base_": "reduce_scatter_tensor",
-    "reduce_scatter_tensor_coalesced_": "reduce_scatter_tensor",
-    "reduce_": "reduce",
-    "gather_": "gather",
-    "scatter_": "scatter",
-    "alltoall_": "all_to_all",
-    "alltoall_base_": "all_to_all_single",
-    "monitored_barrier_": "monitored_barrier",
-    "recv_": "recv",
-    "recv_any_source_": "recv",
-}
-_RECEIVES = ("recv_", "recv_any_source_")
 
 
 @dataclass(frozen=True)
@@ -65,7 +43,7 @@ class Call:
     @property
     def name(self) -> str:
         """The operator as people know it."""
-        return NAMES.get(self.op, self.op)
+        return SPOKEN.get(self.op, self.op)
 
     @property
     def place(self) -> tuple[str, str]:
@@ -120,7 +98,7 @@ def messages(history: History, attempt: int) -> list[Group]:
     anyone = set()
     for lived in history.attempt(attempt):
         for call in _calls(lived, "p"):
-            receives = call.op in _RECEIVES
+            receives = call.op in RECEIVES
             if call.peer is None or call.peer < 0:
                 anyone.add((call.group, call.rank))
                 continue

@@ -172,11 +172,14 @@ def main(wanted: Sequence[str]) -> None:
     runs = Path(tempfile.mkdtemp(prefix="matrix-"))
     try:
         with Bench(runs) as bench:
-            found = {row: ask(bench, row) for row in wanted or rows}
+            found = {}
+            for row in wanted or rows:
+                found[row] = ask(bench, row)
+                print(line([row, *(answer.words for answer in found[row])]), flush=True)
     finally:
         shutil.rmtree(runs, ignore_errors=True)
     lines = table(found)
-    print("\n".join(lines))
+    print("\n".join(lines[-2:]))
     if not wanted:
         facts = f"torch {torch.__version__}, gloo, Python {platform.python_version()}, {os.cpu_count()} cores"
         head, _, _ = PAGE.read_text().partition("<!-- matrix -->")

@@ -15,8 +15,8 @@ LAYERS = [
     ("errors", "history", "verdict", "scenario", "schemas"),
     (
         *("digest", "laws", "lineage", "ends", "blame", "script", "witness"),
-        *("warden", "session", "evidence", "waits", "stuck", "rendezvous", "output", "weights", "roster", "stacks", "follower"),
-        *("calls", "reductions", "alignment", "mismatch"),
+        *("warden", "session", "evidence", "waits", "stuck", "rendezvous", "output", "weights", "roster"),
+        *("stacks", "follower", "oddity", "calls", "reductions", "alignment", "mismatch"),
     ),
     ("runners", "oracles", "schedules", "catalogue"),
     ("turnstile", "strikes", "ranks", "watchdog", "conductor", "judge", "doctor", "looks", "why"),

@@ -80,6 +80,8 @@ def test_the_first_wrong_collective_is_named_with_its_cause_and_the_odd_rank(run
     assert (evidence["op"], evidence["number"]) == (row.op, row.number)
     assert "unknown" not in first.sentence() and "mismatches.py:" in first.sentence()
     assert verdict.blame.ranks == (1,)
+    if row.outcome is HUNG:
+        assert "never full" in [finding.cause for finding in verdict.findings]
     if row.outcome is CRASHED:
         assert f"in {row.op.replace(MESSAGE, 'recv')} " in verdict.sentence()
     assert [lived.ended_well for lived in saved.control.last] == [True, True]
