@@ -33,6 +33,10 @@ class Clock:
         self._visits[key] = visit
         return self.step, visit
 
+    def next_visit(self, point: str) -> int:
+        """Return the visit that the main thread's next entering of a point will be, where it opens no step."""
+        return self._visits.get((MAIN, point), 0) + 1
+
     def leave_empty_load(self) -> None:
         """Take back the step that a load has opened, because the data was at its end."""
         if not self._over and list(self._visits) == [(MAIN, "load")] and self._visits[MAIN, "load"] == 1:

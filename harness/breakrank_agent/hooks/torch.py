@@ -14,7 +14,7 @@ import sys
 import threading
 from typing import Any, Callable
 
-from breakrank_agent.fault import Part
+from breakrank_agent.fault import Call, Part
 from breakrank_agent.frames import hide
 from breakrank_agent.hooks.files import digest_file
 from breakrank_agent.probe import Agent
@@ -69,6 +69,10 @@ class Training:
     def batch(self) -> list[Part]:
         """Raise `RuntimeError`: a batch is struck by the hook of the loader."""
         raise RuntimeError("no batch is known at this point")
+
+    def collective(self) -> Call:
+        """Raise `RuntimeError`: a collective is struck by the hook of collectives."""
+        raise RuntimeError("no collective is known at this point")
 
     def summarize(self) -> dict[str, Any]:
         """Return the digest, the norm and the finiteness of the parameters; empty when there are none."""
