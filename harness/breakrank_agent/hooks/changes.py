@@ -7,10 +7,12 @@ that is to be struck so, and on no other.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import threading
 from collections.abc import Iterator
 from typing import Any, Callable, NamedTuple, Optional
 
+from breakrank_agent.hooks.torch import raw_bytes
 from breakrank_agent.plan import Strike
 from breakrank_agent.probe import Agent, NoHandles
 
@@ -64,11 +66,13 @@ def changeable(agent: Agent, name: str, operator: Any, issue: Issue, said: Any) 
             return _issue_swapped(agent, held, call, keyset)
         if call.swapped:
             return _hold(call, keyset, strikes)
-        before, counted = form.describe(args), call.counted()
+        for number in strikes if call.args is not None else ():
+            _seen(agent, number, form.describe(args), form.describe(call.args))
+        counted = call.counted() if strikes else None
         result = call.issue(keyset)
-        for number in strikes:
-            after = form.describe(call.args) if call.args is not None else ""
-            _seen(agent, number, before, after, counted=[counted, call.counted()])
+        for number in strikes if call.args is None else ():
+            # What was not issued is seen by torch's own count, once it could have been.
+            _seen(agent, number, form.describe(args), "", counted=[counted, call.counted()])
         return result
 
     return kernel
@@ -156,8 +160,11 @@ class Form:
         return (args[0], work) if self._returns == 2 else work if self._returns == 1 else None
 
     def describe(self, args: Any) -> str:
-        """Say a call as it is handed to torch."""
-        tensors = ", ".join(f"{list(t.shape)} {str(t.dtype)[6:]}" for t in self.tensors_of(args)[:8])
+        """Say a call as it is handed to torch: its tensors by shape, dtype and digest."""
+        tensors = ", ".join(
+            f"{list(t.shape)} {str(t.dtype)[6:]} {_digest(t.detach().cpu().contiguous())}"
+            for t in self.tensors_of(args)[:8]
+        )
         root = f", root {args[self.root]}" if self.root >= 0 else ""
         made = [name for name, known in _reductions.items() if self.reduction >= 0 and args[self.reduction] is known]
         return f"{self.name}({tensors}{root}{''.join(f', {name}' for name in made)})"
@@ -326,6 +333,10 @@ def _wait(result: Any) -> None:
     work = result[1] if isinstance(result, tuple) else result
     if work is not None:
         torch.distributed.Work.unbox(work).wait()
+
+
+def _digest(tensor: Any) -> str:
+    return hashlib.blake2b(raw_bytes(tensor), digest_size=4).hexdigest()
 
 
 def _flat(value: Any) -> Iterator[Any]:

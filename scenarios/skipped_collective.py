@@ -1,0 +1,53 @@
+"""A branch that not all ranks take has a collective in it: the others wait for it, or pair it with the next one.
+
+Seen in the wild: pytorch/audio#3749 (one rank returns early on a loss that is NaN, and leaves its all-gather out),
+KempnerInstitute/KempnerForge#49 (some ranks leave a broadcast out) and pytorch/pytorch#138322 (one leaves out a barrier).
+"""
+
+from __future__ import annotations
+
+from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, hung, silent
+
+#: The first of two gradients of the same shape: the peers pair theirs with the second, and are never told.
+SKIPPED = [faults.SkipCollective() @ at(rank=1, step=3, point="collective")]
+
+OFF_BY_ONE = silent(oracle="control", rank=1, step=3, cause="wrong result")
+
+SCENARIO = Scenario(
+    family="collectives",
+    job=Job(ranks=2, steps=6, data="digits", patience_s=5.0),
+    strikes=SKIPPED,
+    cases=[
+        Case("torch-ddp", "digits_ddp:plain", expect=OFF_BY_ONE),
+        Case("torch-by-hand", "averaging:plain", expect=OFF_BY_ONE),
+        Case("torch-meeting", "averaging:met", expect=DETECTED),
+        Case(
+            "torch-then-barrier",
+            "averaging:logged_by_some",
+            strikes=(),
+            control="averaging:logged_by_all",
+            expect=hung(oracle="progress"),
+        ),
+        Case(
+            "torch-then-barrier-together",
+            "averaging:logged_by_all",
+            strikes=(),
+            control="averaging:logged_by_all",
+            expect=SURVIVED,
+        ),
+        Case(
+            "torch-broadcast-of-one",
+            "averaging:settings_sent_by_one",
+            strikes=(),
+            control="averaging:settings_sent_to_all",
+            expect=hung(oracle="progress"),
+        ),
+        Case(
+            "torch-broadcast-to-all",
+            "averaging:settings_sent_to_all",
+            strikes=(),
+            control="averaging:settings_sent_to_all",
+            expect=SURVIVED,
+        ),
+    ],
+)
