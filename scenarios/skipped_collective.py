@@ -1,7 +1,7 @@
 """A branch that not all ranks take has a collective in it: the others wait for it, or pair it with the next one.
 
-Seen in the wild: pytorch/audio#3749 (one rank returns early on a loss that is NaN, and leaves its all-gather out),
-KempnerInstitute/KempnerForge#49 (some ranks leave a broadcast out) and pytorch/pytorch#138322 (one leaves out a barrier).
+Seen in the wild: pytorch/audio#3749 (a rank returns early on a loss that is NaN, and leaves its all-gather out),
+KempnerInstitute/KempnerForge#49 (some ranks leave a broadcast out) and pytorch/pytorch#138322 (one rank, a barrier).
 """
 
 from __future__ import annotations

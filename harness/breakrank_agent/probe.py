@@ -251,7 +251,7 @@ class Agent:
 
         They come before the point is entered, so that what is on record is what the rank then issues.
         """
-        if self._finished or not self.here or threading.get_ident() != self._main:
+        if self._finished or not self.here or threading.get_ident() != self.main:
             return []
         visit = self.clock.next_visit("collective")
         due = self._due.get((self.clock.step, "collective", visit), [])
