@@ -327,8 +327,10 @@ class Attempt:
             self._take_stacks(rank)
         self._conductor.runner.end()
         # All of them stand still before the first is ended: none is to report the loss of another.
-        for number in (signal.SIGSTOP, signal.SIGKILL):
-            for rank in live:
+        # One that is stopped already is not stopped again: nothing would ever be told of that.
+        moving = [rank for rank in live if not look(rank.process.pid).stopped]
+        for number, ranks in ((signal.SIGSTOP, moving), (signal.SIGKILL, live)):
+            for rank in ranks:
                 rank.ended_by_us = True
                 self._session.signal(rank.process.pid, number)
         while any(rank.live for rank in self._ranks.values()):

@@ -99,11 +99,11 @@ def accumulated(late) -> None:
 
 
 def uneven(late) -> None:
-    """Train on fewer batches on the last rank, which joins in with nothing where it has none."""
+    """Train on one batch more on all ranks but the last, which joins in with nothing where it has none."""
     model = DistributedDataParallel(network())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with Join([model]):
-        for number, batch in enumerate(batches(STEPS - (RANK == WORLD - 1)), 1):
+        for number, batch in enumerate(batches(STEPS + (RANK < WORLD - 1)), 1):
             late(number)
             optimizer.zero_grad()
             loss_of(model, *batch).backward()
