@@ -6,7 +6,7 @@ and pytorch/pytorch#97191 (twice as many elements on one rank, and a job that ha
 
 from __future__ import annotations
 
-from breakrank import DETECTED, Case, Job, Scenario, at, crashed, faults, hung, silent
+from breakrank import Case, Job, Scenario, at, crashed, detected, faults, hung, silent
 
 GRADIENT = at(rank=1, step=3, point="collective")
 SHAPE = [faults.ChangeCollective("shape") @ GRADIENT]
@@ -16,28 +16,38 @@ COUNT = [faults.ChangeCollective("count") @ GRADIENT]
 #: In a program that takes its learning rate from rank 0, the first collective of a step.
 ROOT = [faults.ChangeCollective("root") @ GRADIENT]
 
-PARTED = silent(oracle="replicas", step=3, cause="replicas differ")
+
+def differs(cause: str) -> dict[str, object]:
+    """Return the finding that names what differs, and the rank that differs."""
+    return {"oracle": "collectives", "rank": 1, "step": 3, "cause": cause}
+
+
+SIZE, TYPE, REDUCTION = differs("another shape"), differs("another dtype"), differs("another reduce op")
+
+#: What a collective read and wrote is on record where its laws are judged.
+ORACLES = ("ends", "progress", "collectives", "finite", "replicas", "samples", "control", "checkpoint")
 
 SCENARIO = Scenario(
     family="collectives",
+    oracles=ORACLES,
     job=Job(ranks=2, steps=6, data="digits", patience_s=5.0),
     strikes=REDUCE,
     cases=[
-        Case("torch-shape", "averaging:plain", strikes=SHAPE, expect=PARTED),
-        Case("torch-shape-compared", "averaging:comparing", strikes=SHAPE, expect=DETECTED),
-        Case("torch-dtype", "averaging:plain", strikes=DTYPE, expect=PARTED),
-        Case("torch-dtype-compared", "averaging:comparing", strikes=DTYPE, expect=DETECTED),
+        Case("torch-shape", "averaging:plain", strikes=SHAPE, expect=silent(**SIZE)),
+        Case("torch-shape-compared", "averaging:comparing", strikes=SHAPE, expect=detected(**SIZE)),
+        Case("torch-dtype", "averaging:plain", strikes=DTYPE, expect=silent(**TYPE)),
+        Case("torch-dtype-compared", "averaging:comparing", strikes=DTYPE, expect=detected(**TYPE)),
         # Gloo reduces half of the tensor on each rank, and both get the same: one half summed, one half the greatest.
+        Case("torch-reduce", "averaging:plain", strikes=REDUCE, expect=silent(**REDUCTION)),
+        Case("torch-reduce-verified", "averaging:verified", strikes=REDUCE, expect=detected(**REDUCTION)),
+        Case("torch-count", "averaging:plain", strikes=COUNT, expect=crashed(**SIZE)),
+        Case("torch-count-checked", "averaging:checked", strikes=COUNT, expect=detected(**SIZE)),
+        Case("torch-root", "averaging:scheduled", strikes=ROOT, expect=hung(oracle="progress", step=3, cause="never full")),
         Case(
-            "torch-reduce",
-            "averaging:plain",
-            strikes=REDUCE,
-            expect=silent(oracle="control", step=3, cause="wrong result"),
+            "torch-root-limited",
+            "averaging:scheduled_within_limit",
+            strikes=ROOT,
+            expect=detected(**differs("another root")),
         ),
-        Case("torch-reduce-verified", "averaging:verified", strikes=REDUCE, expect=DETECTED),
-        Case("torch-count", "averaging:plain", strikes=COUNT, expect=crashed()),
-        Case("torch-count-checked", "averaging:checked", strikes=COUNT, expect=DETECTED),
-        Case("torch-root", "averaging:scheduled", strikes=ROOT, expect=hung(oracle="progress")),
-        Case("torch-root-limited", "averaging:scheduled_within_limit", strikes=ROOT, expect=DETECTED),
     ],
 )

@@ -6,27 +6,31 @@ KempnerInstitute/KempnerForge#49 (some ranks leave a broadcast out) and pytorch/
 
 from __future__ import annotations
 
-from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, hung, silent
+from breakrank import SURVIVED, Case, Job, Scenario, at, detected, faults, hung, silent
 
 #: The first of two gradients of the same shape: the peers pair theirs with the second, and are never told.
 SKIPPED = [faults.SkipCollective() @ at(rank=1, step=3, point="collective")]
 
 OFF_BY_ONE = silent(oracle="control", rank=1, step=3, cause="wrong result")
 
+#: What a collective read and wrote is on record where its laws are judged.
+ORACLES = ("ends", "progress", "collectives", "finite", "replicas", "samples", "control", "checkpoint")
+
 SCENARIO = Scenario(
     family="collectives",
+    oracles=ORACLES,
     job=Job(ranks=2, steps=6, data="digits", patience_s=5.0),
     strikes=SKIPPED,
     cases=[
         Case("torch-ddp", "digits_ddp:plain", expect=OFF_BY_ONE),
         Case("torch-by-hand", "averaging:plain", expect=OFF_BY_ONE),
-        Case("torch-meeting", "averaging:met", expect=DETECTED),
+        Case("torch-meeting", "averaging:met", expect=detected(oracle="collectives", rank=1, step=3, cause="out of turn")),
         Case(
             "torch-then-barrier",
             "averaging:logged_by_some",
             strikes=(),
             control="averaging:logged_by_all",
-            expect=hung(oracle="progress"),
+            expect=hung(oracle="progress", step=3, cause="never full"),
         ),
         Case(
             "torch-then-barrier-together",
@@ -40,7 +44,7 @@ SCENARIO = Scenario(
             "averaging:settings_sent_by_one",
             strikes=(),
             control="averaging:settings_sent_to_all",
-            expect=hung(oracle="progress"),
+            expect=hung(oracle="progress", step=3, cause="never full"),
         ),
         Case(
             "torch-broadcast-to-all",

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, silent
 
+#: What a collective read and wrote is on record where its laws are judged.
+ORACLES = ("ends", "progress", "collectives", "finite", "replicas", "samples", "control", "checkpoint")
+
 SCENARIO = Scenario(
     family="collectives",
+    oracles=ORACLES,
     job=Job(ranks=2, steps=6, data="digits"),
     strikes=[faults.SwapCollectives() @ at(rank=1, step=3, point="collective")],
     cases=[

@@ -11,7 +11,7 @@ from breakrank.scenario import DEFAULT_ORACLES
 from breakrank.verdict import Outcome
 
 #: All that can be said of a job without a control.
-ORACLES = DEFAULT_ORACLES
+ORACLES = (*DEFAULT_ORACLES, "collectives")
 
 
 def objections(bench: Bench, seeds: Iterable[int]) -> list[tuple[int, str]]:
