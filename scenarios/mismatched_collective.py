@@ -22,6 +22,7 @@ def differs(cause: str) -> dict[str, object]:
     return {"oracle": "collectives", "rank": 1, "step": 3, "cause": cause}
 
 
+NEVER_FULL = hung(oracle="progress", step=3, cause="never full")
 SIZE, TYPE, REDUCTION = differs("another shape"), differs("another dtype"), differs("another reduce op")
 
 #: What a collective read and wrote is on record where its laws are judged.
@@ -42,7 +43,7 @@ SCENARIO = Scenario(
         Case("torch-reduce-verified", "averaging:verified", strikes=REDUCE, expect=detected(**REDUCTION)),
         Case("torch-count", "averaging:plain", strikes=COUNT, expect=crashed(**SIZE)),
         Case("torch-count-checked", "averaging:checked", strikes=COUNT, expect=detected(**SIZE)),
-        Case("torch-root", "averaging:scheduled", strikes=ROOT, expect=hung(oracle="progress", step=3, cause="never full")),
+        Case("torch-root", "averaging:scheduled", strikes=ROOT, expect=NEVER_FULL),
         Case(
             "torch-root-limited",
             "averaging:scheduled_within_limit",

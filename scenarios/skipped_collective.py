@@ -15,6 +15,8 @@ OFF_BY_ONE = silent(oracle="control", rank=1, step=3, cause="wrong result")
 
 #: What a collective read and wrote is on record where its laws are judged.
 ORACLES = ("ends", "progress", "collectives", "finite", "replicas", "samples", "control", "checkpoint")
+OUT_OF_TURN = detected(oracle="collectives", rank=1, step=3, cause="out of turn")
+NEVER_FULL = hung(oracle="progress", step=3, cause="never full")
 
 SCENARIO = Scenario(
     family="collectives",
@@ -24,13 +26,13 @@ SCENARIO = Scenario(
     cases=[
         Case("torch-ddp", "digits_ddp:plain", expect=OFF_BY_ONE),
         Case("torch-by-hand", "averaging:plain", expect=OFF_BY_ONE),
-        Case("torch-meeting", "averaging:met", expect=detected(oracle="collectives", rank=1, step=3, cause="out of turn")),
+        Case("torch-meeting", "averaging:met", expect=OUT_OF_TURN),
         Case(
             "torch-then-barrier",
             "averaging:logged_by_some",
             strikes=(),
             control="averaging:logged_by_all",
-            expect=hung(oracle="progress", step=3, cause="never full"),
+            expect=NEVER_FULL,
         ),
         Case(
             "torch-then-barrier-together",
@@ -44,7 +46,7 @@ SCENARIO = Scenario(
             "averaging:settings_sent_by_one",
             strikes=(),
             control="averaging:settings_sent_to_all",
-            expect=hung(oracle="progress", step=3, cause="never full"),
+            expect=NEVER_FULL,
         ),
         Case(
             "torch-broadcast-to-all",

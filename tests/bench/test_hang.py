@@ -91,7 +91,7 @@ def test_what_matching_the_logs_of_a_thousand_ranks_takes():
         explained.append(time.perf_counter() - began)
         assert found.peers == (77,)
     Measured(f"following one collective, {RANKS} ranks", followed, "warm", "reading the mapped logs").show()
-    Measured(f"who holds {RANKS} ranks up, of {CALLS} collectives each", explained, "warm", "evidence from /proc").show()
+    Measured(f"who holds {RANKS} ranks up, after {CALLS} collectives", explained, "warm", "evidence from /proc").show()
 
 
 @pytest.mark.parametrize("ranks", [16, 128, RANKS])
