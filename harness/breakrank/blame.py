@@ -63,11 +63,20 @@ def blame(history: History, findings: Sequence[Finding]) -> Blame:
 
     `history` has no fault events. The first rule that names somebody, or can say why nobody, holds.
     """
-    for rule in (_died, _stands_still, _left_early, _reported_first, _does_not_come, _objected_to):
+    for rule in (_called_otherwise, _died, _stands_still, _left_early, _reported_first, _does_not_come, _objected_to):
         found = rule(history, findings)
         if found is not None:
             return found
     return Blame()
+
+
+def _called_otherwise(history: History, findings: Sequence[Finding]) -> Blame | None:
+    """Blame the ranks whose collective did not match: who dies of it, reports it or waits is often another one."""
+    for finding in findings:
+        if finding.oracle == "collectives" and finding.attempt == _last(history):
+            nobody = finding.cause == "law broken" and len(finding.ranks) == len(history.last)
+            return Blame(() if nobody else finding.ranks, finding.sentence())
+    return None
 
 
 def _died(history: History, findings: Sequence[Finding]) -> Blame | None:

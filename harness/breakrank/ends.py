@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from breakrank.calls import last_call
 from breakrank.history import History, RankHistory, signal_name
 from breakrank.verdict import Ended
 from breakrank_agent.history import Event
@@ -63,7 +64,8 @@ def describe(lived: RankHistory, end: Ended) -> str:
     if end is Ended.REPORTED:
         return f"rank {lived.rank} reported {reported(lived)} {where}"
     if end is Ended.CRASHED:
-        return f"rank {lived.rank} died of {lived.died_of()} {where}"
+        call = last_call(lived)
+        return f"rank {lived.rank} died of {lived.died_of()}{f' in {call.words()}' if call else ''} {where}"
     if end is Ended.WELL and lived.status:
         return f"rank {lived.rank} died of {signal_name(-lived.status)} after its work was over"
     if end is Ended.STRUCK and lived.status is not None and not lived.ended_by_us:

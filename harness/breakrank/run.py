@@ -73,6 +73,7 @@ def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
     except PlanError as error:
         raise BreakrankError(f"{scenario.name}, case {case.name}: {error}") from None
     restarts = job.restarts if case.restarts is None else case.restarts
+    patience_s = job.patience_s if case.patience_s is None else case.patience_s
     return Plan(
         scenario=scenario.name,
         case=case.name,
@@ -83,7 +84,7 @@ def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
         steps=job.steps,
         restarts=restarts if choices.restarts is None else choices.restarts,
         deadline_s=job.deadline_s if choices.deadline_s is None else choices.deadline_s,
-        patience_s=job.patience_s if choices.patience_s is None else choices.patience_s,
+        patience_s=patience_s if choices.patience_s is None else choices.patience_s,
         payloads=job.payloads,
         tolerance=case.tolerance if choices.tolerance is None else choices.tolerance,
         runner=choices.runner,
@@ -92,6 +93,7 @@ def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
         oracles=tuple(scenario.oracles),
         schedule=scenario.schedule,
         strikes=strikes,
+        environment=dict(case.environment),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -39,6 +39,10 @@ class Case:
     without the strikes, if there are strikes. `restarts` and `strikes` replace the scenario's for this case; twins have
     the same. `sound` says which twin it is, for the conformance suite; by default a case on record as SURVIVED or
     DETECTED is sound.
+
+    The dimensions of a case: `environment`, such as `{"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}`, is set before a framework
+    is imported; `patience_s` is how long a proven wait may go on, so that the framework's own time-out can speak. The
+    record holds for just these: another debug mode or time-out is another case.
     """
 
     name: str
@@ -50,6 +54,8 @@ class Case:
     tolerance: float = 0.0
     restarts: int | None = None
     strikes: tuple[Strike, ...] | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    patience_s: float | None = None
 
     @property
     def sound(self) -> bool:

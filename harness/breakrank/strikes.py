@@ -93,6 +93,7 @@ class Strikes:
             mine = event["kind"] == "strike" and event["strike"] == item.index
             if mine and event["phase"] == "fired" and item.strike.fault.side == "inside":
                 item.state, item.since = "struck", time.monotonic()
+                item.evidence.before = self._look(item)
             elif mine and event["phase"] == "seen":
                 item.evidence.seen = event
             elif item.state in ("struck", "landed") and not mine:
@@ -123,8 +124,16 @@ class Strikes:
 
     @property
     def pending(self) -> bool:
-        """Whether a rank is parked, or a strike waits for its witness: then no wait is proof of a hang."""
-        return any(item.state in ("parked", "struck") for item in self._all)
+        """Whether a rank is parked, or a strike waits for its witness: then no wait is proof of a hang.
+
+        Nothing holds a rank that was struck from inside: if nobody sees it soon, its wait is like any other.
+        """
+        now = time.monotonic()
+        return any(
+            item.state == "parked"
+            or (item.state == "struck" and (item.strike.fault.side == "outside" or now - item.since < CONFIRM_S))
+            for item in self._all
+        )
 
     def struck_down(self, rank: int) -> bool:
         """Return whether a landed strike has ended or stopped the rank."""
@@ -178,8 +187,7 @@ class Strikes:
         if item.again and not item.evidence.before:
             item.state = "landed"
             return True
-        if item.strike.fault.side == "outside":
-            item.evidence.after = self._look(item)
+        item.evidence.earlier, item.evidence.after = item.evidence.after, self._look(item)
         witness = WITNESSES[item.strike.fault.witness].judge(item.strike.fault, item.evidence)
         if witness is not None:
             item.state = "landed"

@@ -43,6 +43,18 @@ CAUSES: dict[str, str] = {
     "master differs": "{wait}, but {whom} came to another master{elsewhere}{would}",
     "backend differs": "{wait}, but {whom} came with another backend{elsewhere}{would}",
     "interface differs": "{wait}, but {whom} came on another interface{elsewhere}{would}",
+    "another op": "collective {number} of a group is not the same on all ranks at step {step}: {held}",
+    "another root": "{op} {number} has no one root at step {step}: {held}",
+    "another reduce op": "{op} {number} reduces in several ways at step {step}: {held}",
+    "another dtype": "{op} {number} is of several dtypes at step {step}: {held}",
+    "another shape": "{op} {number} is of several sizes at step {step}: {held}",
+    "another layout": "{op} {number} takes the elements in several orders at step {step}: {held}",
+    "swapped order": "collective {number} of a group is out of order at step {step}: {held}",
+    "out of turn": "collective {number} of a group came out of turn at step {step}: {held}",
+    "collective skipped": "{who} left out {op} ({site}) at step {step}, which is collective {number} of {others}",
+    "collective added": "{who} called {op} ({site}) as collective {number} at step {step}, which {others} did not",
+    "law broken": "{op} {number} ({site}) is wrong on {who} at step {step}: {how}",
+    "overrun": "{op} {number} ({site}) changed what it must not on {who} at step {step}",
 }
 
 

@@ -55,8 +55,10 @@ class Watchdog:
         stopped = {n for n, r in live.items() if look(r.process.pid).stopped}
         waiting = {n: r for n, r in live.items() if n not in stopped}
         found = None if acts else self._proof(ranks, waiting, stopped, stuck)
-        if found is not None:
-            return self._proven(ranks, waiting or live, found, struck, idle)
+        # Where it is the framework's turn to speak, and it does not, the deadline speaks.
+        reason = self._proven(ranks, waiting, found, struck, idle) if found is not None else None
+        if reason is not None:
+            return reason
         limit = self._plan.deadline_s + max((self._patience(r.timeout_s()) for r in live.values()), default=0.0)
         return self._hung(waiting, self._unproven(ranks, stopped), idle) if idle > limit else None
 
@@ -108,7 +110,8 @@ class Watchdog:
         if any(self._patience(r.timeout_s(found.waits.get(n))) for n, r in waiting.items()):
             return None
         failed = [n for n, r in ranks.items() if r.failed and n not in struck]
-        return {"why": "", "peer": failed[0]} if failed else self._hung(waiting, found, idle)
+        live = {n: r for n, r in ranks.items() if r.live}
+        return {"why": "", "peer": failed[0]} if failed else self._hung(waiting or live, found, idle)
 
     def _patience(self, timeout_s: float | None) -> float:
         """Return the time-out that will end a wait, if the plan has the patience for it, else 0."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from breakrank.evidence.threads import read_threads, waits_for_a_thread
 from breakrank.history import signal_name
 from breakrank_agent.fault import Fault, Target
 from breakrank_agent.sockets import Link, established, listed
@@ -20,14 +21,15 @@ class Evidence:
     """What was seen of one struck rank since the strike fired.
 
     `reports` is what waitpid told the warden of it, `seen` the agent's second reading of the parameters, and `silent`
-    says that the rank has recorded nothing since. `before` and `after` are what the witness itself looked at, before
-    the strike and now; only a witness of faults from outside can look.
+    says that the rank has recorded nothing since. `before`, `earlier` and `after` are what the witness itself looked
+    at: before a strike from outside, or as soon as one from inside was known; the last time; and now.
     """
 
     reports: list[dict[str, Any]] = field(default_factory=list)
     seen: dict[str, Any] | None = None
     silent: bool = True
     before: Any = None
+    earlier: Any = None
     after: Any = None
 
 
@@ -102,6 +104,66 @@ def batch(fault: Fault, evidence: Evidence) -> str | None:
     return f"batch read again: {seen['before']} became {seen['after']}"
 
 
+def issued(fault: Fault, evidence: Evidence) -> str | None:
+    """What was handed to torch, read again, is another call than the rank's own; of none, torch has counted none."""
+    seen = evidence.seen
+    if not seen or seen["before"] == seen["after"]:
+        return None
+    if seen["after"]:
+        return f"the call read again: {seen['before']} became {seen['after']}"
+    before, after = seen["counted"]
+    if before is None or before != after:
+        return None
+    return f"torch has counted {after} collectives in the group, as before: {seen['before']} was not issued"
+
+
+def took(fault: Fault, evidence: Evidence) -> str | None:
+    """The clocks, read before and after by the recorder, have gone on by as much as the fault was to take."""
+    seen, asleep = evidence.seen, getattr(fault, "asleep", False)
+    clock = "wall_s" if asleep else "cpu_s"
+    if not seen or seen[clock] < getattr(fault, "seconds", float("inf")):
+        return None
+    return f"the {'monotonic clock' if asleep else 'CPU clock of its thread'} went on by {seen[clock]:.3f} s"
+
+
+class Main(NamedTuple):
+    """A rank's main thread as the kernel shows it: its CPU time in ticks, its switches, if it waits without a limit."""
+
+    ticks: int
+    switches: int
+    waits: bool
+
+
+def look_at_main_thread(fault: Fault, target: Target) -> Main | None:
+    """Look at the rank's main thread; None if the rank is gone."""
+    with contextlib.suppress(OSError, ValueError, IndexError, KeyError, StopIteration):
+        thread = next(read_threads(target.pid))
+        # Of stat(5), utime and stime are the 14th and 15th field; the name is the second.
+        after_name = Path(f"/proc/{target.pid}/task/{target.pid}/stat").read_text().rpartition(")")[2].split()
+        return Main(int(after_name[11]) + int(after_name[12]), thread.switches, waits_for_a_thread(thread))
+    return None
+
+
+#: Ticks of CPU time after which a rank that does not come back is taken to spin: a fifth of a second.
+_SPUN = 20
+
+
+def spins(fault: Fault, evidence: Evidence) -> str | None:
+    """The rank did not come back from the strike, records nothing, and the kernel counts its CPU time on."""
+    before, after = evidence.before, evidence.after
+    if evidence.seen or not evidence.silent or before is None or after is None or after.ticks - before.ticks < _SPUN:
+        return None
+    return f"/proc/<pid>/task: {after.ticks - before.ticks} ticks of CPU time, and no word"
+
+
+def stuck(fault: Fault, evidence: Evidence) -> str | None:
+    """The rank did not come back from the strike, and its main thread waits untimed, unscheduled between two looks."""
+    last, now = evidence.earlier, evidence.after
+    if evidence.seen or not evidence.silent or now is None or not now.waits or last != now:
+        return None
+    return "/proc/<pid>/task: the main thread waits for a lock without a time-out, and no word"
+
+
 def shard(fault: Fault, evidence: Evidence) -> str | None:
     """The bytes of the rank's shard, read again, are others than before the strike."""
     before, after = evidence.before, evidence.after
@@ -159,4 +221,8 @@ WITNESSES: Mapping[str, Witness] = {
     "shard": Witness(shard, look_at_shard),
     "link": Witness(link, look_at_links),
     "address space": Witness(address_space, look_at_limit),
+    "issued": Witness(issued),
+    "took": Witness(took),
+    "spins": Witness(spins, look_at_main_thread),
+    "stuck": Witness(stuck, look_at_main_thread),
 }

@@ -37,6 +37,10 @@ class Clock:
             self._over = True
         return self.step, visit
 
+    def next_visit(self, point: str) -> int:
+        """Return the visit that the main thread's next entering of a point will be, where it opens no step."""
+        return self._visits.get(point, 0) + 1
+
     def _open(self) -> None:
         self._over = False
         self.step += 1

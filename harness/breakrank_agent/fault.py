@@ -40,6 +40,9 @@ class Payload(Protocol):
     def batch(self) -> list[Part]:
         """Return the tensors of the batch that a data loader is about to hand out; only at the point `load`."""
 
+    def collective(self) -> Call:
+        """Return the collective that the rank is about to issue; only at the point `collective`."""
+
 
 class Part(Protocol):
     """One tensor of a batch, which is the rank's alone."""
@@ -55,6 +58,22 @@ class Part(Protocol):
         """Make it one of another dtype, by the framework's own name."""
 
 
+class Call(Protocol):
+    """A collective that one rank is about to issue, and its peers as ever."""
+
+    def skip(self) -> None:
+        """Leave it out: who called it goes on as if it were done, with the tensors as they are."""
+
+    def swap(self) -> None:
+        """Issue it after the next one of its group."""
+
+    def change(self, what: str, to: Any) -> None:
+        """Issue it another way: `dtype` (a name), `shape`, `count` (elements more or less), `reduce` (a name), `root`.
+
+        `to` None is whatever comes next. Raises `LookupError` for a call that has no such thing.
+        """
+
+
 class Fault:
     """One thing that goes wrong. A subclass is a frozen dataclass in the file of its family.
 
@@ -67,6 +86,8 @@ class Fault:
     needs: ClassVar[tuple[str, ...]] = ()
     certifies: ClassVar[str] = ""
     witness: ClassVar[str] = ""
+    #: What a hook is to hand to it: `batch` or `collective`. Empty: it strikes as soon as the point comes.
+    on: ClassVar[str] = ""
     #: The points that it can strike at; empty: all of them.
     points: ClassVar[tuple[str, ...]] = ()
     #: Whether it can strike a user's own script, and not only the programs that come with us.

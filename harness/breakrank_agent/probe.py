@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any, Callable, Optional
 
 from breakrank_agent.clock import MAIN, Clock
-from breakrank_agent.fault import Part, Payload
+from breakrank_agent.fault import Call, Part, Payload
 from breakrank_agent.history import RECORD_LIMIT, LogWriter, encode, event_text, members
 from breakrank_agent.plan import Plan, Strike
 from breakrank_agent.sites import Sites
@@ -298,23 +298,45 @@ class Agent:
             else:
                 self._strike_inside(index, strike)
 
+    def changes_collectives(self) -> bool:
+        """Whether a strike is armed that changes what this rank issues."""
+        return any(strike.fault.on == "collective" for due in self._due.values() for _, strike in due)
+
+    def take_collective_strikes(self) -> list[tuple[int, Strike]]:
+        """Fire and return the strikes that are due on the collective which the main thread is about to issue.
+
+        They come before the point is entered, so that what is on record is what the rank then issues.
+        """
+        if self._finished or not self.here or threading.get_ident() != self.main:
+            return []
+        visit = self.clock.next_visit("collective")
+        due = self._due.get((self.clock.step, "collective", visit), [])
+        taken = [item for item in due if item[1].fault.on == "collective"]
+        for item in taken:
+            due.remove(item)
+            self.record("strike", strike=item[0], phase="fired", point="collective", visit=visit)
+        return taken
+
     def take_batch_strikes(self) -> list[tuple[int, Strike]]:
         """Return the strikes that are due on the batch which is now being loaded."""
         due, self._on_batch = self._on_batch, []
         return due
 
     def _strike_inside(self, index: int, strike: Strike) -> None:
-        if strike.fault.witness == "batch":
+        if strike.fault.on == "batch":
             # There is no batch yet: the loader's hook strikes it as soon as there is.
             self._on_batch.append((index, strike))
             return
         handles = self.handles or NoHandles()
         before = self.summarize()
+        wall, computed = time.monotonic(), time.thread_time()
         with self.quietly():
             strike.fault.strike_inside(handles)
         # What the fault did is read again here, by code that knows nothing of it.
+        took = {"wall_s": time.monotonic() - wall, "cpu_s": time.thread_time() - computed}
         after = self.summarize()
-        self.record("strike", strike=index, phase="seen", before=before.get("params"), after=after.get("params"))
+        read = {"before": before.get("params"), "after": after.get("params")}
+        self.record("strike", strike=index, phase="seen", **read, **took)
 
     def finish(self, how: str, code: Optional[int], error: Optional[BaseException] = None) -> None:
         """The main module is over: write the report, if there is one, and the last point."""
@@ -376,6 +398,10 @@ class NoHandles:
     def batch(self) -> list[Part]:
         """Raise `RuntimeError`: nothing is being loaded."""
         raise RuntimeError("no batch is known at this point")
+
+    def collective(self) -> Call:
+        """Raise `RuntimeError`: nothing is being issued."""
+        raise RuntimeError("no collective is known at this point")
 
 
 def _frames(error: BaseException) -> list[list[Any]]:

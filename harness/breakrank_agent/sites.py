@@ -30,7 +30,7 @@ class Sites:
         self._sites: dict[tuple[int, int], tuple[Site, CodeType]] = {}
 
     def add_foreign(self, path: str) -> None:
-        """Take the code of a folder or file for a framework's from now on."""
+        """Take the code of a folder, or of a file, for a framework's from now on."""
         self._foreign.append(path)
         # In a rank that starts cold, the framework's own import has opened files: its code passed for the user's.
         self._files.clear()

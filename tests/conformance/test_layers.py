@@ -15,8 +15,8 @@ LAYERS = [
     ("errors", "history", "verdict", "scenario", "schemas"),
     (
         *("digest", "laws", "lineage", "ends", "blame", "script", "witness"),
+        *("calls", "reductions", "alignment", "mismatch", "evidence", "waits", "stuck", "rendezvous", "oddity"),
         *("warden", "session", "output", "weights", "roster", "stacks", "follower"),
-        *("evidence", "waits", "stuck", "rendezvous"),
     ),
     ("runners", "oracles", "schedules", "catalogue"),
     ("turnstile", "strikes", "ranks", "watchdog", "autopsy", "conductor", "judge", "doctor", "looks", "why"),

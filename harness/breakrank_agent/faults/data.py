@@ -69,6 +69,7 @@ class SwapColumns(Fault):
     second: int = 1
     part: int = 0
 
+    on: ClassVar[str] = "batch"
     points: ClassVar[tuple[str, ...]] = ("load",)
     certifies: ClassVar[str] = "features in another order, of one batch; says nothing about where they come from"
     witness: ClassVar[str] = "batch"
@@ -89,6 +90,7 @@ class ShiftLabels(Fault):
     by: int = 1
     part: int = -1
 
+    on: ClassVar[str] = "batch"
     points: ClassVar[tuple[str, ...]] = ("load",)
     certifies: ClassVar[str] = "labels of another range, of one batch; says nothing about where they come from"
     witness: ClassVar[str] = "batch"
@@ -107,6 +109,7 @@ class CastBatch(Fault):
     dtype: str = "float64"
     part: int = 0
 
+    on: ClassVar[str] = "batch"
     points: ClassVar[tuple[str, ...]] = ("load",)
     certifies: ClassVar[str] = "a batch of another dtype; says nothing about where it comes from"
     witness: ClassVar[str] = "batch"

@@ -1,13 +1,18 @@
-"""Faults of a process: it dies, stands still, or leaves early."""
+"""Faults of a process: it dies, stands still, spins, is late, or leaves early."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import time
 from dataclasses import dataclass
 from typing import ClassVar
 
 from breakrank_agent.fault import Fault, Payload, Target
+
+#: More than a sem_t takes on any architecture.
+_SEMAPHORE_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -68,3 +73,53 @@ class Exit(Fault):
     def own_act(self) -> int:
         """Return the exit code."""
         return self.code
+
+
+@dataclass(frozen=True)
+class Spin(Fault):
+    """The rank computes for ever, in a loop of Python that nothing ends."""
+
+    certifies: ClassVar[str] = "a loop that never ends, which no look from outside can tell from work"
+    witness: ClassVar[str] = "spins"
+
+    def strike_inside(self, payload: Payload) -> None:
+        """Never come back."""
+        while True:
+            pass
+
+
+@dataclass(frozen=True)
+class HoldGil(Fault):
+    """The rank waits for ever in a call into C that keeps the GIL, for a lock that nobody gives back."""
+
+    certifies: ClassVar[str] = "a native call that blocks with the GIL held: no other thread of Python runs any more"
+    witness: ClassVar[str] = "stuck"
+
+    def strike_inside(self, payload: Payload) -> None:
+        """Take a semaphore that has nothing to give. `PyDLL` keeps the GIL where `CDLL` would give it up."""
+        library = ctypes.PyDLL(None)
+        semaphore = ctypes.create_string_buffer(_SEMAPHORE_BYTES)
+        library.sem_init(semaphore, 0, 0)
+        while True:
+            # A signal that is handled ends the wait, and the lock is still not there.
+            library.sem_wait(semaphore)
+
+
+@dataclass(frozen=True)
+class Straggle(Fault):
+    """The rank comes late: by `seconds` of computing, or `asleep`. It always comes."""
+
+    seconds: float = 1.0
+    asleep: bool = False
+
+    certifies: ClassVar[str] = "a rank that is late, and comes; says nothing about a host that is slow at everything"
+    witness: ClassVar[str] = "took"
+
+    def strike_inside(self, payload: Payload) -> None:
+        """Take the time. What is computed counts by the thread's own CPU clock, however loaded the machine is."""
+        if self.asleep:
+            time.sleep(self.seconds)
+            return
+        until = time.thread_time() + self.seconds
+        while time.thread_time() < until:
+            pass

@@ -17,6 +17,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from breakrank_agent.frames import hide
 from breakrank_agent.history import members
+from breakrank_agent.hooks.changes import FRAMES, changeable
 from breakrank_agent.hooks.works import Flight
 from breakrank_agent.probe import Agent
 
@@ -98,7 +99,10 @@ def install(agent: Agent) -> None:
     for name in OPERATORS:
         packet = getattr(torch.ops.c10d, name, None)
         if packet is not None:
-            library.impl(name, _kernel(agent, name, packet.default, after, groups), "BackendSelect", with_keyset=True)
+            kernel = _kernel(agent, name, packet.default, after, groups)
+            if agent.changes_collectives():
+                kernel = changeable(agent, name, packet.default, kernel, _said)
+            library.impl(name, kernel, "BackendSelect", with_keyset=True)
     functional = torch.library.Library("_c10d_functional", "IMPL")
     for name in FUNCTIONAL:
         packet = getattr(torch.ops._c10d_functional, name, None)
@@ -175,7 +179,7 @@ def _watch_reduction(kind: Any, name: str) -> None:
 
 
 #: The code of our own functions between the caller and an operator.
-_passed_by: set[CodeType] = set()
+_passed_by: set[CodeType] = {*FRAMES}
 
 
 def _reduction(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -367,9 +371,11 @@ class _Call:
 
 
 def _caller() -> Optional[FrameType]:
-    """Return the frame that called the operator: beyond ours, if it was a method that reduces. C++ alone has none."""
+    """Return the frame that called the operator, beyond ours. C++ alone has none."""
     frame = sys._getframe(2).f_back
-    return frame.f_back if frame is not None and frame.f_code in _passed_by else frame
+    while frame is not None and frame.f_code in _passed_by:
+        frame = frame.f_back
+    return frame
 
 
 def _backend(group: Any) -> str:

@@ -14,7 +14,7 @@ import sys
 import threading
 from typing import Any, Callable
 
-from breakrank_agent.fault import Part
+from breakrank_agent.fault import Call, Part
 from breakrank_agent.frames import hide
 from breakrank_agent.hooks.files import digest_file
 from breakrank_agent.probe import Agent
@@ -31,8 +31,10 @@ def install(agent: Agent) -> None:
         torch.set_num_threads(1)
         torch.use_deterministic_algorithms(True, warn_only=True)
     agent.sites.add_foreign(os.path.dirname(torch.__file__))
-    # What torch calls deprecated is called through a function of this module.
-    agent.sites.add_foreign(sys.modules["typing_extensions"].__file__ or "")
+    # It wraps those of torch's functions that are out of favour.
+    wrapper = getattr(sys.modules.get("typing_extensions"), "__file__", None)
+    if wrapper:
+        agent.sites.add_foreign(wrapper)
     training = Training(agent)
     agent.handles = training
     agent.summarize = training.summarize
@@ -67,6 +69,10 @@ class Training:
     def batch(self) -> list[Part]:
         """Raise `RuntimeError`: a batch is struck by the hook of the loader."""
         raise RuntimeError("no batch is known at this point")
+
+    def collective(self) -> Call:
+        """Raise `RuntimeError`: a collective is struck by the hook of collectives."""
+        raise RuntimeError("no collective is known at this point")
 
     def summarize(self) -> dict[str, Any]:
         """Return the digest, the norm and the finiteness of the parameters; empty when there are none."""

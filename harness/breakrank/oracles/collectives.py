@@ -1,0 +1,225 @@
+"""Objects to the first collective that breaks its law, or that ranks called differently."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from breakrank.alignment import WINDOW, Gap, Swap, parting
+from breakrank.calls import Call, Group, groups, messages
+from breakrank.history import History
+from breakrank.mismatch import TRAITS, mismatch, odd_ranks
+from breakrank.oracles import Abstain, Terms
+from breakrank.reductions import breach, message_breach
+from breakrank.verdict import Finding, name_ranks
+
+#: What the sender and the receiver of a message have in common.
+_OF_A_MESSAGE = ("another dtype", "another shape")
+
+_Calls = Mapping[int, Call]
+
+
+def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
+    """Follow each group, collective by collective, and each way of messages, up to the first that is wrong.
+
+    What comes after it may be its consequence, so that an attempt has one finding. That call sites differ is none:
+    ranks may have branches of their own. It says why, where the law or what was called shows that something is wrong.
+    """
+    found, judged = [], False
+    models = {g.name: g for g in groups(control, 0)} if control is not None else {}
+    ways = {(g.name, g.ranks): g for g in messages(control, 0)} if control is not None else {}
+    for attempt in history.attempts:
+        here, there = groups(history, attempt), messages(history, attempt)
+        judged = judged or any(_has_laws(group) for group in [*here, *there])
+        wrong = [w for g in here for w in _first(_in_group(g, models.get(g.name)))]
+        wrong += [w for g in there for w in _first(_in_messages(g, ways.get((g.name, g.ranks))))]
+        found += [w.finding(attempt) for w in sorted(wrong, key=lambda w: (w.step, w.time))[:1]]
+    if not judged:
+        raise Abstain("no collective is on record with what it read and wrote")
+    return found
+
+
+def _has_laws(group: Group) -> bool:
+    return any(call.inputs is not None for calls in group.calls.values() for call in calls)
+
+
+def _first(wrong: Iterator[_Wrong]) -> list[_Wrong]:
+    one = next(wrong, None)
+    return [] if one is None else [one]
+
+
+class _Wrong(NamedTuple):
+    """What is wrong with the calls at one position of a group."""
+
+    cause: str
+    ranks: tuple[int, ...]
+    calls: _Calls
+    facts: dict[str, Any]
+
+    @property
+    def step(self) -> int:
+        """The step: where ranks are in several, the first of them."""
+        return min(call.step for call in self.calls.values())
+
+    @property
+    def time(self) -> float:
+        """When the first rank called it."""
+        return min(call.time for call in self.calls.values())
+
+    def finding(self, attempt: int) -> Finding:
+        """Return it as the oracle's finding."""
+        shown = [*self.ranks, *(rank for rank in sorted(self.calls) if rank not in self.ranks)]
+        places = tuple(f"rank {rank}: {self.calls[rank].words()}" for rank in shown if rank in self.calls)
+        one = self.calls[min(self.calls)]
+        others = [rank for rank in sorted(self.calls) if rank not in self.ranks]
+        facts = {"op": one.name, "number": one.number, "site": one.site or "no line of its own"}
+        evidence = {**facts, "group": one.group, "others": name_ranks(others) if others else "others", **self.facts}
+        return Finding("collectives", self.cause, self.ranks, self.step, attempt, places[:8], evidence)
+
+
+def _in_group(group: Group, model: Group | None) -> Iterator[_Wrong]:
+    """Yield what is wrong with a group's collectives, in their order."""
+    for position in range(max(map(len, group.calls.values()))):
+        calls = {rank: own[position] for rank, own in group.calls.items() if position < len(own)}
+        unlike = mismatch(calls) if len(calls) > 1 else None
+        broken = None if unlike else breach(calls, group.ranks)
+        order = _order(group, position, calls, model, unlike is not None or broken is not None)
+        if order is not None:
+            yield order
+        elif unlike is not None:
+            odd = odd_ranks(unlike.values, group, position, model, TRAITS[unlike.cause])
+            yield _Wrong(unlike.cause, odd, calls, {"held": _held(unlike.values, calls, odd)})
+        elif broken is not None:
+            yield _lawless(group, position, calls, model, broken.ranks, broken.how)
+        yield from _overrun(calls)
+
+
+def _in_messages(way: Group, model: Group | None) -> Iterator[_Wrong]:
+    """Yield what is wrong with the messages from one rank to another, in their order."""
+    sender, receiver = way.ranks
+    for position in range(min(map(len, way.calls.values()))):
+        calls = {rank: way.calls[rank][position] for rank in way.ranks}
+        facts = {"op": f"the message from rank {sender} to rank {receiver}, number"}
+        unlike = mismatch(calls, _OF_A_MESSAGE)
+        broken = message_breach(calls[sender], calls[receiver])
+        if unlike is not None:
+            odd = odd_ranks(unlike.values, way, position, model, TRAITS[unlike.cause])
+            yield _Wrong(unlike.cause, odd, calls, {**facts, "held": _held(unlike.values, calls, odd)})
+        elif broken is not None:
+            yield _Wrong("law broken", broken.ranks, calls, {**facts, "how": broken.how})
+        yield from _overrun(calls)
+
+
+def _overrun(calls: _Calls) -> Iterator[_Wrong]:
+    """Yield that a collective changed an input, or memory beside a tensor."""
+    # To a reduce, the tensors of ranks other than the root are room to work in.
+    kept = {rank: call.kept for rank, call in calls.items() if call.op != "reduce_" or rank == call.root}
+    touched = tuple(sorted(rank for rank, whole in kept.items() if whole is False))
+    if touched:
+        yield _Wrong("overrun", touched, calls, {"site": calls[touched[0]].site})
+
+
+def _lawless(
+    group: Group, position: int, calls: _Calls, model: Group | None, ranks: tuple[int, ...], how: str
+) -> _Wrong:
+    """Return why a law is broken although all ranks called the same: another layout, if that can be seen."""
+    layouts = {rank: _layout(call) for rank, call in calls.items()}
+    if len(set(layouts.values())) == 1:
+        return _Wrong("law broken", ranks, calls, {"how": how, "site": calls[ranks[0]].site})
+    odd = odd_ranks(layouts, group, position, model, _layout)
+    return _Wrong("another layout", odd, calls, {"held": _held(layouts, calls, odd), "how": how})
+
+
+def _layout(call: Call) -> str:
+    return f"strides {' + '.join(str(stride) for stride in call.strides)}" if call.strides else "contiguous tensors"
+
+
+def _held(values: Mapping[int, str], calls: _Calls, odd: Sequence[int]) -> str:
+    """Say what each rank had, and where in the code; the odd ones first."""
+    kinds: dict[tuple[str, str], list[int]] = {}
+    for rank in [*odd, *(rank for rank in sorted(values) if rank not in odd)]:
+        kinds.setdefault((values[rank], calls[rank].site), []).append(rank)
+    return ", ".join(
+        f"{name_ranks(ranks)} {'has' if len(ranks) == 1 else 'have'} {value}{f' ({site})' if site else ''}"
+        for (value, site), ranks in kinds.items()
+    )
+
+
+# --- the order of calls
+
+
+def _order(group: Group, position: int, calls: _Calls, model: Group | None, proven: bool) -> _Wrong | None:
+    """Return that ranks called in another order, or left one out, if their call sites show it.
+
+    Unless it is `proven` that something is wrong, the law must be broken for what was called at one line.
+    """
+    places = {rank: call.place for rank, call in calls.items()}
+    if len(set(places.values())) == 1 or not all(site for _, site in places.values()):
+        return None
+    odd = odd_ranks(places, group, position, model, lambda call: call.place)
+    even = [rank for rank in sorted(places) if rank not in odd] or sorted(places)
+    first = even[0]
+    for rank in sorted(places):
+        if places[rank] == places[first]:
+            continue
+        own, other = ([c.place for c in group.calls[r][position : position + WINDOW + 1]] for r in (first, rank))
+        parted = parting(own, other)
+        wrong: _Wrong | None = None
+        if isinstance(parted, Swap):
+            wrong = _Wrong("swapped order", odd, calls, {"held": _held(_names(calls), calls, odd)})
+            lines = _swapped(group, position, parted.length, places)
+        elif parted:
+            gap = next((g for g in parted if (rank if g.in_second else first) in odd), parted[0])
+            wrong = _left_out(calls, places, first, rank, gap, odd)
+            lines = _shifted(group, position, gap, places[first], places)
+        elif proven and len(odd) < len(places) and places[rank] in [c.place for c in group.calls[first]]:
+            return _Wrong("out of turn", odd, calls, {"held": _held(_names(calls), calls, odd)})
+        if wrong is not None and (proven or any(breach(line, group.ranks) for line in lines)):
+            return wrong
+    return None
+
+
+def _names(calls: _Calls) -> dict[int, str]:
+    return {rank: call.name for rank, call in calls.items()}
+
+
+def _left_out(
+    calls: _Calls, places: Mapping[int, Any], first: int, second: int, gap: Gap, odd: Sequence[int]
+) -> _Wrong:
+    """Return that some ranks left a call out; where those that did not are the odd ones, that they added it."""
+    lacks, has = (second, first) if gap.in_second else (first, second)
+    without = tuple(sorted(rank for rank in places if places[rank] == places[lacks]))
+    within = tuple(sorted(rank for rank in places if places[rank] == places[has]))
+    facts = {"op": calls[has].name, "number": calls[has].number, "site": calls[has].site}
+    if set(odd) == set(within):
+        return _Wrong("collective added", within, calls, {**facts, "others": name_ranks(without)})
+    return _Wrong("collective skipped", without, calls, {**facts, "others": name_ranks(within)})
+
+
+def _swapped(group: Group, position: int, length: int, places: Mapping[int, Any]) -> Iterator[dict[int, Call]]:
+    """Yield, for each line in a stretch of code that ranks went through in several orders, its call by each rank."""
+    windows = {rank: group.calls[rank][position : position + length] for rank in places}
+    counts = {rank: Counter(call.place for call in window) for rank, window in windows.items()}
+    if len({frozenset(count.items()) for count in counts.values()}) > 1:
+        return
+    for place in counts[min(counts)]:
+        by_rank = {rank: [c for c in window if c.place == place] for rank, window in windows.items()}
+        for calls in zip(*by_rank.values(), strict=True):
+            yield dict(zip(by_rank, calls, strict=True))
+
+
+def _shifted(
+    group: Group, position: int, gap: Gap, first: Any, places: Mapping[int, Any]
+) -> Iterator[dict[int, Call]]:
+    """Yield the calls behind a gap as they belong together: those of ranks without it came earlier by its length."""
+    begins = {
+        rank: position + (gap.length if (place == first) == gap.in_second else 0) for rank, place in places.items()
+    }
+    for i in range(WINDOW):
+        if any(begin + i >= len(group.calls[rank]) for rank, begin in begins.items()):
+            return
+        calls = {rank: group.calls[rank][begin + i] for rank, begin in begins.items()}
+        if len({call.place for call in calls.values()}) > 1:
+            return
+        yield calls

@@ -1,0 +1,28 @@
+"""A rank leaves with exit code 0 before the last collective of the others.
+
+Seen in the wild: tensorflow/tensorflow#58434 (a worker that leaves early, and a chief that fails after its success).
+"""
+
+from __future__ import annotations
+
+from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, detected, faults, silent
+
+LEFT = {"oracle": "ends", "rank": 1, "step": 3, "cause": "work left undone"}
+
+SCENARIO = Scenario(
+    family="process",
+    job=Job(ranks=2, steps=6, data="digits"),
+    strikes=[faults.Exit(code=0) @ at(rank=1, step=3, point="step")],
+    cases=[
+        Case("torch-plain", "digits_ddp:plain", expect=detected(**LEFT)),
+        Case("torch-alone", "digits_ddp:alone", expect=silent(**LEFT)),
+        Case(
+            "torch-stops-by-itself",
+            "stopping:by_itself",
+            strikes=(),
+            control="stopping:together",
+            expect=DETECTED,
+        ),
+        Case("torch-stops-together", "stopping:together", strikes=(), control="stopping:together", expect=SURVIVED),
+    ],
+)

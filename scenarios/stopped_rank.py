@@ -1,0 +1,20 @@
+"""A rank stands still inside the gradients' reduction: alive, its connections open, silent.
+
+Its peers wait for as long as their process group lets them, which is 30 minutes if nobody says otherwise.
+"""
+
+from __future__ import annotations
+
+from breakrank import DETECTED, Case, Job, Scenario, at, faults, hung
+
+SCENARIO = Scenario(
+    family="process",
+    job=Job(ranks=2, steps=6, data="digits", patience_s=5.0),
+    strikes=[faults.Stop() @ at(rank=1, step=3, point="collective")],
+    cases=[
+        Case("torch-ddp", "digits_ddp:plain", expect=hung(oracle="progress", rank=0, step=3, cause="peer stopped")),
+        Case("torch-by-hand", "averaging:plain", expect=hung(oracle="progress", rank=0, step=3, cause="peer stopped")),
+        Case("torch-limited", "averaging:limited", expect=DETECTED),
+        Case("torch-meeting", "averaging:met", expect=DETECTED),
+    ],
+)

@@ -1,0 +1,19 @@
+"""A rank comes late to the gradients' reduction, computing or asleep, and comes: that is never a hang."""
+
+from __future__ import annotations
+
+from breakrank import SURVIVED, Case, Job, Scenario, at, faults
+
+COMPUTES = [faults.Straggle(seconds=1.0) @ at(rank=1, step=3, point="collective")]
+SLEEPS = [faults.Straggle(seconds=1.0, asleep=True) @ at(rank=1, step=3, point="collective")]
+
+SCENARIO = Scenario(
+    family="process",
+    job=Job(ranks=2, steps=6, data="digits"),
+    strikes=COMPUTES,
+    cases=[
+        Case("torch-ddp-computing", "digits_ddp:plain", expect=SURVIVED),
+        Case("torch-ddp-sleeping", "digits_ddp:plain", strikes=SLEEPS, expect=SURVIVED),
+        Case("torch-by-hand-sleeping", "averaging:plain", strikes=SLEEPS, expect=SURVIVED),
+    ],
+)

@@ -1,0 +1,37 @@
+"""Two collectives of the same shape are issued in another order on one rank: each is paired with the other one.
+
+Torch's own checks at the level DETAIL see nothing: operator, shape and dtype are the same.
+"""
+
+from __future__ import annotations
+
+from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, silent
+
+#: What a collective read and wrote is on record where its laws are judged.
+ORACLES = ("ends", "progress", "collectives", "finite", "replicas", "samples", "control", "checkpoint")
+
+SCENARIO = Scenario(
+    family="collectives",
+    oracles=ORACLES,
+    job=Job(ranks=2, steps=6, data="digits"),
+    strikes=[faults.SwapCollectives() @ at(rank=1, step=3, point="collective")],
+    cases=[
+        Case("torch-by-hand", "averaging:plain", expect=silent(oracle="replicas", step=3, cause="replicas differ")),
+        Case("torch-checked", "averaging:checked", expect=silent(oracle="replicas", step=3, cause="replicas differ")),
+        Case("torch-comparing", "averaging:comparing", expect=DETECTED),
+        Case(
+            "torch-own-order",
+            "averaging:in_own_order",
+            strikes=(),
+            control="averaging:in_one_order",
+            expect=silent(oracle="replicas", step=1, cause="replicas differ"),
+        ),
+        Case(
+            "torch-one-order",
+            "averaging:in_one_order",
+            strikes=(),
+            control="averaging:in_one_order",
+            expect=SURVIVED,
+        ),
+    ],
+)

@@ -1,0 +1,190 @@
+"""Who notices a collective that does not match: the matrix detector × fault, from real runs, as docs/collectives.md.
+
+Method: each row of tests/programs/mismatches.py runs as two ranks on gloo, rank 1 odd at step 2, four times: with the
+debug mode off; where that hangs, with a group time-out of 2 s, for which we wait; with TORCH_DISTRIBUTED_DEBUG=DETAIL
+and the same time-out; and under torchrun with that time-out. `make matrix`, some minutes; `matrix.py ROW…` prints some.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from breakrank.blame import NAMED, TIMED_OUT
+from breakrank.calls import groups, messages
+from breakrank.ends import reported
+from breakrank.history import History
+from breakrank.run import Bench, Result, load_run
+from breakrank.verdict import Finding, Outcome, name_ranks
+from breakrank_agent.plan import Plan
+
+PROGRAMS = Path(__file__).parents[1] / "programs"
+PAGE = Path(__file__).parents[2] / "docs" / "collectives.md"
+ODD = 1
+TIMEOUT_S = 2.0
+SHORT = {"GROUP_TIMEOUT_S": str(TIMEOUT_S)}
+DETAIL = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL", **SHORT}
+STEPS = 3
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one detector made of one fault: in words, whether it noticed anything, and the ranks that it names."""
+
+    words: str
+    noticed: bool = False
+    named: frozenset[int] = frozenset()
+
+    @property
+    def right(self) -> bool:
+        """Whether it names the odd rank and no other."""
+        return self.named == {ODD}
+
+
+NOTHING = Answer("–")
+
+
+def plan(row: str, environment: dict[str, str], patience_s: float = 0.0) -> Plan:
+    """Return the plan of a row in one environment."""
+    return Plan(
+        scenario="matrix",
+        case=row,
+        program=f"mismatches:{row}",
+        steps=STEPS,
+        deadline_s=5.0,
+        patience_s=patience_s,
+        control=f"mismatches:{row}_sound",
+        oracles=("collectives", "progress"),
+        environment=environment,
+    )
+
+
+def launched(row: str) -> Plan:
+    """Return the plan of a row under torchrun, which is left to itself."""
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+    made = plan(row, {**SHORT, "BREAKRANK_STEPS": str(STEPS), "OMP_NUM_THREADS": "1"}, patience_s=60.0)
+    made = replace(made, program="", command=(*torchrun, "mismatches.py", row), runner="join", ranks=0, steps=0)
+    return replace(made, control="", pin=False, deadline_s=120.0)
+
+
+def began(history: History, finding: Finding) -> float:
+    """Return when the odd rank called what the finding is about."""
+    ways = messages(history, 0) if "message" in finding.evidence["op"] else groups(history, 0)
+    return min(
+        call.time
+        for way in ways
+        for call in way.calls.get(ODD, ())
+        if (way.name, call.number) == (finding.evidence["group"], finding.evidence["number"])
+    )
+
+
+def of_framework(result: Result, history: History) -> Answer:
+    """Say what the ranks reported, or died of, and whom that names."""
+    zero = began(history, result.verdict.findings[0])
+    told: dict[str, list[int]] = {}
+    named: set[int] = set()
+    for lived in history.last:
+        if lived.died_of():
+            exits = [e["t"] for e in history.seen("exit") if e["rank"] == lived.rank]
+            told.setdefault(f"{lived.died_of()} after {exits[0] - zero:.1f} s", []).append(lived.rank)
+        elif lived.report is not None:
+            message = str(lived.report["message"])
+            named |= {int(rank) for rank in NAMED.findall(message)}
+            kind = "time-out" if TIMED_OUT.search(reported(lived)) else "error"
+            told.setdefault(f"{kind} after {lived.report['t'] - zero:.1f} s", []).append(lived.rank)
+    if not told:
+        return Answer("hangs") if result.verdict.outcome is Outcome.HUNG else NOTHING
+    words = ", ".join(f"{what} on {name_ranks(ranks)}" for what, ranks in told.items())
+    return Answer(f"{words}; names {name_ranks(sorted(named)) if named else 'nobody'}", True, frozenset(named))
+
+
+def of_launcher(result: Result, history: History) -> Answer:
+    """Say whom the launcher blames."""
+    launcher = history.seen("launcher")[-1]
+    if not launcher["status"]:
+        return NOTHING
+    zero = began(history, result.verdict.findings[0])
+    blames = launcher["blames"]
+    words = f"after {launcher['t'] - zero:.1f} s blames {name_ranks(blames) if blames else 'nobody'}"
+    return Answer(words, True, frozenset(blames))
+
+
+def of_ours(result: Result, history: History) -> Answer:
+    """Say our finding, and when it was known: a hang while it lasts, all else when the run is over and is judged."""
+    finding = result.verdict.findings[0]
+    hung = [e["t"] for e in history.seen("hung")]
+    when = f"after {hung[0] - began(history, finding):.1f} s" if hung else "at the end"
+    blamed = result.verdict.blame.ranks
+    return Answer(f"{finding.cause}, {name_ranks(blamed)}, {when}", True, frozenset(blamed))
+
+
+def ask(bench: Bench, row: str) -> list[Answer]:
+    """Run a row in every way, and return what each detector made of it."""
+
+    def go(made: Plan) -> tuple[Result, History]:
+        where = PROGRAMS if made.command else None
+        result = bench.run(made, programs=PROGRAMS, where=where)
+        if result.verdict.outcome is Outcome.VOID:
+            sys.exit(f"{row}: {result.verdict.sentence()} ({result.folder})")
+        return result, load_run(result.folder).history
+
+    off = go(plan(row, {}))
+    hangs = off[0].verdict.outcome is Outcome.HUNG
+    late = of_framework(*go(plan(row, SHORT, patience_s=60.0))) if hangs else NOTHING
+    detail = of_framework(*go(plan(row, DETAIL, patience_s=60.0)))
+    return [of_framework(*off), late, detail, of_launcher(*go(launched(row))), of_ours(*off)]
+
+
+HEAD = ["rank 1 is odd in", "exception, debug off", "group time-out of 2 s", "DETAIL", "torchrun", "Breakrank"]
+
+
+def line(cells: Sequence[str]) -> str:
+    """Return a row of a table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def table(found: dict[str, list[Answer]]) -> list[str]:
+    """Return the table, with how many faults each detector noticed, and of how many it named the right rank alone."""
+    lines = [line(HEAD), line(["---"] * len(HEAD))]
+    for row, answers in found.items():
+        cells = [f"{a.words}{' ✓' if a.right else ''}" for a in answers]
+        # Where a detector is silent with the debug mode off, and it is no hang, nobody ever says a word.
+        nobody = "**nobody**" if not any(a.noticed for a in answers[:4]) else ""
+        lines.append(line([f"{row.replace('_', ' ')} {nobody}".strip(), *cells]))
+    columns = list(zip(*found.values(), strict=True))
+    lines.append(line(["noticed", *(f"{sum(a.noticed for a in column)} of {len(column)}" for column in columns)]))
+    right = [f"{sum(a.right for a in column)} of {len(column)}" for column in columns]
+    return [*lines, line(["right rank alone ✓", *right])]
+
+
+def main(wanted: Sequence[str]) -> None:
+    """Run all rows and write the page, or some and print them."""
+    rows = re.findall(r"^@row\ndef (\w+)", (PROGRAMS / "mismatches.py").read_text(), re.MULTILINE)
+    runs = Path(tempfile.mkdtemp(prefix="matrix-"))
+    try:
+        with Bench(runs) as bench:
+            found = {}
+            for row in wanted or rows:
+                found[row] = ask(bench, row)
+                print(line([row, *(answer.words for answer in found[row])]), flush=True)
+    finally:
+        shutil.rmtree(runs, ignore_errors=True)
+    lines = table(found)
+    print("\n".join(lines[-2:]))
+    if not wanted:
+        facts = f"torch {torch.__version__}, gloo, Python {platform.python_version()}, {os.cpu_count()} cores"
+        head, _, _ = PAGE.read_text().partition("<!-- matrix -->")
+        PAGE.write_text("\n".join([f"{head}<!-- matrix -->", "", f"Measured with {facts}.", "", *lines, ""]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

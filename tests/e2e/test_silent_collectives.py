@@ -1,0 +1,88 @@
+"""Every way in which a rank's collective does not match: what gloo makes of it, and that the oracle says which and why.
+
+Method: tests/programs/mismatches.py, two ranks that train for real; rank 1 is odd at step 2. The control of each row is
+its sound twin. What gloo does was measured first, the outcomes here are the measured ones.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from breakrank.oracles import Terms
+from breakrank.oracles.collectives import judge
+from breakrank.verdict import Outcome
+
+SILENT, CRASHED, HUNG = Outcome.SILENT, Outcome.CRASHED, Outcome.HUNG
+
+
+class Row(NamedTuple):
+    """What comes of a row: the outcome, the first wrong operation with its number, and its cause."""
+
+    outcome: Outcome
+    op: str
+    number: int
+    cause: str
+
+
+MESSAGE = "the message from rank 0 to rank 1, number"
+#: Each step has the row's collectives and the gradients' all-reduce; messages are counted by themselves.
+ROWS = {
+    "all_reduce_larger": Row(CRASHED, "all_reduce", 3, "another shape"),
+    "all_reduce_smaller": Row(CRASHED, "all_reduce", 3, "another shape"),
+    "all_reduce_one_more": Row(CRASHED, "all_reduce", 3, "another shape"),
+    "all_reduce_transposed": Row(SILENT, "all_reduce", 3, "another shape"),
+    "all_reduce_int_for_float": Row(SILENT, "all_reduce", 3, "another dtype"),
+    "all_reduce_bfloat_for_half": Row(SILENT, "all_reduce", 3, "another dtype"),
+    "all_reduce_double_for_float": Row(CRASHED, "all_reduce", 3, "another dtype"),
+    "all_reduce_max_for_sum": Row(SILENT, "all_reduce", 3, "another reduce op"),
+    "all_reduce_another_layout": Row(SILENT, "all_reduce", 3, "another layout"),
+    "swapped_equal": Row(SILENT, "all_reduce", 4, "swapped order"),
+    "swapped_different_shapes": Row(CRASHED, "all_reduce", 4, "out of turn"),
+    "skipped_one_of_three_equal": Row(SILENT, "all_reduce", 6, "collective skipped"),
+    "skipped_until_shapes_differ": Row(CRASHED, "all_reduce", 7, "collective skipped"),
+    "broadcast_larger": Row(SILENT, "broadcast", 3, "another shape"),
+    "broadcast_smaller": Row(CRASHED, "broadcast", 3, "another shape"),
+    "broadcast_int_for_float": Row(SILENT, "broadcast", 3, "another dtype"),
+    "broadcast_another_source": Row(HUNG, "broadcast", 3, "another root"),
+    "all_gather_larger": Row(CRASHED, "all_gather", 3, "another shape"),
+    "all_gather_into_tensor_larger": Row(CRASHED, "all_gather_into_tensor", 3, "another shape"),
+    "all_gather_int_for_float": Row(SILENT, "all_gather", 3, "another dtype"),
+    "reduce_scatter_larger": Row(CRASHED, "reduce_scatter", 3, "another shape"),
+    "reduce_scatter_tensor_larger": Row(CRASHED, "reduce_scatter_tensor", 3, "another shape"),
+    "reduce_scatter_tensor_int_for_float": Row(SILENT, "reduce_scatter_tensor", 3, "another dtype"),
+    "all_to_all_single_larger": Row(CRASHED, "all_to_all_single", 3, "another shape"),
+    "reduce_another_destination": Row(HUNG, "reduce", 3, "another root"),
+    "gather_larger": Row(CRASHED, "gather", 3, "another shape"),
+    "scatter_larger": Row(SILENT, "scatter", 3, "another shape"),
+    "scatter_smaller": Row(CRASHED, "scatter", 3, "another shape"),
+    "receive_larger": Row(SILENT, MESSAGE, 2, "another shape"),
+    "receive_smaller": Row(CRASHED, MESSAGE, 2, "another shape"),
+    "receive_int_for_float": Row(SILENT, MESSAGE, 2, "another dtype"),
+    "broadcast_for_all_reduce": Row(HUNG, "all_reduce", 3, "another op"),
+    "barrier_for_all_reduce": Row(HUNG, "all_reduce", 3, "another op"),
+    "all_gather_for_all_reduce": Row(HUNG, "all_reduce", 3, "another op"),
+    "reduce_scatter_tensor_for_all_reduce": Row(SILENT, "all_reduce", 3, "another op"),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_first_wrong_collective_is_named_with_its_cause_and_the_odd_rank(run, name):
+    row = ROWS[name]
+    oracles = ("collectives", "progress")
+    result, saved = run(f"mismatches:{name}", control=f"mismatches:{name}_sound", oracles=oracles, steps=3)
+    verdict = result.verdict
+    assert verdict.outcome is row.outcome, verdict.sentence()
+    first = verdict.findings[0]
+    evidence = first.evidence
+    assert (first.oracle, first.cause, first.ranks, first.step) == ("collectives", row.cause, (1,), 2)
+    assert (evidence["op"], evidence["number"]) == (row.op, row.number)
+    assert "unknown" not in first.sentence() and "mismatches.py:" in first.sentence()
+    assert verdict.blame.ranks == (1,)
+    if row.outcome is HUNG:
+        assert "never full" in [finding.cause for finding in verdict.findings]
+    if row.outcome is CRASHED:
+        assert f"in {row.op.replace(MESSAGE, 'recv')} " in verdict.sentence()
+    assert [lived.ended_well for lived in saved.control.last] == [True, True]
+    assert judge(saved.control, None, Terms(ranks=2, steps=3)) == []
