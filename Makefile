@@ -10,7 +10,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help setup scenario test lint tox soak bench gpu clean
+.PHONY: help setup scenario test lint tox soak bench matrix gpu clean
 
 BIN := $(VENV)/bin
 
@@ -222,6 +222,9 @@ bench: setup ## set up, then measure: launching, a scenario, what the agent cost
 		'$(BIN)/python' -m pip install -q -c constraints.txt expecttest
 	fi
 	'$(BIN)/python' -m pytest -q -s tests/bench $(ARGS)
+
+matrix: setup ## set up, then measure who notices which mismatch of collectives: docs/collectives.md; some minutes
+	@'$(BIN)/python' tests/bench/matrix.py $(ARGS)
 
 gpu: ## what only a CUDA card can show, in 4 minutes; with VENV if it is there, else PYTHON; installs nothing
 	@py='$(PYTHON)'

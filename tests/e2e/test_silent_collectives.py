@@ -6,13 +6,20 @@ its sound twin. What gloo does was measured first, the outcomes here are the mea
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
+from plans import PROGRAMS
 
 from breakrank.oracles import Terms
 from breakrank.oracles.collectives import judge
-from breakrank.verdict import Outcome
+from breakrank.run import Choices, make_plan
+from breakrank.scenario import Case, Job, Scenario
+from breakrank.verdict import DETECTED, Outcome, detected, silent
+
+DETAIL = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
+SHORT = {"GROUP_TIMEOUT_S": "2"}
 
 SILENT, CRASHED, HUNG = Outcome.SILENT, Outcome.CRASHED, Outcome.HUNG
 
@@ -86,3 +93,26 @@ def test_the_first_wrong_collective_is_named_with_its_cause_and_the_odd_rank(run
         assert f"in {row.op.replace(MESSAGE, 'recv')} " in verdict.sentence()
     assert [lived.ended_well for lived in saved.control.last] == [True, True]
     assert judge(saved.control, None, Terms(ranks=2, steps=3)) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "environment", "record"),
+    [
+        ("all_reduce_int_for_float", DETAIL, detected(oracle="collectives", rank=1, step=2, cause="another dtype")),
+        ("all_reduce_max_for_sum", DETAIL, silent(oracle="collectives", rank=1, step=2, cause="another reduce op")),
+        ("reduce_another_destination", SHORT, detected(oracle="collectives", rank=1, step=2, cause="another root")),
+        ("all_reduce_max_for_sum_sound", DETAIL, None),
+    ],
+)
+def test_the_debug_mode_and_the_time_out_are_dimensions_of_a_case(bench, row, environment, record):
+    """The framework speaks where its debug mode sees it, or where its own time-out is within the case's patience."""
+    sound = row.removesuffix("_sound") + "_sound"
+    case = Case(row, f"mismatches:{row}", record or DETECTED, control=f"mismatches:{sound}")
+    case = replace(case, environment=environment, patience_s=30.0 if environment is SHORT else None)
+    scenario = Scenario([case], job=Job(steps=3, data=""), oracles=("collectives", "progress"))
+    result = bench.run(make_plan(scenario, case, Choices()), case.expect, programs=PROGRAMS)
+    if record is None:
+        assert (result.verdict.outcome, result.verdict.findings) == (Outcome.SURVIVED, ())
+    else:
+        assert result.as_recorded, result.verdict.sentence()
+        assert result.verdict.blame.ranks == (1,)
