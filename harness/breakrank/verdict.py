@@ -14,7 +14,7 @@ from breakrank.errors import BreakrankError
 CAUSES: dict[str, str] = {
     "lost update": "{applied} of {expected} updates arrived: {how}",
     "wrong result": "the result of {who} differs from the control's, first at step {step}",
-    "replicas differ": "the parameters of {who} part from {others} at step {step}",
+    "replicas differ": "the parameters of {who} part from {others} at step {step}{first}",
     "samples lost": "{count} of {expected} samples did not reach the final state, the first at step {step}",
     "samples doubled": "{count} samples were trained on more often than in the control, the first at step {step}",
     "not finite": "{what} in {who} at step {step}",
@@ -43,6 +43,12 @@ CAUSES: dict[str, str] = {
     "master differs": "{wait}, but {whom} came to another master{elsewhere}{would}",
     "backend differs": "{wait}, but {whom} came with another backend{elsewhere}{would}",
     "interface differs": "{wait}, but {whom} came on another interface{elsewhere}{would}",
+    "no progress": "{who} reached no new point for {seconds} s, last seen in {where} at step {step}",
+    "wrapper bypassed": "replicas part at step {step}{first}: {who} called the module past its wrapper, which reduces",
+    "gradients not synchronised": "replicas part at step {step}{first}: the last backward pass of {who} reduced nothing",
+    "parameter replaced": "replicas part at step {step}{first}: put in after the wrapping, {who} never reduced it",
+    "unused parameter": "replicas part at step {step}{first}: {who} had no gradient for it, and others had",
+    "reduction unfinished": "replicas part at step {step}{first}: for lack of {lacking}, {who} did not reduce it",
 }
 
 

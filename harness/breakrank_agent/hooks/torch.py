@@ -11,6 +11,7 @@ import functools
 import hashlib
 import os
 import threading
+import weakref
 from typing import Any, Callable
 
 from breakrank_agent.fault import Part
@@ -19,6 +20,9 @@ from breakrank_agent.hooks.files import digest_file
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch"
+
+#: Into how many parts the record of a step divides the parameters at the most: a record has a limit.
+MOST_PARTS = 256
 
 
 def install(agent: Agent) -> None:
@@ -36,7 +40,7 @@ def install(agent: Agent) -> None:
     agent.record("note", text=f"torch {torch.__version__}", torch=torch.__version__)
     _wrap_backward(agent, training)
     _hook_optimizers(agent, training)
-    _Outermost(agent).discover()
+    _Outermost(agent, training).discover()
     _wrap_files(agent)
 
 
@@ -47,6 +51,8 @@ class Training:
         self._agent = agent
         self.constructed = False
         self.optimizer: Any = None
+        #: The outermost modules that were called in the first step, by weak reference: they know the parameters' names.
+        self.modules: list[weakref.ref[Any]] = []
 
     def parameters(self) -> list[Any]:
         """Return the parameters, in the optimizer's order."""
@@ -66,22 +72,40 @@ class Training:
         raise RuntimeError("no batch is known at this point")
 
     def summarize(self) -> dict[str, Any]:
-        """Return the digest, the norm and the finiteness of the parameters; empty when there are none."""
+        """Return the digest, the norm and the finiteness of the parameters, and of their parts; empty without any.
+
+        `parts` are the digests of the parts that `in_parts` makes. `norms`, one for each part, are only for an oracle
+        that compares within a tolerance.
+        """
         import torch
 
         parameters = self.parameters()
         if not parameters:
             return {}
         with self._agent.quietly(), torch.no_grad():
-            digest = hashlib.blake2b(digest_size=8)
-            norm = 0.0
-            for parameter in parameters:
-                here = parameter.detach().cpu().contiguous()
-                digest.update(raw_bytes(here))
-                norm += float(here.double().pow(2).sum()) if here.is_floating_point() else 0.0
+            parts, squares = [], []
+            for part in in_parts(parameters):
+                digest, square = hashlib.blake2b(digest_size=8), 0.0
+                for parameter in part:
+                    here = parameter.detach().cpu().contiguous()
+                    digest.update(raw_bytes(here))
+                    square += float(here.double().pow(2).sum()) if here.is_floating_point() else 0.0
+                parts.append(digest.digest())
+                squares.append(square)
+        whole, norm = hashlib.blake2b(b"".join(parts), digest_size=8), sum(squares)
         # A sum of squares is finite exactly when every term is.
         finite = norm == norm and norm not in (float("inf"), float("-inf"))
-        return {"params": digest.hexdigest(), "norm": norm**0.5 if finite else None, "finite": finite}
+        summary = {"params": whole.hexdigest(), "norm": norm**0.5 if finite else None, "finite": finite}
+        summary["parts"] = [digest.hex()[:8] for digest in parts]
+        if "reference" in self._agent.plan.oracles and finite:
+            summary["norms"] = [square**0.5 for square in squares]
+        return summary
+
+
+def in_parts(parameters: list[Any]) -> list[list[Any]]:
+    """Return the parameters one by one, or, of more than `MOST_PARTS`, as many neighbours together as it takes."""
+    together = -(-len(parameters) // MOST_PARTS)
+    return [parameters[start : start + together] for start in range(0, len(parameters), together)]
 
 
 def raw_bytes(tensor: Any) -> memoryview:
@@ -151,8 +175,9 @@ class _Outermost:
     the module.
     """
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, training: Training) -> None:
         self._agent = agent
+        self._training = training
         self._depth = 0
         self._found: list[type[Any]] = []
         self._removers: list[Callable[[], None]] = []
@@ -169,6 +194,8 @@ class _Outermost:
         if self._depth == 0 and not self._agent.busy and next(called.parameters(), None) is not None:
             if type(called) not in self._found:
                 self._found.append(type(called))
+            if not any(known() is called for known in self._training.modules):
+                self._training.modules.append(weakref.ref(called))
             self._agent.reach("forward")
         self._depth += 1
 
