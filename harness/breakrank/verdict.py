@@ -45,10 +45,12 @@ CAUSES: dict[str, str] = {
     "interface differs": "{wait}, but {whom} came on another interface{elsewhere}{would}",
     "no progress": "{who} reached no new point for {seconds} s, last seen in {where} at step {step}",
     "wrapper bypassed": "replicas part at step {step}{first}: {who} called the module past its wrapper, which reduces",
-    "gradients not synchronised": "replicas part at step {step}{first}: the last backward pass of {who} reduced nothing",
+    "gradients not synchronised": "replicas part at step {step}{first}: the last backward of {who} reduced nothing",
     "parameter replaced": "replicas part at step {step}{first}: put in after the wrapping, {who} never reduced it",
     "unused parameter": "replicas part at step {step}{first}: {who} had no gradient for it, and others had",
     "reduction unfinished": "replicas part at step {step}{first}: for lack of {lacking}, {who} did not reduce it",
+    "scaled per rank": "{who} weigh samples otherwise than one rank would, from step {step} on: batches of {sizes}",
+    "unlike one rank": "the parameters of {who} part from those of one rank on the same batches at step {step}{first}",
 }
 
 

@@ -61,6 +61,14 @@ def parameters(fault: Fault, evidence: Evidence) -> str | None:
     return None
 
 
+def gradients(fault: Fault, evidence: Evidence) -> str | None:
+    """The digest of the gradients, read again by the recorder before the optimizer steps, is another one."""
+    seen = evidence.seen
+    if not seen or seen["before"] == seen["after"]:
+        return None
+    return f"gradients read again: {seen['before']} became {seen['after']}"
+
+
 def link(fault: Fault, evidence: Evidence) -> str | None:
     """The peer's kernel lists none of the connections as established any more, and it was not the peer that closed."""
     before, after = evidence.before, evidence.after
@@ -155,6 +163,7 @@ WITNESSES: Mapping[str, Witness] = {
     "stopped": Witness(stopped),
     "continued": Witness(continued),
     "parameters": Witness(parameters),
+    "gradients": Witness(gradients),
     "batch": Witness(batch),
     "shard": Witness(shard, look_at_shard),
     "link": Witness(link, look_at_links),

@@ -159,10 +159,11 @@ class Plan:
 
     `program` is `module:function`, looked up among the programs staged for the run; or it is empty, and `command` is
     the user's script and its arguments. `steps` is 0 where only the control can tell, `ranks` where a launcher starts
-    them. `control` is empty (none), `same` (this plan without its strikes) or another `module:function`. `data` names
-    what is laid into the working folder before the ranks start. Without `payloads`, each step's parameters and each
-    batch go without a digest, which costs less where they are large; the parameters at the end are compared still.
-    Seconds appear only as limits: nothing fires on them.
+    them. `merged` is of how many ranks' work each rank does, in a reference alone. `control` is empty (none), `same`
+    (this plan without its strikes) or another `module:function`. `data` names what is laid into the working folder
+    before the ranks start. Without `payloads`, each step's parameters and each batch go without a digest, which costs
+    less where they are large; the parameters at the end are compared still. Seconds appear only as limits: nothing
+    fires on them.
     """
 
     scenario: str
@@ -171,6 +172,7 @@ class Plan:
     seed: int = 0
     framework: str = "torch"
     ranks: int = 2
+    merged: int = 1
     steps: int = 5
     restarts: int = 0
     deadline_s: float = 30.0

@@ -7,6 +7,8 @@ process, or none; a child that was forked has none.
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import json
 import os
 import threading
@@ -253,12 +255,15 @@ class Agent:
             self._on_batch.append((index, strike))
             return
         handles = self.handles or NoHandles()
-        before = self.summarize()
+        look = functools.partial(_digest, handles.gradients) if strike.fault.witness == "gradients" else self._params
+        before = look()
         with self.quietly():
             strike.fault.strike_inside(handles)
         # What the fault did is read again here, by code that knows nothing of it.
-        after = self.summarize()
-        self.record("strike", strike=index, phase="seen", before=before.get("params"), after=after.get("params"))
+        self.record("strike", strike=index, phase="seen", before=before, after=look())
+
+    def _params(self) -> Optional[str]:
+        return self.summarize().get("params")
 
     def finish(self, how: str, code: Optional[int], error: Optional[BaseException] = None) -> None:
         """The main module is over: write the report, if there is one, and the last point."""
@@ -306,9 +311,21 @@ class NoHandles:
         """Raise `RuntimeError`: there are no parameters yet."""
         raise RuntimeError("no parameters are known at this point")
 
+    def gradients(self) -> list[tuple[str, memoryview]]:
+        """Raise `RuntimeError`: there are no parameters yet."""
+        raise RuntimeError("no parameters are known at this point")
+
     def batch(self) -> list[Part]:
         """Raise `RuntimeError`: nothing is being loaded."""
         raise RuntimeError("no batch is known at this point")
+
+
+def _digest(read: Callable[[], list[tuple[str, memoryview]]]) -> str:
+    """Return a digest of all the bytes that `read` returns."""
+    digest = hashlib.blake2b(digest_size=8)
+    for _, raw in read():
+        digest.update(raw)
+    return digest.hexdigest()
 
 
 def _frames(error: BaseException) -> list[list[Any]]:

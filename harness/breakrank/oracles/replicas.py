@@ -44,7 +44,7 @@ def _digests(ranks: Sequence[RankHistory]) -> laws.Table:
 def _finding(breach: laws.Breach, well: Sequence[RankHistory], control: History | None) -> Finding:
     """Return the finding with its cause, as far as the ranks' own records show it."""
     place, parted = breach.place, _parted(breach, well)
-    names = next((e["names"] for lived in well for e in reversed(lived.of_kind("names"))), [])
+    names: list[str] = next((e["names"] for lived in well for e in reversed(lived.of_kind("names"))), [])
     evidence: dict[str, Any] = {"digests": {str(rank): value for rank, value in breach.values.items()}}
     evidence["parameters"] = [names[part] for part in parted if part < len(names)]
     evidence["first"] = f", in {evidence['parameters'][0]} first" if evidence["parameters"] else ""

@@ -67,6 +67,17 @@ class Training:
             raise RuntimeError("no optimizer has stepped yet, so no parameters are known")
         return found
 
+    def gradients(self) -> list[tuple[str, memoryview]]:
+        """Return (name, writable bytes) of each dense gradient on a CPU. Raises `RuntimeError` when there is none."""
+        found = [
+            (f"gradient {i}", raw_bytes(p.grad))
+            for i, p in enumerate(self.parameters())
+            if p.grad is not None and p.grad.device.type == "cpu" and not p.grad.is_sparse and p.grad.is_contiguous()
+        ]
+        if not found:
+            raise RuntimeError("no parameter has a gradient at this point")
+        return found
+
     def batch(self) -> list[Part]:
         """Raise `RuntimeError`: a batch is struck by the hook of the loader."""
         raise RuntimeError("no batch is known at this point")
