@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from breakrank.history import signal_name
 from breakrank_agent.fault import Fault, Target
-from breakrank_agent.sockets import Link, established, listed
+from breakrank_agent.sockets import Link, connected, established, listed
 
 
 @dataclass
@@ -80,6 +80,23 @@ def link(fault: Fault, evidence: Evidence) -> str | None:
     ours = {after.states.get(Link(one.remote, one.local), "gone") for one in before.links}
     at_peer, at_rank = (", ".join(sorted(states)).lower() for states in (theirs, ours))
     return f"the kernel: {len(before.links)} established before, now {at_peer} at the peer, {at_rank} at the rank"
+
+
+def store(fault: Fault, evidence: Evidence) -> str | None:
+    """The kernel lists none of the rank's connections to the store as established any more, seen from either end."""
+    before, after = evidence.before, evidence.after
+    if not before or after is None:
+        return None
+    states = {after.states.get(one, "gone") for one in before.links}
+    states |= {after.states.get(Link(one.remote, one.local), "gone") for one in before.links}
+    if "ESTABLISHED" in states:
+        return None
+    return f"the kernel: {len(before.links)} established to the store before, now {', '.join(sorted(states)).lower()}"
+
+
+def look_at_store(fault: Fault, target: Target) -> Links:
+    """Look at the connections between a rank and the store, in the kernel's list of the rank's network."""
+    return Links(frozenset(connected(target.pid, target.store)), {e.link: e.state for e in listed(target.pid)})
 
 
 class Links(NamedTuple):
@@ -167,5 +184,6 @@ WITNESSES: Mapping[str, Witness] = {
     "batch": Witness(batch),
     "shard": Witness(shard, look_at_shard),
     "link": Witness(link, look_at_links),
+    "store": Witness(store, look_at_store),
     "address space": Witness(address_space, look_at_limit),
 }
