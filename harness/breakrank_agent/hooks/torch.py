@@ -16,6 +16,7 @@ from typing import Any, Callable
 
 from breakrank_agent.fault import Part
 from breakrank_agent.frames import hide
+from breakrank_agent.hooks import after_import
 from breakrank_agent.hooks.files import digest_file
 from breakrank_agent.probe import Agent
 
@@ -38,10 +39,18 @@ def install(agent: Agent) -> None:
     agent.handles = training
     agent.summarize = training.summarize
     agent.record("note", text=f"torch {torch.__version__}", torch=torch.__version__)
+    after_import("torch._dynamo.trace_rules", _pass_by)
     _wrap_backward(agent, training)
     _hook_optimizers(agent, training)
     _Outermost(agent, training).discover()
     _wrap_files(agent)
+
+
+def _pass_by() -> None:
+    """Have torch's compiler leave our own functions as they are, where it traces what calls them."""
+    from torch._dynamo import trace_rules
+
+    trace_rules.add("breakrank_agent")
 
 
 class Training:
@@ -180,10 +189,10 @@ def _hook_optimizers(agent: Agent, training: Training) -> None:
 
 
 class _Outermost:
-    """Finds the outermost module by torch's global hooks during the first step, then wraps its class alone.
+    """Finds the outermost module in the first step, by the call of every module, then wraps the class of it alone.
 
-    A module without parameters, such as a loss, is none. Hooks on the instance are not used: they would be saved with
-    the module.
+    A module without parameters, such as a loss, is none. Hooks on the instance are not used, as they would be saved with
+    the module, nor torch's global ones, of which its compiler warns.
     """
 
     def __init__(self, agent: Agent, training: Training) -> None:
@@ -191,44 +200,39 @@ class _Outermost:
         self._training = training
         self._depth = 0
         self._found: list[type[Any]] = []
-        self._removers: list[Callable[[], None]] = []
 
     def discover(self) -> None:
-        from torch.nn.modules import module
+        import torch
 
-        self._removers = [
-            module.register_module_forward_pre_hook(self._before).remove,
-            module.register_module_forward_hook(self._after, always_call=True).remove,
-        ]
+        self._call = torch.nn.Module.__call__
+        self._wrap(torch.nn.Module, self._meet, self._settle)
 
-    def _before(self, called: Any, args: Any) -> None:
-        if self._depth == 0 and not self._agent.busy and next(called.parameters(), None) is not None:
+    def _meet(self, called: Any) -> None:
+        """Take the class of a module, and the module, down as outermost, if it has parameters."""
+        if next(called.parameters(), None) is not None:
             if type(called) not in self._found:
                 self._found.append(type(called))
             if not any(known() is called for known in self._training.modules):
                 self._training.modules.append(weakref.ref(called))
             self._agent.reach("forward")
-        self._depth += 1
-
-    def _after(self, called: Any, args: Any, output: Any) -> None:
-        self._depth = max(0, self._depth - 1)
-        if self._depth == 0 and self._agent.clock.done and self._found:
-            self._settle()
 
     def _settle(self) -> None:
-        """The first step is over: from now on only the classes found are watched."""
-        for remove in self._removers:
-            remove()
-        for kind in self._found:
-            self._wrap(kind)
+        """Once the first step is over, watch only the classes found."""
+        import torch
 
-    def _wrap(self, kind: type[Any]) -> None:
+        if self._agent.clock.done and self._found:
+            torch.nn.Module.__call__ = self._call
+            for kind in self._found:
+                self._wrap(kind, lambda called: self._agent.reach("forward"), lambda: None)
+
+    def _wrap(self, kind: Any, enter: Callable[[Any], None], leave: Callable[[], None]) -> None:
+        """Call `enter` and `leave` around the outermost calls of a class's modules."""
         original = kind.__call__
 
         @functools.wraps(original)
         def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
             if self._depth == 0 and not self._agent.busy:
-                self._agent.reach("forward")
+                enter(module)
             self._depth += 1
             try:
                 return original(module, *args, **kwargs)
@@ -237,6 +241,8 @@ class _Outermost:
                 raise
             finally:
                 self._depth -= 1
+                if self._depth == 0:
+                    leave()
 
         kind.__call__ = __call__
 
