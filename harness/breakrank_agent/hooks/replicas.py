@@ -39,20 +39,19 @@ class _Wrappers:
         self.reduces: Optional[bool] = None
 
     def watch(self) -> None:
-        """Wrap the class's constructor and forward pass. Its backward pass does what the forward pass prepared."""
+        """See every instance, and wrap the forward pass; the backward pass does what the forward pass prepared.
+
+        An instance is seen before its constructor runs: a frame of ours around that would show in its warnings.
+        """
         import torch
         from torch.nn.parallel import DistributedDataParallel
 
-        construct, forward = DistributedDataParallel.__init__, DistributedDataParallel.forward
+        create, forward = DistributedDataParallel.__new__, DistributedDataParallel.forward
 
-        @functools.wraps(construct)
-        def constructing(wrapper: Any, *args: Any, **kwargs: Any) -> None:
-            try:
-                construct(wrapper, *args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
+        def creating(kind: Any, *args: Any, **kwargs: Any) -> Any:
+            wrapper = create(kind)
             self._all.append(weakref.ref(wrapper))
+            return wrapper
 
         @functools.wraps(forward)
         def passing(wrapper: Any, *args: Any, **kwargs: Any) -> Any:
@@ -64,12 +63,12 @@ class _Wrappers:
                 hide(error)
                 raise
 
-        DistributedDataParallel.__init__ = constructing
+        DistributedDataParallel.__new__ = creating
         DistributedDataParallel.forward = passing
 
     def alive(self) -> list[Any]:
         """Return the wrappers that are still in use."""
-        return [wrapper for known in self._all if (wrapper := known()) is not None]
+        return [wrapper for known in self._all if hasattr(wrapper := known(), "_module_parameters")]
 
 
 class _Parameters:

@@ -189,9 +189,9 @@ def _hook_optimizers(agent: Agent, training: Training) -> None:
 
 
 class _Outermost:
-    """Finds the outermost module in the first step, by the call of every module, then wraps the class of it alone.
+    """Finds the outermost module in the first step, by the call of every module, then wraps its class alone.
 
-    A module without parameters, such as a loss, is none. Hooks on the instance are not used, as they would be saved with
+    A module without parameters, such as a loss, is none. Hooks on the instance are not used: they would be saved with
     the module, nor torch's global ones, of which its compiler warns.
     """
 
