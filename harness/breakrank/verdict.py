@@ -43,7 +43,6 @@ CAUSES: dict[str, str] = {
     "master differs": "{wait}, but {whom} came to another master{elsewhere}{would}",
     "backend differs": "{wait}, but {whom} came with another backend{elsewhere}{would}",
     "interface differs": "{wait}, but {whom} came on another interface{elsewhere}{would}",
-    "no progress": "{who} reached no new point for {seconds} s, last seen in {where} at step {step}",
     "wrapper bypassed": "replicas part at step {step}{first}: {who} went past the wrapper that reduces gradients",
     "gradients not synchronised": "replicas part at step {step}{first}: the last backward of {who} reduced nothing",
     "parameter replaced": "replicas part at step {step}{first}: put in later, the wrapper of {who} does not know it",
