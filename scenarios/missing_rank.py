@@ -12,7 +12,11 @@ SCENARIO = Scenario(
     job=Job(ranks=3, steps=5, deadline_s=10.0, data="digits"),
     strikes=[faults.Kill() @ at(rank=1, step=0, point="start")],
     cases=[
-        Case("torch-waiting-for-all", "rendezvous:waiting_for_all", expect=hung(oracle="progress")),
+        Case(
+            "torch-waiting-for-all",
+            "rendezvous:waiting_for_all",
+            expect=hung(oracle="progress", rank=0, step=0, cause="rank missing"),
+        ),
         Case("torch-calling-the-roll", "rendezvous:calling_the_roll", expect=DETECTED),
     ],
 )

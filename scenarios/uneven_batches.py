@@ -13,7 +13,12 @@ SCENARIO = Scenario(
     job=Job(ranks=2, steps=8, deadline_s=10.0, data="digits"),
     oracles=("ends", "progress", "finite", "replicas", "reference", "samples", "control"),
     cases=[
-        Case("torch-looping", "uneven:looping", control="uneven:joining", expect=hung(oracle="progress")),
+        Case(
+            "torch-looping",
+            "uneven:looping",
+            control="uneven:joining",
+            expect=hung(oracle="progress", rank=0, step=8, cause="never full"),
+        ),
         Case("torch-joining", "uneven:joining", control="uneven:joining", expect=SURVIVED),
         Case("torch-agreeing", "uneven:agreeing", control="uneven:agreeing", expect=SURVIVED),
         Case(
