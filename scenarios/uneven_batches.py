@@ -17,7 +17,7 @@ SCENARIO = Scenario(
             "torch-looping",
             "uneven:looping",
             control="uneven:joining",
-            expect=hung(oracle="progress", rank=0, step=8, cause="never full"),
+            expect=hung(oracle="progress", rank=0, step=7, cause="never full"),
         ),
         Case("torch-joining", "uneven:joining", control="uneven:joining", expect=SURVIVED),
         Case("torch-agreeing", "uneven:agreeing", control="uneven:agreeing", expect=SURVIVED),

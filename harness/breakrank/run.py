@@ -58,6 +58,7 @@ class Choices:
     patience_s: float | None = None
     tolerance: float | None = None
     runner: str = "process"
+    reference: tuple[str, ...] = ()
 
 
 def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
@@ -118,6 +119,8 @@ def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choic
         made = make_plan(replace(scenario, job=replace(scenario.job, steps=0, data="")), case, choices)
         name = script if len(ways) < 2 else _name_way(script, strikes, plans)
         made = replace(made, case=name, command=tuple(command), pin=False, schedule=Schedule())
+        if choices.reference:
+            made = replace(made, reference=choices.reference, oracles=(*made.oracles, "reference"))
         unresolved = tuple(replace(strike, ranks=()) for strike in made.strikes)
         plans[name] = replace(made, runner="join", ranks=0, strikes=unresolved) if launched else made
     return plans
@@ -154,7 +157,10 @@ def _resolve(strike: Strike, index: int, ranks: int, seed: int, scenario: str) -
 
 def reference_plan(plan: Plan) -> Plan:
     """Return the plan of the reference: one rank that does the work of all, on the same global batches."""
-    return replace(control_plan(replace(plan, control="same")), ranks=1, merged=plan.ranks)
+    wanted = replace(control_plan(replace(plan, control="same")), ranks=1)
+    if plan.command:
+        return replace(wanted, command=plan.reference, runner="process")
+    return replace(wanted, merged=plan.ranks)
 
 
 def control_plan(plan: Plan) -> Plan:
@@ -309,13 +315,15 @@ class Bench:
         void: list[str] = []
         if plan.command and plan.control and agent:
             for name, phase in (("control", "control"), ("control-again", "second control")):
-                void += self._fresh_control(plan, folder / name, conduct, progress, phase)
+                void += self._fresh_model(control_plan(plan), folder / name, conduct, progress, phase)
                 if plan.runner == "join" and not void:
                     plan = resolve_launched(plan, read_history(folder / name))
                     (folder / "plan.json").write_text(plan.dumps())
         elif plan.control and agent:
             void = self._model(control_plan(replayed or plan), folder / "control", programs, progress)
-        if "reference" in plan.oracles and not plan.command and agent:
+        if plan.reference and agent and not void:
+            void += self._fresh_model(reference_plan(plan), folder / "reference", conduct, progress, "reference")
+        elif "reference" in plan.oracles and not plan.command and agent:
             void += self._model(reference_plan(plan), folder / "reference", programs, progress)
         if not (void and plan.command):
             void += conduct(plan, folder, programs, progress, agent=agent)
@@ -417,16 +425,16 @@ class Bench:
                 shutil.rmtree(folder / "work.overlay", ignore_errors=True)
         return []
 
-    def _fresh_control(
-        self, plan: Plan, folder: Path, conduct: Callable[..., list[str]], watch: Watch | None, phase: str
+    def _fresh_model(
+        self, wanted: Plan, folder: Path, conduct: Callable[..., list[str]], watch: Watch | None, phase: str
     ) -> list[str]:
-        """Run a control of a user's script, which is never kept for another run; return why it failed."""
-        wanted = control_plan(plan)
+        """Run a user's script to compare with; it is never kept for another run. Return why it failed."""
+        what = phase.removeprefix("second ")
         conduct(wanted, _fill(folder, wanted, folder), folder, watch, phase=phase)
         history = read_history(folder)
         if not history.attempts:
-            return [f"the control failed: {why_no_rank(history, wanted)}"]
-        return _why_failed(history)
+            return [f"the {what} failed: {why_no_rank(history, wanted)}"]
+        return _why_failed(history, what)
 
     def _model(self, wanted: Plan, folder: Path, programs: Path, watch: Watch | None) -> list[str]:
         """Lay a control's or reference's history into a folder, from the cache or by a run; return why it failed."""
