@@ -34,10 +34,17 @@ class Account:
     notes: list[str] = field(default_factory=list)
 
 
-def judge(history: History, control: History | None, plan: Plan, void: Sequence[str] = ()) -> Verdict:
+def judge(
+    history: History,
+    control: History | None,
+    plan: Plan,
+    void: Sequence[str] = (),
+    reference: History | None = None,
+) -> Verdict:
     """Return the verdict on a saved run.
 
-    `control` is what the run is compared with, None where there is none. `void` holds reasons known before why nothing
+    `control` is what the run is compared with, `reference` the same training as one rank; None where there is none.
+    `void` holds reasons known before why nothing
     can be said: the control failed, a replay diverged. Only this function and those it calls read fault events; the
     oracles and blame get the history without them.
     """
@@ -45,7 +52,7 @@ def judge(history: History, control: History | None, plan: Plan, void: Sequence[
     ends = {attempt: endings.classify(history, attempt) for attempt in history.attempts}
     _see_enough(history, control, plan, account)
     _see_strikes(history, plan, ends, account)
-    findings, abstained = _consult(history, control, plan, account)
+    findings, abstained = _consult(history, control, reference, plan, account)
     last = ends[history.attempts[-1]] if ends else {}
     if last and set(last.values()) == {Ended.STRUCK}:
         account.void.append("the injector ended every rank of the last attempt")
@@ -181,14 +188,14 @@ def _world(history: History) -> int:
 
 
 def _consult(
-    history: History, control: History | None, plan: Plan, account: Account
+    history: History, control: History | None, reference: History | None, plan: Plan, account: Account
 ) -> tuple[list[Finding], dict[str, str]]:
     """Ask the plan's oracles; return their findings by attempt, step and order of oracles, and who abstained."""
     bare = history.without_faults()
     model = control.without_faults() if control is not None else None
     # A user's script says nowhere how many steps it makes: its control does.
     steps = plan.steps or max((lived.last_step for lived in (control or history).last), default=0)
-    terms = Terms(plan.ranks or _world(history), steps, plan.tolerance, plan.deadline_s)
+    terms = Terms(plan.ranks or _world(history), steps, plan.tolerance, plan.deadline_s, reference)
     known = all_oracles()
     findings: list[Finding] = []
     abstained: dict[str, str] = {}

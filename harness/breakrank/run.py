@@ -59,6 +59,7 @@ class Choices:
     patience_s: float | None = None
     tolerance: float | None = None
     runner: str = "process"
+    reference: tuple[str, ...] = ()
 
 
 def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
@@ -121,6 +122,8 @@ def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choic
         made = make_plan(replace(scenario, job=replace(scenario.job, steps=0, data="")), case, choices)
         name = script if len(ways) < 2 else _name_way(script, strikes, plans)
         made = replace(made, case=name, command=tuple(command), pin=False, schedule=Schedule())
+        if choices.reference:
+            made = replace(made, reference=choices.reference, oracles=(*made.oracles, "reference"))
         unresolved = tuple(replace(strike, ranks=()) for strike in made.strikes)
         plans[name] = replace(made, runner="join", ranks=0, strikes=unresolved) if launched else made
     return plans
@@ -155,6 +158,14 @@ def _resolve(strike: Strike, index: int, ranks: int, seed: int, scenario: str) -
     return replace(strike, ranks=strike.trigger.select(ranks, draw))
 
 
+def reference_plan(plan: Plan) -> Plan:
+    """Return the plan of the reference: one rank that does the work of all, on the same global batches."""
+    wanted = replace(control_plan(replace(plan, control="same")), ranks=1)
+    if plan.command:
+        return replace(wanted, command=plan.reference, runner="process")
+    return replace(wanted, merged=plan.ranks)
+
+
 def control_plan(plan: Plan) -> Plan:
     """Return the plan of the control: without the strikes, or the sound twin that the case names."""
     program = plan.program if plan.control == "same" else plan.control
@@ -183,7 +194,10 @@ class Result:
 
 @dataclass(frozen=True)
 class SavedRun:
-    """A run directory, read back. `second` is the second control, which only a user's script has."""
+    """A run directory, read back. `second` is the second control, which only a user's script has.
+
+    `reference` is the same training as one rank, if the plan's oracles ask for it.
+    """
 
     folder: Path
     plan: Plan
@@ -191,6 +205,7 @@ class SavedRun:
     control: History | None
     verdict: dict[str, Any] | None
     second: History | None = None
+    reference: History | None = None
 
 
 def load_run(folder: Path) -> SavedRun:
@@ -200,14 +215,15 @@ def load_run(folder: Path) -> SavedRun:
     try:
         plan = Plan.loads((folder / "plan.json").read_text(), "plan.json")
         history = read_history(folder)
-        control, second = (
-            read_history(folder / name) if (folder / name).is_dir() else None for name in ("control", "control-again")
+        control, second, reference = (
+            read_history(folder / name) if (folder / name).is_dir() else None
+            for name in ("control", "control-again", "reference")
         )
         path = folder / "verdict.json"
         verdict = json.loads(path.read_text()) if path.exists() else None
     except (PlanError, HistoryError, OSError, ValueError, KeyError, TypeError) as error:
         raise BreakrankError(f"{folder} cannot be read: {error}") from None
-    return SavedRun(folder, plan, history, control, verdict, second)
+    return SavedRun(folder, plan, history, control, verdict, second, reference)
 
 
 def judge_saved(saved: SavedRun, void: Sequence[str] = ()) -> Verdict:
@@ -223,7 +239,7 @@ def judge_saved(saved: SavedRun, void: Sequence[str] = ()) -> Verdict:
         if difference:
             plan = replace(plan, oracles=tuple(o for o in plan.oracles if o not in NEEDS_SAME_RESULT))
             notes = (f"result not comparable: not reproducible by itself: {difference}",)
-    verdict = judge(saved.history, saved.control, plan, void)
+    verdict = judge(saved.history, saved.control, plan, void, saved.reference)
     return replace(verdict, notes=(*notes, *verdict.notes))
 
 
@@ -302,12 +318,16 @@ class Bench:
         void: list[str] = []
         if plan.command and plan.control and agent:
             for name, phase in (("control", "control"), ("control-again", "second control")):
-                void += self._fresh_control(plan, folder / name, conduct, progress, phase)
+                void += self._fresh_model(control_plan(plan), folder / name, conduct, progress, phase)
                 if plan.runner == "join" and not void:
                     plan = resolve_launched(plan, read_history(folder / name))
                     (folder / "plan.json").write_text(plan.dumps())
         elif plan.control and agent:
-            void = self._control(replayed or plan, folder, programs, progress)
+            void = self._model(control_plan(replayed or plan), folder / "control", programs, progress)
+        if plan.reference and agent and not void:
+            void += self._fresh_model(reference_plan(plan), folder / "reference", conduct, progress, "reference")
+        elif "reference" in plan.oracles and not plan.command and agent:
+            void += self._model(reference_plan(plan), folder / "reference", programs, progress)
         if not (void and plan.command):
             void += conduct(plan, folder, programs, progress, agent=agent)
         result = Result(plan, judge_saved(load_run(folder), void), folder, time.monotonic() - began, record)
@@ -408,36 +428,35 @@ class Bench:
                 shutil.rmtree(folder / "work.overlay", ignore_errors=True)
         return []
 
-    def _fresh_control(
-        self, plan: Plan, folder: Path, conduct: Callable[..., list[str]], watch: Watch | None, phase: str
+    def _fresh_model(
+        self, wanted: Plan, folder: Path, conduct: Callable[..., list[str]], watch: Watch | None, phase: str
     ) -> list[str]:
-        """Run a control of a user's script, which is never kept for another run; return why it failed."""
-        wanted = control_plan(plan)
+        """Run a user's script to compare with; it is never kept for another run. Return why it failed."""
+        what = phase.removeprefix("second ")
         conduct(wanted, _fill(folder, wanted, folder), folder, watch, phase=phase)
         history = read_history(folder)
         if not history.attempts:
-            return [f"the control failed: {why_no_rank(history, wanted)}"]
-        return _why_failed(history)
+            return [f"the {what} failed: {why_no_rank(history, wanted)}"]
+        return _why_failed(history, what)
 
-    def _control(self, plan: Plan, folder: Path, programs: Path, watch: Watch | None) -> list[str]:
-        """Lay the control's history into the run directory, from the cache or by a run; return why it failed."""
-        wanted = control_plan(plan)
+    def _model(self, wanted: Plan, folder: Path, programs: Path, watch: Watch | None) -> list[str]:
+        """Lay a control's or reference's history into a folder, from the cache or by a run; return why it failed."""
         kept = self.runs / "controls" / self._control_key(wanted, programs)
         void: list[str] = []
         if not (kept / "plan.json").exists():
             kept.parent.mkdir(exist_ok=True)
             scratch = _fill(kept.with_name(f"{kept.name}.{os.getpid()}"), wanted, programs)
-            void = self._conduct(wanted, scratch, programs, watch, phase="control")
-            void += _why_failed(read_history(scratch))
+            void = self._conduct(wanted, scratch, programs, watch, phase=folder.name)
+            void += _why_failed(read_history(scratch), folder.name)
             if void:
-                shutil.move(scratch, folder / "control")
+                shutil.move(scratch, folder)
                 return void[:1]
             shutil.rmtree(scratch / "work")
             with contextlib.suppress(OSError):
                 scratch.rename(kept)
             # Somebody else was first: theirs is as good.
             shutil.rmtree(scratch, ignore_errors=True)
-        shutil.copytree(kept, folder / "control")
+        shutil.copytree(kept, folder)
         return void
 
     def _control_key(self, plan: Plan, programs: Path) -> str:
@@ -469,7 +488,7 @@ def _fill(folder: Path, plan: Plan, programs: Path) -> Path:
         (folder / "work").mkdir()
         # Nothing has happened yet; where the control fails, nothing ever does.
         (folder / "conductor.jsonl").touch()
-        lay(plan.data, folder / "work", plan.seed, plan.ranks)
+        lay(plan.data, folder / "work", plan.seed, plan.ranks * plan.merged)
     except FileExistsError:
         raise
     except OSError as error:
@@ -524,16 +543,16 @@ def _save_verdict(result: Result) -> None:
     (result.folder / "verdict.json").write_text(json.dumps(saved, indent=1) + "\n")
 
 
-def _why_failed(control: History) -> list[str]:
-    """Return why a control cannot be compared with: how each rank, and the launcher, ended that did not end well."""
+def _why_failed(control: History, what: str = "control") -> list[str]:
+    """Return why a control or reference cannot be compared with: how ranks, or the launcher, ended that failed."""
     launcher = [e["status"] for e in control.seen("launcher") if e["status"] and not e["ended"]]
     return [
         *(
-            f"the control failed: rank {lived.rank} {_how(lived.status, lived.report)}"
+            f"the {what} failed: rank {lived.rank} {_how(lived.status, lived.report)}"
             for lived in control.last
             if not lived.ended_well
         ),
-        *(f"the control failed: the launcher ended with exit code {status}" for status in launcher),
+        *(f"the {what} failed: the launcher ended with exit code {status}" for status in launcher),
     ]
 
 

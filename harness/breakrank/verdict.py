@@ -14,7 +14,7 @@ from breakrank.errors import BreakrankError
 CAUSES: dict[str, str] = {
     "lost update": "{applied} of {expected} updates arrived: {how}",
     "wrong result": "the result of {who} differs from the control's, first at step {step}",
-    "replicas differ": "the parameters of {who} part from {others} at step {step}",
+    "replicas differ": "the parameters of {who} part from {others} at step {step}{first}",
     "samples lost": "{count} of {expected} samples did not reach the final state, the first at step {step}",
     "samples doubled": "{count} samples were trained on more often than in the control, the first at step {step}",
     "not finite": "{what} in {who} at step {step}",
@@ -55,6 +55,13 @@ CAUSES: dict[str, str] = {
     "collective added": "{who} called {op} ({site}) as collective {number} at step {step}, which {others} did not",
     "law broken": "{op} {number} ({site}) is wrong on {who} at step {step}: {how}",
     "overrun": "{op} {number} ({site}) changed what it must not on {who} at step {step}",
+    "wrapper bypassed": "replicas part at step {step}{first}: {who} went past the wrapper that reduces gradients",
+    "gradients not synchronised": "replicas part at step {step}{first}: the last backward of {who} reduced nothing",
+    "parameter replaced": "replicas part at step {step}{first}: put in later, the wrapper of {who} does not know it",
+    "unused parameter": "replicas part at step {step}{first}: {who} had no gradient for it, and others had",
+    "reduction unfinished": "replicas part at step {step}{first}: for lack of {lacking}, {who} did not reduce it",
+    "scaled per rank": "{who} weigh samples otherwise than one rank would, from step {step} on: batches of {sizes}",
+    "unlike one rank": "the parameters of {who} part from those of one rank on the same batches at step {step}{first}",
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from breakrank.evidence.threads import read_threads, waits_for_a_thread
 from breakrank.history import signal_name
 from breakrank_agent.fault import Fault, Target
-from breakrank_agent.sockets import Link, established, listed
+from breakrank_agent.sockets import Link, connected, established, listed
 
 
 @dataclass
@@ -63,6 +63,14 @@ def parameters(fault: Fault, evidence: Evidence) -> str | None:
     return None
 
 
+def gradients(fault: Fault, evidence: Evidence) -> str | None:
+    """The digest of the gradients, read again by the recorder before the optimizer steps, is another one."""
+    seen = evidence.seen
+    if not seen or seen["before"] == seen["after"]:
+        return None
+    return f"gradients read again: {seen['before']} became {seen['after']}"
+
+
 def link(fault: Fault, evidence: Evidence) -> str | None:
     """The peer's kernel lists none of the connections as established any more, and it was not the peer that closed."""
     before, after = evidence.before, evidence.after
@@ -74,6 +82,23 @@ def link(fault: Fault, evidence: Evidence) -> str | None:
     ours = {after.states.get(Link(one.remote, one.local), "gone") for one in before.links}
     at_peer, at_rank = (", ".join(sorted(states)).lower() for states in (theirs, ours))
     return f"the kernel: {len(before.links)} established before, now {at_peer} at the peer, {at_rank} at the rank"
+
+
+def store(fault: Fault, evidence: Evidence) -> str | None:
+    """The kernel lists none of the rank's connections to the store as established any more, seen from either end."""
+    before, after = evidence.before, evidence.after
+    if not before or after is None:
+        return None
+    states = {after.states.get(one, "gone") for one in before.links}
+    states |= {after.states.get(Link(one.remote, one.local), "gone") for one in before.links}
+    if "ESTABLISHED" in states:
+        return None
+    return f"the kernel: {len(before.links)} established to the store before, now {', '.join(sorted(states)).lower()}"
+
+
+def look_at_store(fault: Fault, target: Target) -> Links:
+    """Look at the connections between a rank and the store, in the kernel's list of the rank's network."""
+    return Links(frozenset(connected(target.pid, target.store)), {e.link: e.state for e in listed(target.pid)})
 
 
 class Links(NamedTuple):
@@ -217,9 +242,11 @@ WITNESSES: Mapping[str, Witness] = {
     "stopped": Witness(stopped),
     "continued": Witness(continued),
     "parameters": Witness(parameters),
+    "gradients": Witness(gradients),
     "batch": Witness(batch),
     "shard": Witness(shard, look_at_shard),
     "link": Witness(link, look_at_links),
+    "store": Witness(store, look_at_store),
     "address space": Witness(address_space, look_at_limit),
     "issued": Witness(issued),
     "took": Witness(took),

@@ -37,6 +37,9 @@ class Payload(Protocol):
     def buffers(self) -> list[tuple[str, memoryview]]:
         """Return the rank's parameters as (name, writable bytes)."""
 
+    def gradients(self) -> list[tuple[str, memoryview]]:
+        """Return the gradients of the rank's parameters as (name, writable bytes); those that there are."""
+
     def batch(self) -> list[Part]:
         """Return the tensors of the batch that a data loader is about to hand out; only at the point `load`."""
 

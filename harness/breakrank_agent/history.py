@@ -16,6 +16,8 @@ told        the program said: name, values
 census      what is alive after a step: lines (meter, site, function, count, bytes), totals, rss, limits, ms (its cost)
 heap        the bytes of the C heap after a step, where no census is taken
 access      a read or write of shared storage or a file under a controlled schedule: op, mode (r, w, rw), key, turn
+names       of the parameters of the optimizer that counts the steps, part by part, and their coarsest dtype's eps
+unsynced    why gradients of a step were not reduced: parts missing or unwrapped; the wrapper bypassed or unreduced
 strike      a fault event: strike (its index), phase (armed, fired, seen, landed, act, healed, missed), witness
 report      an exception left the main thread, or the program chose a non-zero exit: type, message, code, frames
 end         the main module is over: how (returned, exit, os._exit, raised), code, params, norms, state

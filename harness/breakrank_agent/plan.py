@@ -157,12 +157,14 @@ class Schedule:
 class Plan:
     """Everything that one run depends on; equal plans on equal software give equal digests.
 
+    `reference` is the user's command for the same training as one rank, on the same global batches.
     `program` is `module:function`, looked up among the programs staged for the run; or it is empty, and `command` is
     the user's script and its arguments. `steps` is 0 where only the control can tell, `ranks` where a launcher starts
-    them. `control` is empty (none), `same` (this plan without its strikes) or another `module:function`. `data` names
-    what is laid into the working folder before the ranks start. Without `payloads`, each step's parameters and each
-    batch go without a digest, which costs less where they are large; the parameters at the end are compared still.
-    Seconds appear only as limits: nothing fires on them.
+    them. `merged` is of how many ranks' work each rank does, in a reference alone. `control` is empty (none), `same`
+    (this plan without its strikes) or another `module:function`. `data` names what is laid into the working folder
+    before the ranks start. Without `payloads`, each step's parameters and each batch go without a digest, which costs
+    less where they are large; the parameters at the end are compared still. Seconds appear only as limits: nothing
+    fires on them.
     """
 
     scenario: str
@@ -171,6 +173,7 @@ class Plan:
     seed: int = 0
     framework: str = "torch"
     ranks: int = 2
+    merged: int = 1
     steps: int = 5
     restarts: int = 0
     deadline_s: float = 30.0
@@ -186,6 +189,7 @@ class Plan:
     strikes: tuple[Strike, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = ()
+    reference: tuple[str, ...] = ()
     version: int = VERSION
 
     def to_json(self) -> dict[str, Any]:
@@ -193,6 +197,7 @@ class Plan:
         raw = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         raw["oracles"] = list(self.oracles)
         raw["command"] = list(self.command)
+        raw["reference"] = list(self.reference)
         raw["environment"] = dict(self.environment)
         raw["schedule"] = self.schedule.to_json()
         raw["strikes"] = [s.to_json() for s in self.strikes]
@@ -210,6 +215,7 @@ class Plan:
         values = dict(_checked(raw, names, "plan"))
         values["oracles"] = tuple(values["oracles"])
         values["command"] = tuple(values["command"])
+        values["reference"] = tuple(values["reference"])
         values["schedule"] = Schedule.from_json(values["schedule"])
         values["strikes"] = tuple(Strike.from_json(s) for s in values["strikes"])
         return cls(**values)

@@ -7,6 +7,8 @@ process, or none; a child that was forked has none.
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import json
 import os
 import sys
@@ -328,15 +330,17 @@ class Agent:
             self._on_batch.append((index, strike))
             return
         handles = self.handles or NoHandles()
-        before = self.summarize()
+        look = functools.partial(_digest, handles.gradients) if strike.fault.witness == "gradients" else self._params
+        before = look()
         wall, computed = time.monotonic(), time.thread_time()
         with self.quietly():
             strike.fault.strike_inside(handles)
         # What the fault did is read again here, by code that knows nothing of it.
         took = {"wall_s": time.monotonic() - wall, "cpu_s": time.thread_time() - computed}
-        after = self.summarize()
-        read = {"before": before.get("params"), "after": after.get("params")}
-        self.record("strike", strike=index, phase="seen", **read, **took)
+        self.record("strike", strike=index, phase="seen", before=before, after=look(), **took)
+
+    def _params(self) -> Optional[str]:
+        return self.summarize().get("params")
 
     def finish(self, how: str, code: Optional[int], error: Optional[BaseException] = None) -> None:
         """The main module is over: write the report, if there is one, and the last point."""
@@ -395,6 +399,10 @@ class NoHandles:
         """Raise `RuntimeError`: there are no parameters yet."""
         raise RuntimeError("no parameters are known at this point")
 
+    def gradients(self) -> list[tuple[str, memoryview]]:
+        """Raise `RuntimeError`: there are no parameters yet."""
+        raise RuntimeError("no parameters are known at this point")
+
     def batch(self) -> list[Part]:
         """Raise `RuntimeError`: nothing is being loaded."""
         raise RuntimeError("no batch is known at this point")
@@ -402,6 +410,14 @@ class NoHandles:
     def collective(self) -> Call:
         """Raise `RuntimeError`: nothing is being issued."""
         raise RuntimeError("no collective is known at this point")
+
+
+def _digest(read: Callable[[], list[tuple[str, memoryview]]]) -> str:
+    """Return a digest of all the bytes that `read` returns."""
+    digest = hashlib.blake2b(digest_size=8)
+    for _, raw in read():
+        digest.update(raw)
+    return digest.hexdigest()
 
 
 def _frames(error: BaseException) -> list[list[Any]]:

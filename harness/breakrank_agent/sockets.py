@@ -84,6 +84,11 @@ def established(pid: int, peer: int, but: int = 0) -> dict[Link, int]:
     }
 
 
+def connected(pid: int, port: int) -> dict[Link, int]:
+    """Return the process's established connections to a port: its own end, and its descriptor."""
+    return {link: descriptor for link, descriptor in _ends(pid).items() if link.remote.port == port}
+
+
 def _ends(pid: int) -> dict[Link, int]:
     """Return the established connections of which a process holds an end, with its descriptor."""
     sockets = held(pid)

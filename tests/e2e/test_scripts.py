@@ -28,6 +28,14 @@ def plan_of_script(command, strikes=(), **choices):
     return plan
 
 
+@pytest.mark.parametrize(("scale", "cause"), [("1", None), ("0.5", "unlike one rank")])
+def test_a_script_is_compared_with_itself_as_one_rank_on_the_same_global_batches(bench, tmp_path, scale, cause):
+    shutil.copy(SCRIPTS / "whole" / "global_batch.py", tmp_path)
+    plan = plan_of_script(f"global_batch.py {scale}", reference=("global_batch.py", "1"))
+    findings = bench.run(plan, where=tmp_path).verdict.findings
+    assert [(f.cause, f.ranks, f.step) for f in findings] == ([] if cause is None else [(cause, (0, 1), 1)])
+
+
 def files(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 

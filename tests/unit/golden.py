@@ -150,7 +150,8 @@ class GoldenRank:
     def holds(self, params: str, **payload: Any) -> GoldenRank:
         """Record the parameters after the step."""
         self.params = params
-        return self.writes("payload", of="step", params=params, **{"norm": 1.0, "finite": True, **payload})
+        payload = {"norm": 1.0, "norms": [1.0], "finite": True, **payload}
+        return self.writes("payload", of="step", params=params, **payload)
 
     def saves(self, path: str = "model.pt", file: str | None = None) -> GoldenRank:
         """Save a checkpoint; its digest tells the attempt and the step, unless it is given."""

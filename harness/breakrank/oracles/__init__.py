@@ -25,13 +25,15 @@ class Abstain(Exception):
 class Terms:
     """What was agreed before: how many ranks and steps the job has, and how far a result may lie from the control's.
 
-    `tolerance` is relative, 0 for bit-for-bit. `deadline_s` is only for sentences.
+    `tolerance` is relative, 0 for bit-for-bit. `deadline_s` is only for sentences. `reference` is the same training as
+    one rank, on the same global batches, where the plan asks for it.
     """
 
     ranks: int
     steps: int
     tolerance: float = 0.0
     deadline_s: float = 30.0
+    reference: History | None = None
 
 
 Judge = Callable[[History, "History | None", Terms], Sequence[Finding]]

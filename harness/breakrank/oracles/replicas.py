@@ -1,14 +1,20 @@
-"""Objects to replicas whose parameters part: every rank that ended well holds the same ones after every step."""
+"""Objects to replicas whose parameters part: every rank that ended well holds the same ones after every step.
+
+Why they part is said where the ranks recorded it at that step: gradients that went past the wrapper, and were not
+reduced.
+"""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from breakrank import laws
 from breakrank.history import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, name_ranks
+from breakrank_agent.history import Event
 
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
@@ -20,7 +26,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         judged = judged or any(len(values) > 1 for values in table.values())
         broken = laws.breaches(table, laws.alike)
         if broken:
-            findings.append(_finding(broken[0], control if history.attempts == [0] else None))
+            findings.append(_finding(broken[0], well, control if history.attempts == [0] else None))
     if not judged:
         raise Abstain("there are no two ranks that ended well and recorded their parameters")
     return findings
@@ -35,17 +41,44 @@ def _digests(ranks: Sequence[RankHistory]) -> laws.Table:
     return table
 
 
-def _finding(breach: laws.Breach, control: History | None) -> Finding:
-    """Name the ranks outside the majority; without a majority, those that differ from the control's."""
-    ranks = breach.ranks
-    if len(ranks) == len(breach.values) and control is not None:
+def _finding(breach: laws.Breach, well: Sequence[RankHistory], control: History | None) -> Finding:
+    """Return the finding with its cause, as far as the ranks' own records show it."""
+    place, parted = breach.place, _parted(breach, well)
+    names: list[str] = next((e["names"] for lived in well for e in reversed(lived.of_kind("names"))), [])
+    evidence: dict[str, Any] = {"digests": {str(rank): value for rank, value in breach.values.items()}}
+    evidence["parameters"] = [names[part] for part in parted if part < len(names)]
+    evidence["first"] = f", in {evidence['parameters'][0]} first" if evidence["parameters"] else ""
+    told = {lived.rank: e for lived in well for e in lived.of_kind("unsynced") if e["step"] == place.step}
+    cause, ranks = "replicas differ", _who(breach, control)
+    # What comes after the last step has another cause than the step's gradients.
+    for reason in _REASONS if place.name == "params" else ():
+        guilty = reason.guilty(told, parted, breach.values)
+        if guilty:
+            cause, ranks = reason.cause, guilty
+            evidence["lacking"] = ", ".join(_lacking(told, names))
+            break
+    evidence["others"] = _name_others([rank for rank in breach.values if rank not in ranks])
+    return Finding("replicas", cause, tuple(ranks), place.step, place.attempt, evidence=evidence)
+
+
+def _who(breach: laws.Breach, control: History | None) -> Sequence[int]:
+    """Return the ranks outside the majority; without a majority, those that differ from the control's."""
+    if len(breach.ranks) == len(breach.values) and control is not None:
         unlike = laws.like(_digests(control.last), operator.eq)(breach.place, breach.values)
-        ranks = tuple(unlike) or ranks
-    evidence = {
-        "others": _name_others([rank for rank in breach.values if rank not in ranks]),
-        "digests": {str(rank): value for rank, value in breach.values.items()},
-    }
-    return Finding("replicas", "replicas differ", ranks, breach.place.step, breach.place.attempt, evidence=evidence)
+        return tuple(unlike) or breach.ranks
+    return breach.ranks
+
+
+def _parted(breach: laws.Breach, well: Sequence[RankHistory]) -> list[int]:
+    """Return the parts of the parameters that are not the same on all ranks, in order."""
+    at_end = breach.place.name == "result"
+    found = [
+        lived.end if at_end else next((e for e in lived.payloads("step") if e["step"] == breach.place.step), None)
+        for lived in well
+        if lived.rank in breach.values
+    ]
+    parts = [event.get("parts", []) for event in found if event is not None]
+    return [number for number, values in enumerate(zip(*parts, strict=False)) if len(set(values)) > 1]
 
 
 def _name_others(ranks: Sequence[int]) -> str:
@@ -53,3 +86,56 @@ def _name_others(ranks: Sequence[int]) -> str:
     if not ranks:
         return "each other"
     return f"{name_ranks(ranks)}'s" if len(ranks) == 1 else f"those of {name_ranks(ranks)}"
+
+
+# --- why they part
+
+#: What each rank recorded of a step whose gradients were not all reduced, by rank.
+Told = Mapping[int, Event]
+
+
+class _Reason(NamedTuple):
+    """A cause, and the function that returns the ranks to which it applies, given the parts that differ."""
+
+    cause: str
+    guilty: Callable[[Told, Sequence[int], laws.Values], list[int]]
+
+
+def _bypassed(told: Told, parted: Sequence[int], values: laws.Values) -> list[int]:
+    return [rank for rank, event in sorted(told.items()) if event.get("bypassed")]
+
+
+def _unreduced(told: Told, parted: Sequence[int], values: laws.Values) -> list[int]:
+    return [rank for rank, event in sorted(told.items()) if event.get("unreduced")]
+
+
+def _replaced(told: Told, parted: Sequence[int], values: laws.Values) -> list[int]:
+    """Return the ranks whose wrapper knows none of the parameters that differ."""
+    unknown = {rank: set(event.get("unwrapped", ())) for rank, event in sorted(told.items())}
+    return [rank for rank, parts in unknown.items() if parted and parts.issuperset(parted)]
+
+
+def _unused(told: Told, parted: Sequence[int], values: laws.Values) -> list[int]:
+    """Return the ranks that had no gradient for the first parameter that differs, if others had one."""
+    without = [rank for rank, event in sorted(told.items()) if parted and parted[0] in event.get("missing", ())]
+    return without if len(without) < len(values) else []
+
+
+def _unfinished(told: Told, parted: Sequence[int], values: laws.Values) -> list[int]:
+    """Return the ranks whose wrapper waited in vain for a gradient, before it would reduce those beside it."""
+    return [rank for rank, event in sorted(told.items()) if event.get("unfinished")]
+
+
+_REASONS = (
+    _Reason("wrapper bypassed", _bypassed),
+    _Reason("gradients not synchronised", _unreduced),
+    _Reason("parameter replaced", _replaced),
+    _Reason("reduction unfinished", _unfinished),
+    _Reason("unused parameter", _unused),
+)
+
+
+def _lacking(told: Told, names: Sequence[str]) -> list[str]:
+    """Return the names of the parameters that had no gradient on some rank."""
+    missing = {part for event in told.values() for part in event.get("missing", ())}
+    return [names[part] for part in sorted(missing) if part < len(names)]

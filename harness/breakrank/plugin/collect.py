@@ -93,6 +93,7 @@ def _choices(options: Options) -> Choices:
         options.patience_s,
         options.tolerance,
         options.runner,
+        options.reference,
     )
 
 

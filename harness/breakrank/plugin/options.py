@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 from breakrank.errors import BreakrankError
-from breakrank.script import check_script
+from breakrank.script import check_script, is_script
 
 PREFIX = "--scenario"
 #: Runners of the design that come later; `auto` is `process` until then.
@@ -28,6 +28,8 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
           "of them with commas; repeatable. Without a path nothing else is collected"}),
     ("-train", {"metavar": "CMD", "help": "run your own script instead of the programs that come with a scenario, as "
                 "in 'train.py --epochs 2'; its folder stays untouched"}),
+    ("-reference", {"metavar": "CMD", "help": "your script as one rank with the same global batch, as in 'train.py "
+                    "--batch 256'; the ranks' parameters are compared with its own, step by step"}),
     ("-in-place", {"action": "store_true", "help": "run that script in its folder itself, not in a view of it"}),
     ("-ranks", {"metavar": "N", "help": "number of ranks (default: the scenario's)"}),
     ("-seed", {"metavar": "N", "help": "seed of all chance (default: 0)"}),
@@ -48,7 +50,8 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 #: What a saved plan says, so that a replay cannot be asked for it.
 _OF_THE_PLAN = (
-    "", "-train", "-ranks", "-seed", "-framework", "-restarts", "-patience", "-deadline", "-tolerance", "-repeat",
+    "", "-train", "-reference", "-ranks", "-seed", "-framework", "-restarts", "-patience", "-deadline", "-tolerance",
+    "-repeat",
 )  # fmt: skip
 
 
@@ -187,6 +190,7 @@ class Options:
     dry_run: bool = False
     cold: bool = False
     train: tuple[str, ...] = ()
+    reference: tuple[str, ...] = ()
     folder: Path = Path()
     in_place: bool = False
 
@@ -218,7 +222,8 @@ def read(config: pytest.Config) -> Options:
         replay=replay,
         dry_run=bool(_given(config, "-dry-run")),
         cold=bool(_given(config, "-cold")),
-        train=_train(config),
+        train=_command(config, "-train"),
+        reference=_reference(config),
         folder=config.invocation_params.dir,
         in_place=bool(_given(config, "-in-place")),
     )
@@ -229,17 +234,25 @@ def _text(config: pytest.Config, suffix: str) -> str | None:
     return None if value is None else str(value)
 
 
-def _train(config: pytest.Config) -> tuple[str, ...]:
-    """Return the words of the user's command. Raises `BreakrankError` for a script that cannot be run."""
-    text = _text(config, "-train")
+def _reference(config: pytest.Config) -> tuple[str, ...]:
+    """Return the words of the command that is one rank. Raises `BreakrankError` where there is nothing to compare."""
+    words = _command(config, "-reference")
+    if words and not (_text(config, "-train") and is_script(words)):
+        raise BreakrankError(f"{PREFIX}-reference needs a Python script, and {PREFIX}-train to compare with it")
+    return words
+
+
+def _command(config: pytest.Config, suffix: str) -> tuple[str, ...]:
+    """Return the words of a command of the user's. Raises `BreakrankError` for a script that cannot be run."""
+    text = _text(config, suffix)
     if text is None:
         return ()
     try:
         words = tuple(shlex.split(text))
     except ValueError as error:
-        raise BreakrankError(f"{PREFIX}-train is {text!r}: {error}") from None
+        raise BreakrankError(f"{PREFIX}{suffix} is {text!r}: {error}") from None
     if not words:
-        raise BreakrankError(f"{PREFIX}-train needs a command, as in {PREFIX}-train='train.py --epochs 2'")
+        raise BreakrankError(f"{PREFIX}{suffix} needs a command, as in {PREFIX}{suffix}='train.py --epochs 2'")
     check_script(words, config.invocation_params.dir)
     return words
 

@@ -173,6 +173,7 @@ class ProcessRunner:
             "TORCHELASTIC_RUN_ID": self.session.id,
             "BREAKRANK_SEED": str(plan.seed),
             "BREAKRANK_STEPS": str(plan.steps),
+            "BREAKRANK_MERGED": str(plan.merged),
         }
         # All ranks are on this machine; without it gloo looks the host's own name up.
         env.setdefault("GLOO_SOCKET_IFNAME", "lo")

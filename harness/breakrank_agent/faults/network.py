@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from breakrank_agent.fault import Fault, Target
-from breakrank_agent.sockets import established
+from breakrank_agent.sockets import connected, established
 
 #: pidfd_getfd(2) has this number on every architecture.
 _PIDFD_GETFD = 438
@@ -47,6 +47,25 @@ class DropLink(Fault):
             # All of them are in our hands before the first is cut: whoever hears of one may close the others.
             ours = [stack.enter_context(duplicate(target.pid, descriptor)) for descriptor in links.values()]
             for one in ours:
+                _shut_down(one)
+
+
+@dataclass(frozen=True)
+class LoseStore(Fault):
+    """The rank's connections to the job's rendezvous store are cut, in both directions; the store lives on."""
+
+    side: ClassVar[str] = "outside"
+    needs: ClassVar[tuple[str, ...]] = ("ptrace", "pidfd")
+    certifies: ClassVar[str] = "lost connections to a TCPStore that can be made anew; says nothing about a store's end"
+    witness: ClassVar[str] = "store"
+
+    def strike(self, target: Target) -> None:
+        """Shut the rank's own sockets down, through duplicates of them. Raises `OSError` if there are none."""
+        links = connected(target.pid, target.store) if target.store else {}
+        if not links:
+            raise ConnectionError(f"there is no connection between rank {target.rank} and the store")
+        with contextlib.ExitStack() as stack:
+            for one in [stack.enter_context(duplicate(target.pid, descriptor)) for descriptor in links.values()]:
                 _shut_down(one)
 
 

@@ -27,3 +27,17 @@ class FlipBit(Fault):
         _, raw = buffers[self.parameter % len(buffers)]
         byte, bit = divmod(self.bit, 8)
         raw[byte % len(raw)] ^= 1 << bit
+
+
+@dataclass(frozen=True)
+class ZeroGradients(Fault):
+    """The gradients are zero in one step, as where a step is skipped on one rank because its gradients overflowed."""
+
+    points: ClassVar[tuple[str, ...]] = ("optimize",)
+    certifies: ClassVar[str] = "an update that one rank does not make; says nothing about what the reduction did"
+    witness: ClassVar[str] = "gradients"
+
+    def strike_inside(self, payload: Payload) -> None:
+        """Overwrite the gradients in their own memory."""
+        for _, raw in payload.gradients():
+            raw[:] = bytes(len(raw))

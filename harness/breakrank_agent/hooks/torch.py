@@ -12,14 +12,19 @@ import hashlib
 import os
 import sys
 import threading
+import weakref
 from typing import Any, Callable
 
 from breakrank_agent.fault import Call, Part
 from breakrank_agent.frames import hide
+from breakrank_agent.hooks import after_import
 from breakrank_agent.hooks.files import digest_file
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch"
+
+#: Into how many parts the record of a step divides the parameters at the most: a record has a limit.
+MOST_PARTS = 256
 
 
 def install(agent: Agent) -> None:
@@ -39,10 +44,18 @@ def install(agent: Agent) -> None:
     agent.handles = training
     agent.summarize = training.summarize
     agent.record("note", text=f"torch {torch.__version__}", torch=torch.__version__)
+    after_import("torch._dynamo.trace_rules", _pass_by)
     _wrap_backward(agent, training)
     _hook_optimizers(agent, training)
-    _Outermost(agent).discover()
+    _Outermost(agent, training).discover()
     _wrap_files(agent)
+
+
+def _pass_by() -> None:
+    """Have torch's compiler leave our own functions as they are, where it traces what calls them."""
+    from torch._dynamo import trace_rules
+
+    trace_rules.add("breakrank_agent")
 
 
 class Training:
@@ -52,6 +65,8 @@ class Training:
         self._agent = agent
         self.constructed = False
         self.optimizer: Any = None
+        #: The outermost modules that were called in the first step, by weak reference: they know the parameters' names.
+        self.modules: list[weakref.ref[Any]] = []
 
     def parameters(self) -> list[Any]:
         """Return the parameters, in the optimizer's order."""
@@ -66,6 +81,17 @@ class Training:
             raise RuntimeError("no optimizer has stepped yet, so no parameters are known")
         return found
 
+    def gradients(self) -> list[tuple[str, memoryview]]:
+        """Return (name, writable bytes) of each dense gradient on a CPU. Raises `RuntimeError` when there is none."""
+        found = [
+            (f"gradient {i}", raw_bytes(p.grad))
+            for i, p in enumerate(self.parameters())
+            if p.grad is not None and p.grad.device.type == "cpu" and not p.grad.is_sparse and p.grad.is_contiguous()
+        ]
+        if not found:
+            raise RuntimeError("no parameter has a gradient at this point")
+        return found
+
     def batch(self) -> list[Part]:
         """Raise `RuntimeError`: a batch is struck by the hook of the loader."""
         raise RuntimeError("no batch is known at this point")
@@ -75,22 +101,40 @@ class Training:
         raise RuntimeError("no collective is known at this point")
 
     def summarize(self) -> dict[str, Any]:
-        """Return the digest, the norm and the finiteness of the parameters; empty when there are none."""
+        """Return the digest, the norm and the finiteness of the parameters, and of their parts; empty without any.
+
+        `parts` are the digests of the parts that `in_parts` makes. `norms`, one for each part, are only for an oracle
+        that compares within a tolerance.
+        """
         import torch
 
         parameters = self.parameters()
         if not parameters:
             return {}
         with self._agent.quietly(), torch.no_grad():
-            digest = hashlib.blake2b(digest_size=8)
-            norm = 0.0
-            for parameter in parameters:
-                here = parameter.detach().cpu().contiguous()
-                digest.update(raw_bytes(here))
-                norm += float(here.double().pow(2).sum()) if here.is_floating_point() else 0.0
+            parts, squares = [], []
+            for part in in_parts(parameters):
+                digest, square = hashlib.blake2b(digest_size=8), 0.0
+                for parameter in part:
+                    here = parameter.detach().cpu().contiguous()
+                    digest.update(raw_bytes(here))
+                    square += float(here.double().pow(2).sum()) if here.is_floating_point() else 0.0
+                parts.append(digest.digest())
+                squares.append(square)
+        whole, norm = hashlib.blake2b(b"".join(parts), digest_size=8), sum(squares)
         # A sum of squares is finite exactly when every term is.
         finite = norm == norm and norm not in (float("inf"), float("-inf"))
-        return {"params": digest.hexdigest(), "norm": norm**0.5 if finite else None, "finite": finite}
+        summary = {"params": whole.hexdigest(), "norm": norm**0.5 if finite else None, "finite": finite}
+        summary["parts"] = [digest.hex()[:8] for digest in parts]
+        if "reference" in self._agent.plan.oracles and finite:
+            summary["norms"] = [square**0.5 for square in squares]
+        return summary
+
+
+def in_parts(parameters: list[Any]) -> list[list[Any]]:
+    """Return the parameters one by one, or, of more than `MOST_PARTS`, as many neighbours together as it takes."""
+    together = -(-len(parameters) // MOST_PARTS)
+    return [parameters[start : start + together] for start in range(0, len(parameters), together)]
 
 
 def raw_bytes(tensor: Any) -> memoryview:
@@ -154,52 +198,50 @@ def _hook_optimizers(agent: Agent, training: Training) -> None:
 
 
 class _Outermost:
-    """Finds the outermost module by torch's global hooks during the first step, then wraps its class alone.
+    """Finds the outermost module in the first step, by the call of every module, then wraps its class alone.
 
     A module without parameters, such as a loss, is none. Hooks on the instance are not used: they would be saved with
-    the module.
+    the module, nor torch's global ones, of which its compiler warns.
     """
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, training: Training) -> None:
         self._agent = agent
+        self._training = training
         self._depth = 0
         self._found: list[type[Any]] = []
-        self._removers: list[Callable[[], None]] = []
 
     def discover(self) -> None:
-        from torch.nn.modules import module
+        import torch
 
-        self._removers = [
-            module.register_module_forward_pre_hook(self._before).remove,
-            module.register_module_forward_hook(self._after, always_call=True).remove,
-        ]
+        self._call = torch.nn.Module.__call__
+        self._wrap(torch.nn.Module, self._meet, self._settle)
 
-    def _before(self, called: Any, args: Any) -> None:
-        if self._depth == 0 and not self._agent.busy and next(called.parameters(), None) is not None:
+    def _meet(self, called: Any) -> None:
+        """Take the class of a module, and the module, down as outermost, if it has parameters."""
+        if next(called.parameters(), None) is not None:
             if type(called) not in self._found:
                 self._found.append(type(called))
+            if not any(known() is called for known in self._training.modules):
+                self._training.modules.append(weakref.ref(called))
             self._agent.reach("forward")
-        self._depth += 1
-
-    def _after(self, called: Any, args: Any, output: Any) -> None:
-        self._depth = max(0, self._depth - 1)
-        if self._depth == 0 and self._agent.clock.done and self._found:
-            self._settle()
 
     def _settle(self) -> None:
-        """The first step is over: from now on only the classes found are watched."""
-        for remove in self._removers:
-            remove()
-        for kind in self._found:
-            self._wrap(kind)
+        """Once the first step is over, watch only the classes found."""
+        import torch
 
-    def _wrap(self, kind: type[Any]) -> None:
+        if self._agent.clock.done and self._found:
+            torch.nn.Module.__call__ = self._call
+            for kind in self._found:
+                self._wrap(kind, lambda called: self._agent.reach("forward"), lambda: None)
+
+    def _wrap(self, kind: Any, enter: Callable[[Any], None], leave: Callable[[], None]) -> None:
+        """Call `enter` and `leave` around the outermost calls of a class's modules."""
         original = kind.__call__
 
         @functools.wraps(original)
         def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
             if self._depth == 0 and not self._agent.busy:
-                self._agent.reach("forward")
+                enter(module)
             self._depth += 1
             try:
                 return original(module, *args, **kwargs)
@@ -208,6 +250,8 @@ class _Outermost:
                 raise
             finally:
                 self._depth -= 1
+                if self._depth == 0:
+                    leave()
 
         kind.__call__ = __call__
 

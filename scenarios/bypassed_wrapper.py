@@ -1,0 +1,33 @@
+"""Training goes past the wrapper that reduces gradients: the inner module is called, or gets a layer afterwards.
+
+Seen in the wild: jingyaogong/minimind#853, OpenTSLM/OpenTSLM#PR49 and kohya-ss/sd-scripts#PR989 (the inner module is
+called, each rank trains alone, and one of them is saved) and pytorch/pytorch#104336 (parameters that the wrapper has
+lost sight of).
+"""
+
+from __future__ import annotations
+
+from breakrank import SURVIVED, Case, Job, Scenario, silent
+from breakrank.scenario import DEFAULT_ORACLES
+
+SCENARIO = Scenario(
+    family="sync",
+    job=Job(ranks=2, steps=8, data="digits"),
+    oracles=(*DEFAULT_ORACLES, "reference"),
+    cases=[
+        Case(
+            "torch-bypassing",
+            "wrapped:bypassing",
+            control="wrapped:wrapped",
+            expect=silent(oracle="replicas", step=3, cause="wrapper bypassed"),
+        ),
+        Case(
+            "torch-late-head",
+            "wrapped:late_head",
+            control="wrapped:new_head",
+            expect=silent(oracle="replicas", step=1, cause="parameter replaced"),
+        ),
+        Case("torch-wrapped", "wrapped:wrapped", control="wrapped:wrapped", expect=SURVIVED),
+        Case("torch-new-head", "wrapped:new_head", control="wrapped:new_head", expect=SURVIVED),
+    ],
+)

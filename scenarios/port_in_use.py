@@ -1,0 +1,18 @@
+"""The port at which the ranks are to meet is taken: a process of an earlier job still listens there.
+
+Seen in the wild: pytorch/pytorch#129367 (the first rank knows it, and the others wait for a stranger to answer) and
+facebookresearch/detectron2#91 (two jobs on one machine).
+"""
+
+from __future__ import annotations
+
+from breakrank import DETECTED, SURVIVED, Case, Job, Scenario
+
+SCENARIO = Scenario(
+    family="environment",
+    job=Job(ranks=2, steps=5, deadline_s=5.0, data="digits"),
+    cases=[
+        Case("torch-taken", "rendezvous:taken_port", control="rendezvous:free_port", expect=DETECTED),
+        Case("torch-free", "rendezvous:free_port", control="rendezvous:free_port", expect=SURVIVED),
+    ],
+)

@@ -1,0 +1,32 @@
+"""One rank's shard is larger than the others': it has a batch more, or its last batch has more samples.
+
+Seen in the wild: microsoft/PyMarlin#80 and Lightning-AI/pytorch-lightning#20404 (the rank with one batch more waits for
+ever), pytorch/torchtitan#PR2206 and huggingface/transformers#34242 (means over unequal numbers averaged as equals).
+"""
+
+from __future__ import annotations
+
+from breakrank import SURVIVED, Case, Job, Scenario, hung, silent
+
+SCENARIO = Scenario(
+    family="data",
+    job=Job(ranks=2, steps=8, deadline_s=10.0, data="digits"),
+    oracles=("ends", "progress", "finite", "replicas", "reference", "samples", "control"),
+    cases=[
+        Case(
+            "torch-looping",
+            "uneven:looping",
+            control="uneven:joining",
+            expect=hung(oracle="progress", rank=0, step=7, cause="never full"),
+        ),
+        Case("torch-joining", "uneven:joining", control="uneven:joining", expect=SURVIVED),
+        Case("torch-agreeing", "uneven:agreeing", control="uneven:agreeing", expect=SURVIVED),
+        Case(
+            "torch-averaging",
+            "uneven:averaging",
+            control="uneven:weighing",
+            expect=silent(oracle="reference", step=8, cause="scaled per rank"),
+        ),
+        Case("torch-weighing", "uneven:weighing", control="uneven:weighing", expect=SURVIVED),
+    ],
+)
