@@ -17,7 +17,10 @@ _TOLD = ("op", "group", "c", "p", "peer", "root", "site", "shapes", "dtype", "sa
 
 @dataclass
 class Rank:
-    """One rank: its process, its files, where it was last seen, how it ended."""
+    """One rank: its process, its files, where it was last seen, how it ended.
+
+    `done`: it has made the plan's last step, and stands by until the others have.
+    """
 
     process: RankProcess
     file: BinaryIO
@@ -30,6 +33,7 @@ class Rank:
     ended_by_us: bool = False
     reported: bool = False
     finished: bool = False
+    done: bool = False
     dropped: int = 0
     heard: bytes = b""
     since: float | None = None

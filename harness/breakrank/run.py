@@ -49,7 +49,10 @@ Watch = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class Choices:
-    """What the person who starts a run decides; None leaves it to the scenario."""
+    """What the person who starts a run decides; None leaves it to the scenario.
+
+    `steps` (after the last strike) and `step` (what ends one) are for scripts.
+    """
 
     seed: int = 0
     ranks: int | None = None
@@ -58,6 +61,8 @@ class Choices:
     patience_s: float | None = None
     tolerance: float | None = None
     runner: str = "process"
+    steps: int | None = None
+    step: str = ""
 
 
 def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
@@ -117,7 +122,10 @@ def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choic
         case = Case(script, "", SURVIVED, strikes=strikes, restarts=scenario.job.restarts)
         made = make_plan(replace(scenario, job=replace(scenario.job, steps=0, data="")), case, choices)
         name = script if len(ways) < 2 else _name_way(script, strikes, plans)
-        made = replace(made, case=name, command=tuple(command), pin=False, schedule=Schedule())
+        made = replace(made, case=name, command=tuple(command), pin=False, schedule=Schedule(), step=choices.step)
+        if choices.steps is not None:
+            last = max((strike.trigger.step for strike in strikes), default=0)
+            made = replace(made, until=last + choices.steps)
         unresolved = tuple(replace(strike, ranks=()) for strike in made.strikes)
         plans[name] = replace(made, runner="join", ranks=0, strikes=unresolved) if launched else made
     return plans
@@ -300,6 +308,7 @@ class Bench:
         if plan.command and plan.control and agent:
             for name, phase in (("control", "control"), ("control-again", "second control")):
                 void += self._fresh_control(plan, folder / name, conduct, progress, phase)
+                conduct = partial(conduct, steps=_steps_of(read_history(folder / name)))
                 if plan.runner == "join" and not void:
                     plan = resolve_launched(plan, read_history(folder / name))
                     (folder / "plan.json").write_text(plan.dumps())
@@ -382,8 +391,9 @@ class Bench:
         phase: str = "run",
         where: Path | None = None,
         in_place: bool = False,
+        steps: int = 0,
     ) -> list[str]:
-        """Run the ranks; return the reasons, if any, why nothing can be said of it."""
+        """Run the ranks, which make `steps` steps if that is known; return why nothing can be said of it."""
         runner: Runner
         if plan.runner == "join":
             runner = JoinRunner(self._session, self._archive, agent)
@@ -395,7 +405,7 @@ class Bench:
             if view.holder:
                 self._session.kept.add(view.holder)
         try:
-            Conductor(plan, folder, self._session, runner, watch, phase, view).run()
+            Conductor(plan, folder, self._session, runner, watch, phase, view, steps=steps).run()
         except Diverged as error:
             return [f"the replay diverged: {error}"]
         finally:
@@ -445,6 +455,11 @@ class Bench:
         parts += [path.read_text() for path in sorted(programs.glob("*.py"))]
         parts.append(Path(data.__file__).read_text())
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+
+
+def _steps_of(control: History) -> int:
+    """Return how many steps the ranks of a control made."""
+    return max((lived.last_step for lived in control.last), default=0)
 
 
 def packaged_programs() -> Path:

@@ -14,14 +14,16 @@ heap      the bytes of the C heap after a step, where no census is taken
 access    a read or write of shared storage or a file under a controlled schedule: op, mode (r, w, rw), key, turn
 strike    a fault event: strike (its index), phase (armed, fired, seen, landed, act, healed, missed), witness
 report    an exception left the main thread, or the program chose a non-zero exit: type, message, code, frames
-end       the main module is over: how (returned, exit, os._exit, raised), code, params, norms, state
+end       the main module is over: how (returned, exit, os._exit, raised; steps: the plan's last one is made), code,
+          params, norms, state
 note      a remark: text
 ========  ====================================================================================================
 
 The Conductor's events have `attempt` and mostly `rank`: spawned, exit (status: exit code or minus the signal; ended:
 true if the Conductor ended it, or by: the launcher), launcher (status, ended, blames, closed), hung (why, waiting),
-turn (rank, op, key, turn), stacks (rank, text), left (path, file,
-size: a file that ranks wrote, as it lies on disk at the end of the attempt), and strike.
+held (rank, waiting: the ranks that wait for one that has made the plan's last step), turn (rank, op, key, turn), stacks
+(rank, text), left (path, file, size: a file that ranks wrote, as it lies on disk at the end of the attempt), and
+strike.
 """
 
 from __future__ import annotations

@@ -157,11 +157,13 @@ class Schedule:
 class Plan:
     """Everything that one run depends on; equal plans on equal software give equal digests.
 
-    `program` is `module:function`, looked up among the programs staged for the run; or it is empty, and `command` is
-    the user's script and its arguments. `steps` is 0 where only the control can tell, `ranks` where a launcher starts
-    them. `control` is empty (none), `same` (this plan without its strikes) or another `module:function`. `data` names
-    what is laid into the working folder before the ranks start. Without `payloads`, each step's parameters and each
-    batch go without a digest, which costs less where they are large; the parameters at the end are compared still.
+    `program` is `module:function`, looked up among the programs staged for the run; or it is empty, and `command`
+    is the user's script and its arguments. `steps` is 0 where only the control can tell, `ranks` where a launcher
+    starts them. Ranks end after the step `until`, if it is not 0; `step` is the function (`module:function`) whose
+    return ends a step, where it is not for the agent to find out. `control` is empty (none), `same` (this plan
+    without its strikes) or another `module:function`. `data` names what is laid into the working folder before the
+    ranks start. Without `payloads`, each step's parameters and each batch go without a digest, which costs less
+    where they are large; the parameters at the end are compared still.
     Seconds appear only as limits: nothing fires on them.
     """
 
@@ -186,6 +188,8 @@ class Plan:
     strikes: tuple[Strike, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = ()
+    until: int = 0
+    step: str = ""
     version: int = VERSION
 
     def to_json(self) -> dict[str, Any]:

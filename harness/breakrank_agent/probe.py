@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -84,6 +85,8 @@ class Agent:
         self.works: Any = None
         self.contents: Any = None
         self.steps_by = ""
+        #: Called before each point of the main thread, while somebody looks for something.
+        self.before_point: Optional[Callable[[], None]] = None
         #: Called at the end of each step, when all else of it is on record.
         self.after_step: list[Callable[[], None]] = []
         #: What counts the things that are alive, where that is asked for; set by its hook, for those of frameworks.
@@ -153,6 +156,8 @@ class Agent:
         """Enter a point: record it, and strike if a strike is due. `facts` are values that are JSON already."""
         if self._finished or os.getpid() != self._pid:
             return
+        if self.before_point is not None and threading.get_ident() == self._main:
+            self.before_point()
         if values:
             facts += members(values)
         self.look_back()
@@ -174,6 +179,8 @@ class Agent:
         """End the step, if `by` is what counts the steps of this program."""
         if self._finished or not self.here:
             return
+        if self.plan.step and by != self.plan.step:
+            return
         taken_over = by == "the program" and self.steps_by not in ("", by)
         if taken_over or not self.steps_by:
             self.steps_by = by
@@ -190,6 +197,8 @@ class Agent:
             self.payload("step", **self.summarize())
         for follow in self.after_step:
             follow()
+        if step == self.plan.until:
+            self._leave(step)
 
     def take_turn(self, op: str, mode: str, key: str) -> None:
         """Under a controlled schedule, wait for a turn, and record what the main thread then reads or writes."""
@@ -259,6 +268,16 @@ class Agent:
         # What the fault did is read again here, by code that knows nothing of it.
         after = self.summarize()
         self.record("strike", strike=index, phase="seen", before=before.get("params"), after=after.get("params"))
+
+    def _leave(self, step: int) -> None:
+        """The last step that was asked for is made: end well, at once, when no rank needs this one any more."""
+        self.finish("steps", 0)
+        if self.channel is not None:
+            self.channel.ask({"done": step})
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(0)
 
     def finish(self, how: str, code: Optional[int], error: Optional[BaseException] = None) -> None:
         """The main module is over: write the report, if there is one, and the last point."""

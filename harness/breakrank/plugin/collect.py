@@ -93,6 +93,8 @@ def _choices(options: Options) -> Choices:
         options.patience_s,
         options.tolerance,
         options.runner,
+        options.steps,
+        options.step,
     )
 
 

@@ -16,7 +16,7 @@ def bars(size, seed):
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(4, (size,), generator=generator)
     images = 0.3 * torch.rand(size, 1, 8, 8, generator=generator)
-    for image, label in zip(images, labels):
+    for image, label in zip(images, labels, strict=True):
         image[0, :, 2 * label : 2 * label + 2] += 0.7
     return TensorDataset(images, labels)
 
