@@ -95,7 +95,7 @@ def search_path() -> str:
 def lacking() -> dict[str, str]:
     """Return the launchers that are not here, and how to get them."""
     programs = {name: LAUNCHERS[name].split()[0] for name in CURES}
-    return {name: CURES[name] for name, program in programs.items() if shutil.which(program, path=search_path()) is None}
+    return {name: CURES[name] for name, program in programs.items() if not shutil.which(program, path=search_path())}
 
 
 #: Open MPI asks root to mean it.

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from breakrank.chronicle import Chronicle
 from breakrank.evidence import look
 from breakrank.output import Output
 from breakrank.ranks import Rank
@@ -50,7 +51,7 @@ class Conductor:
 
     `view` is where the ranks run, by default `work` in the folder.
     `ends` is asked, with the hung event, whether ranks that do not move are ended; by default they are. `steps` is how
-    many the job makes, where the plan does not say it.
+    many the job makes, where the plan does not say it, `keep` how many bytes of each rank's history stay (0: all).
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Conductor:
         view: View | None = None,
         ends: Callable[[Event], bool] | None = None,
         steps: int = 0,
+        keep: int = 0,
     ) -> None:
         self.plan = plan
         self.folder = folder
@@ -72,6 +74,7 @@ class Conductor:
         self.runner = runner
         self.ends = ends
         self.steps = plan.steps or steps
+        self.keep = keep
         self._progress = progress
         self._phase = phase
         self._events = (folder / "conductor.jsonl").open("wb", buffering=0)
@@ -150,8 +153,8 @@ class Attempt:
         """Take a rank in that has been started."""
         base = self._conductor.folder / f"attempt-{self._number}" / f"rank-{process.rank}"
         outputs = {name: Output(base.with_suffix(f".{name}")) for name in process.pipes}
-        history = base.with_suffix(".jsonl").open("wb", buffering=0)
-        self._ranks[process.rank] = Rank(process, history, outputs)
+        chronicle = Chronicle(base.with_suffix(".jsonl"), self._conductor.keep)
+        self._ranks[process.rank] = Rank(process, chronicle, outputs)
         self._selector.register(process.channel, selectors.EVENT_READ, (process.rank, "channel"))
         for name, descriptor in process.pipes.items():
             self._selector.register(descriptor, selectors.EVENT_READ, (process.rank, name))
@@ -265,7 +268,7 @@ class Attempt:
     def _drain_rank(self, rank: Rank) -> None:
         for line in rank.process.log.drain():
             self._moved = time.monotonic()
-            append(rank.file, line)
+            rank.file.append(line)
             self._follow(rank, json.loads(line))
         if rank.process.log.dropped > rank.dropped:
             rank.dropped = rank.process.log.dropped
@@ -387,6 +390,10 @@ class Attempt:
                     rank.outputs[name].take(data)
                 rank.outputs[name].close()
             rank.file.close()
+            if rank.file.left_out:
+                self._conductor.write(
+                    "left out", attempt=self._number, rank=rank.process.rank, count=rank.file.left_out
+                )
             rank.process.close()
             base = self._conductor.folder / f"attempt-{self._number}" / f"rank-{rank.process.rank}"
             # The log was drained into the history file; a crash of ours would leave it to be read.

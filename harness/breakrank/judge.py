@@ -244,6 +244,8 @@ def _remember(history: History, ends: dict[int, dict[int, Ended]], account: Acco
                 account.notes.append(endings.describe(lived, end))
         if attempt:
             account.notes.extend(_work_lost(history, attempt))
+    for event in history.seen("left out"):
+        account.notes.append(f"{event['count']} records in the middle of rank {event['rank']}'s history were not kept")
 
 
 def _work_lost(history: History, attempt: int) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any
 
+from breakrank.chronicle import Chronicle
 from breakrank.output import Output
 from breakrank.runners.rank import RankProcess
 from breakrank.waits import Ledger, Wait
@@ -23,7 +24,7 @@ class Rank:
     """
 
     process: RankProcess
-    file: BinaryIO
+    file: Chronicle
     outputs: dict[str, Output]
     ledger: Ledger = field(default_factory=Ledger)
     step: int = 0

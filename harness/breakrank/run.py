@@ -41,6 +41,9 @@ from breakrank_agent.plan import Plan, PlanError, Schedule, Strike
 #: The most ranks that one machine is asked to run.
 MOST_RANKS = 64
 
+#: How much of each rank's history is kept of a job that is watched, for days maybe.
+WATCHED_BYTES = 16 << 20
+
 #: Oracles that can say nothing where two undisturbed runs end differently.
 NEEDS_SAME_RESULT = ("control",)
 
@@ -308,8 +311,10 @@ class Bench:
         if plan.command and plan.control and agent:
             for name, phase in (("control", "control"), ("control-again", "second control")):
                 void += self._fresh_control(plan, folder / name, conduct, progress, phase)
+                if void:
+                    break
                 conduct = partial(conduct, steps=_steps_of(read_history(folder / name)))
-                if plan.runner == "join" and not void:
+                if plan.runner == "join":
                     plan = resolve_launched(plan, read_history(folder / name))
                     (folder / "plan.json").write_text(plan.dumps())
         elif plan.control and agent:
@@ -326,17 +331,20 @@ class Bench:
         where: Path,
         progress: Watch,
         ends: Callable[[Path, Event], bool],
-        started: Callable[[int], None],
+        started: Callable[[int, Path], None],
     ) -> tuple[Result, int | None]:
         """Run a command in its own folder, with our own output, and only watch; return the result and how it ended.
 
-        `ends` is asked, with the run directory, when ranks do not move; `started` is told the command's pid once it
-        runs.
+        `ends` is asked, with the run directory, when ranks do not move; `started` is told the command's pid and the run
+        directory once it runs. Of each rank's history the beginning and the latest are kept.
         """
         folder = self._new_folder(plan, where)
         began = time.monotonic()
-        runner = JoinRunner(self._session, self._archive, inherit=True, started=started)
-        Conductor(plan, folder, self._session, runner, progress, "watch", View(where), ends=partial(ends, folder)).run()
+        runner = JoinRunner(
+            self._session, self._archive, inherit=True, started=lambda pid: started(pid, folder)
+        )
+        asked = partial(ends, folder)
+        Conductor(plan, folder, self._session, runner, progress, "watch", View(where), asked, keep=WATCHED_BYTES).run()
         result = Result(plan, judge_saved(load_run(folder)), folder, time.monotonic() - began)
         _save_verdict(result)
         return result, runner.status

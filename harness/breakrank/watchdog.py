@@ -23,7 +23,7 @@ Reason = dict[str, Any]
 
 
 class Watchdog:
-    """Says why an attempt is to be ended; `why` is empty for a wait after a failure. A job of `steps` steps (0: unknown).
+    """Says why an attempt is to be ended; `why` is empty for a wait after a failure. `steps`: the job's, 0 if not known.
 
     A rank that has made the plan's last step waits for nothing, and is as good as gone for whoever waits for it.
     """
@@ -121,7 +121,8 @@ class Watchdog:
 
     def _explain(self, ranks: Mapping[int, Rank], stopped: Collection[int], why: str) -> Stuck:
         """Return what is known of waits that are not proven."""
-        found = explain({n: r.ledger for n, r in ranks.items()}, [n for n, r in ranks.items() if r.gone or r.done], stopped)
+        gone = [n for n, r in ranks.items() if r.gone or r.done]
+        found = explain({n: r.ledger for n, r in ranks.items()}, gone, stopped)
         away = tuple(n for n, r in ranks.items() if r.live and n not in found.waits and n not in stopped)
         shown_by = "is in no collective, where others wait" if away and found.waits else ""
         return Stuck(why, away if found.waits else (), found.waits, shown_by)
