@@ -6,7 +6,6 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 
-
 class Network(DistributedDataParallel):
     def __call__(self, *inputs):
         warnings.warn("this network is about to be renamed", FutureWarning, stacklevel=2)
