@@ -23,7 +23,7 @@ Reason = dict[str, Any]
 
 
 class Watchdog:
-    """Says why an attempt is to be ended; `why` is empty for a wait after a failure. `steps`: the job's, 0 if not known.
+    """Says why an attempt is to be ended; `why` is empty for a wait after a failure. `steps` is 0 if not known.
 
     A rank that has made the plan's last step waits for nothing, and is as good as gone for whoever waits for it.
     """

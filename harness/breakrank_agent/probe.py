@@ -156,7 +156,7 @@ class Agent:
         """Enter a point: record it, and strike if a strike is due. `facts` are values that are JSON already."""
         if self._finished or os.getpid() != self._pid:
             return
-        if self.before_point is not None and threading.get_ident() == self._main:
+        if self.before_point is not None and threading.get_ident() == self.main:
             self.before_point()
         if values:
             facts += members(values)
