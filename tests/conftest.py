@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import jobs
 import pytest
 from plans import PROGRAMS, plan_of
 
@@ -13,6 +14,12 @@ from breakrank_agent.plan import Strike
 
 #: tests/plugin runs pytest inside of pytest; plugins may only be named in the topmost conftest.
 pytest_plugins = ["pytester"]
+
+
+def pytest_report_header() -> list[str]:
+    """Say which launchers are not tried, for want of them."""
+    return [f"not tried here: {name}, which this machine lacks ({cure})" for name, cure in jobs.lacking().items()]
+
 
 @pytest.fixture(scope="session")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from breakrank.autopsy import take_stacks
+from breakrank.chronicle import Chronicle
 from breakrank.evidence import look
 from breakrank.output import Output
 from breakrank.ranks import Rank
@@ -49,7 +50,8 @@ class Conductor:
     """Conducts one run into `folder`; afterwards everything that can be known of it is in files.
 
     `view` is where the ranks run, by default `work` in the folder.
-    `ends` is asked, with the hung event, whether ranks that do not move are ended; by default they are.
+    `ends` is asked, with the hung event, whether ranks that do not move are ended; by default they are. `steps` is how
+    many the job makes, where the plan does not say it, `keep` how many bytes of each rank's history stay (0: all).
     """
 
     def __init__(
@@ -62,6 +64,8 @@ class Conductor:
         phase: str = "run",
         view: View | None = None,
         ends: Callable[[Event], bool] | None = None,
+        steps: int = 0,
+        keep: int = 0,
     ) -> None:
         self.plan = plan
         self.folder = folder
@@ -69,6 +73,8 @@ class Conductor:
         self.session = session
         self.runner = runner
         self.ends = ends
+        self.steps = plan.steps or steps
+        self.keep = keep
         self._progress = progress
         self._phase = phase
         self._events = (folder / "conductor.jsonl").open("wb", buffering=0)
@@ -112,7 +118,7 @@ class Attempt:
         self._ranks: dict[int, Rank] = {}
         self._selector = selectors.DefaultSelector()
         self._strikes = Strikes(self._plan, number, self._session, conductor.view.seen_from_outside, conductor.write)
-        self._watchdog = Watchdog(self._plan)
+        self._watchdog = Watchdog(self._plan, conductor.steps)
         self._turnstile: Turnstile | None = None
         self._written: set[str] = set()
         self._moved = self._shown = time.monotonic()
@@ -147,8 +153,8 @@ class Attempt:
         """Take a rank in that has been started."""
         base = self._conductor.folder / f"attempt-{self._number}" / f"rank-{process.rank}"
         outputs = {name: Output(base.with_suffix(f".{name}")) for name in process.pipes}
-        history = base.with_suffix(".jsonl").open("wb", buffering=0)
-        self._ranks[process.rank] = Rank(process, history, outputs)
+        chronicle = Chronicle(base.with_suffix(".jsonl"), self._conductor.keep)
+        self._ranks[process.rank] = Rank(process, chronicle, outputs)
         self._selector.register(process.channel, selectors.EVENT_READ, (process.rank, "channel"))
         for name, descriptor in process.pipes.items():
             self._selector.register(descriptor, selectors.EVENT_READ, (process.rank, name))
@@ -166,6 +172,7 @@ class Attempt:
             for number in self._strikes.advance():
                 self._answer(number, {})
             self._take_turn()
+            self._dismiss()
             self._show()
             reason = self._reason_to_end()
             if reason is not None and self._may_end(reason):
@@ -212,6 +219,8 @@ class Attempt:
             self._drain_rank(rank)
             if "park" in message:
                 self._strikes.park(rank.process.rank, message["park"])
+            elif "done" in message:
+                rank.done = True
             elif self._turnstile is not None:
                 self._turnstile.hear(rank.process.rank, message)
 
@@ -259,7 +268,7 @@ class Attempt:
     def _drain_rank(self, rank: Rank) -> None:
         for line in rank.process.log.drain():
             self._moved = time.monotonic()
-            append(rank.file, line)
+            rank.file.append(line)
             self._follow(rank, json.loads(line))
         if rank.process.log.dropped > rank.dropped:
             rank.dropped = rank.process.log.dropped
@@ -280,6 +289,13 @@ class Attempt:
         # A rank that was killed where it waited needs no answer.
         with contextlib.suppress(OSError):
             self._ranks[number].process.channel.send(json.dumps(message).encode() + b"\n")
+
+    def _dismiss(self) -> None:
+        """Let the ranks go that have made the plan's last step, all of them at once: one that is gone is missed."""
+        live = {n: r for n, r in self._ranks.items() if r.live}
+        if self._plan.until and all(rank.done for rank in live.values()) and not self._missing():
+            for number in live:
+                self._answer(number, {})
 
     def _take_turn(self) -> None:
         while self._turnstile is not None:
@@ -313,13 +329,22 @@ class Attempt:
 
     def _launcher_acts(self) -> bool:
         """Whether it is the launcher's turn: ranks are still to come, or one has failed and it ends the others."""
-        ranks = self._ranks.values()
-        missing = any(len(ranks) < rank.process.world for rank in ranks)
-        return self._conductor.runner.launches and (missing or any(rank.failed for rank in ranks))
+        failed = any(rank.failed for rank in self._ranks.values())
+        return self._conductor.runner.launches and (self._missing() or failed)
+
+    def _missing(self) -> bool:
+        """Whether ranks of the group are still to come."""
+        return any(len(self._ranks) < rank.process.world for rank in self._ranks.values())
 
     def _end(self, reason: dict[str, Any]) -> bool:
-        """End every rank that is left, after their stacks were taken; return whether this was a hang."""
-        hung = bool(reason["why"])
+        """End every rank that is left, after their stacks were taken; return whether this was a hang, and final.
+
+        Who waits for a rank that the plan has stopped does not hang: that rank would have gone on.
+        """
+        held = [n for n in reason.get("peers", ()) if n in self._ranks and self._ranks[n].done]
+        hung = bool(reason["why"]) and not held
+        if held:
+            self._conductor.write("held", attempt=self._number, rank=held[0], waiting=reason["ranks"])
         if hung:
             self._conductor.write("hung", attempt=self._number, **reason)
         standing = {n: r for n, r in self._ranks.items() if r.live}
@@ -337,7 +362,7 @@ class Attempt:
                 self._session.signal(rank.process.pid, what)
         while any(rank.live for rank in self._ranks.values()):
             self._wait()
-        return hung
+        return hung or bool(held)
 
     def _tell_what_is_left(self) -> None:
         """Write down the bytes of each file that the ranks wrote in the working folder, now that nobody writes."""
@@ -360,6 +385,10 @@ class Attempt:
                     rank.outputs[name].take(data)
                 rank.outputs[name].close()
             rank.file.close()
+            if rank.file.left_out:
+                self._conductor.write(
+                    "left out", attempt=self._number, rank=rank.process.rank, count=rank.file.left_out
+                )
             rank.process.close()
             base = self._conductor.folder / f"attempt-{self._number}" / f"rank-{rank.process.rank}"
             # The log was drained into the history file; a crash of ours would leave it to be read.

@@ -91,7 +91,7 @@ class Follower:
     def _look(self) -> None:
         for pid, one in list(self._followed.items()):
             if select.select([one.descriptor], [], [], 0)[0]:
-                self._queue.append({"child": pid, "what": "ended", "status": _status(pid, one)})
+                self._queue.append({"child": pid, "what": "ended", "status": _status(pid, one), "by": "pidfd"})
                 self._drop(pid)
                 continue
             stopped = (_stat(pid) or ["?"])[0] == "T"
@@ -99,7 +99,7 @@ class Follower:
                 one.stopped = stopped
                 what = "stopped" if stopped else "continued"
                 number = signal.SIGSTOP if stopped else signal.SIGCONT
-                self._queue.append({"child": pid, "what": what, "status": int(number)})
+                self._queue.append({"child": pid, "what": what, "status": int(number), "by": "/proc"})
 
     def _drop(self, pid: int) -> None:
         one = self._followed.pop(pid)

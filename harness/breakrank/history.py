@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from breakrank.chronicle import read_chronicle
 from breakrank_agent.history import Event, read_events, read_log
 
 
@@ -140,7 +141,7 @@ def read_history(folder: Path) -> History:
     for attempt, rank in started:
         base = folder / f"attempt-{attempt}" / f"rank-{rank}"
         path, log = base.with_suffix(".jsonl"), base.with_suffix(".log")
-        events = tuple(read_events(str(path))) if path.exists() else ()
+        events = tuple(read_chronicle(path))
         if log.exists():
             # The run was cut short: what the rank had recorded and nobody had drained is still in its log.
             events += tuple(read_log(str(log)))

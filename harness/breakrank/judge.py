@@ -93,6 +93,11 @@ def _see_enough(history: History, control: History | None, plan: Plan, account: 
             account.void.append("the launcher had to be ended by us: its ranks had ended, or none had come")
         elif history.attempts and account.void:
             account.void += event["closed"]
+    for event in history.seen("held"):
+        account.void.append(
+            f"rank {event['rank']} had made its {plan.until} steps while {name_ranks(event['waiting'])} waited for it: "
+            "they do not count steps alike; name by --scenario-step=module:function what ends one"
+        )
     for event in history.seen("dropped"):
         if event["count"]:
             account.void.append(f"{event['count']} records of rank {event['rank']} were dropped")
@@ -102,7 +107,8 @@ def _see_enough(history: History, control: History | None, plan: Plan, account: 
             account.void.append(f"a record of rank {lived.rank} was too long and lost its {cut[0]['cut']}")
     # A hang before the first step is a proven fact; anything else without a step is too little to judge.
     if not history.seen("hung") and not any(_steps_seen(side) for side in (history, control) if side is not None):
-        account.void.append("no step was seen: no rank stepped an optimizer or called breakrank_agent.step()")
+        unseen = "no rank stepped an optimizer or called breakrank_agent.step()"
+        account.void.append(f"no step was seen: {f'{plan.step} never returned' if plan.step else unseen}")
 
 
 def why_no_rank(history: History, plan: Plan) -> str:
@@ -245,6 +251,8 @@ def _remember(history: History, ends: dict[int, dict[int, Ended]], account: Acco
                 account.notes.append(endings.describe(lived, end))
         if attempt:
             account.notes.extend(_work_lost(history, attempt))
+    for event in history.seen("left out"):
+        account.notes.append(f"{event['count']} records in the middle of rank {event['rank']}'s history were not kept")
 
 
 def _work_lost(history: History, attempt: int) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any
 
+from breakrank.chronicle import Chronicle
 from breakrank.output import Output
 from breakrank.runners.rank import RankProcess
 from breakrank.waits import Ledger, Wait
@@ -17,10 +18,13 @@ _TOLD = ("op", "group", "c", "p", "peer", "root", "site", "shapes", "dtype", "sa
 
 @dataclass
 class Rank:
-    """One rank: its process, its files, where it was last seen, how it ended."""
+    """One rank: its process, its files, where it was last seen, how it ended.
+
+    `done`: it has made the plan's last step, and stands by until the others have.
+    """
 
     process: RankProcess
-    file: BinaryIO
+    file: Chronicle
     outputs: dict[str, Output]
     ledger: Ledger = field(default_factory=Ledger)
     step: int = 0
@@ -30,6 +34,7 @@ class Rank:
     ended_by_us: bool = False
     reported: bool = False
     finished: bool = False
+    done: bool = False
     dropped: int = 0
     heard: bytes = b""
     since: float | None = None

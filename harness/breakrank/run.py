@@ -42,6 +42,9 @@ from breakrank_agent.plan import Plan, PlanError, Schedule, Strike
 #: The most ranks that one machine is asked to run.
 MOST_RANKS = 64
 
+#: How much of each rank's history is kept of a job that is watched, for days maybe.
+WATCHED_BYTES = 16 << 20
+
 #: Oracles that can say nothing where two undisturbed runs end differently.
 NEEDS_SAME_RESULT = ("control",)
 
@@ -50,7 +53,10 @@ Watch = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class Choices:
-    """What the person who starts a run decides; None leaves it to the scenario."""
+    """What the person who starts a run decides; None leaves it to the scenario.
+
+    `steps` (after the last strike) and `step` (what ends one) are for scripts.
+    """
 
     seed: int = 0
     ranks: int | None = None
@@ -60,6 +66,8 @@ class Choices:
     tolerance: float | None = None
     runner: str = "process"
     reference: tuple[str, ...] = ()
+    steps: int | None = None
+    step: str = ""
 
 
 def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
@@ -121,9 +129,12 @@ def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choic
         case = Case(script, "", SURVIVED, strikes=strikes, restarts=scenario.job.restarts)
         made = make_plan(replace(scenario, job=replace(scenario.job, steps=0, data="")), case, choices)
         name = script if len(ways) < 2 else _name_way(script, strikes, plans)
-        made = replace(made, case=name, command=tuple(command), pin=False, schedule=Schedule())
+        made = replace(made, case=name, command=tuple(command), pin=False, schedule=Schedule(), step=choices.step)
         if choices.reference:
             made = replace(made, reference=choices.reference, oracles=(*made.oracles, "reference"))
+        if choices.steps is not None:
+            last = max((strike.trigger.step for strike in strikes), default=0)
+            made = replace(made, until=last + choices.steps)
         unresolved = tuple(replace(strike, ranks=()) for strike in made.strikes)
         plans[name] = replace(made, runner="join", ranks=0, strikes=unresolved) if launched else made
     return plans
@@ -319,7 +330,10 @@ class Bench:
         if plan.command and plan.control and agent:
             for name, phase in (("control", "control"), ("control-again", "second control")):
                 void += self._fresh_model(control_plan(plan), folder / name, conduct, progress, phase)
-                if plan.runner == "join" and not void:
+                if void:
+                    break
+                conduct = partial(conduct, steps=_steps_of(read_history(folder / name)))
+                if plan.runner == "join":
                     plan = resolve_launched(plan, read_history(folder / name))
                     (folder / "plan.json").write_text(plan.dumps())
         elif plan.control and agent:
@@ -340,17 +354,20 @@ class Bench:
         where: Path,
         progress: Watch,
         ends: Callable[[Path, Event], bool],
-        started: Callable[[int], None],
+        started: Callable[[int, Path], None],
     ) -> tuple[Result, int | None]:
         """Run a command in its own folder, with our own output, and only watch; return the result and how it ended.
 
-        `ends` is asked, with the run directory, when ranks do not move; `started` is told the command's pid once it
-        runs.
+        `ends` is asked, with the run directory, when ranks do not move; `started` is told the command's pid and the run
+        directory once it runs. Of each rank's history the beginning and the latest are kept.
         """
         folder = self._new_folder(plan, where)
         began = time.monotonic()
-        runner = JoinRunner(self._session, self._archive, inherit=True, started=started)
-        Conductor(plan, folder, self._session, runner, progress, "watch", View(where), ends=partial(ends, folder)).run()
+        runner = JoinRunner(
+            self._session, self._archive, inherit=True, started=lambda pid: started(pid, folder)
+        )
+        asked = partial(ends, folder)
+        Conductor(plan, folder, self._session, runner, progress, "watch", View(where), asked, keep=WATCHED_BYTES).run()
         result = Result(plan, judge_saved(load_run(folder)), folder, time.monotonic() - began)
         _save_verdict(result)
         return result, runner.status
@@ -405,8 +422,9 @@ class Bench:
         phase: str = "run",
         where: Path | None = None,
         in_place: bool = False,
+        steps: int = 0,
     ) -> list[str]:
-        """Run the ranks; return the reasons, if any, why nothing can be said of it."""
+        """Run the ranks, which make `steps` steps if that is known; return why nothing can be said of it."""
         runner: Runner
         if plan.runner == "join":
             runner = JoinRunner(self._session, self._archive, agent)
@@ -418,7 +436,7 @@ class Bench:
             if view.holder:
                 self._session.kept.add(view.holder)
         try:
-            Conductor(plan, folder, self._session, runner, watch, phase, view).run()
+            Conductor(plan, folder, self._session, runner, watch, phase, view, steps=steps).run()
         except Diverged as error:
             return [f"the replay diverged: {error}"]
         finally:
@@ -467,6 +485,11 @@ class Bench:
         parts += [path.read_text() for path in sorted(programs.glob("*.py"))]
         parts.append(Path(data.__file__).read_text())
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+
+
+def _steps_of(control: History) -> int:
+    """Return how many steps the ranks of a control made."""
+    return max((lived.last_step for lived in control.last), default=0)
 
 
 def packaged_programs() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -26,7 +27,8 @@ def command_line(command: Sequence[str], folder: Path | None = None) -> list[str
     """Return what is executed: `train.py …` and `python train.py …` run in this interpreter, all else as it is.
 
     Programs are looked for beside this interpreter, then on the PATH; those with a slash in `folder`, which they run
-    in. Raises `BreakrankError` for what is neither a Python script nor a program.
+    in. One that the PATH leads to is left in the user's own words: Open MPI, for one, acts otherwise when called by its
+    whole path. Raises `BreakrankError` for what is neither a Python script nor a program.
     """
     if is_script(command):
         return [sys.executable, *_without_python(command)]
@@ -36,6 +38,8 @@ def command_line(command: Sequence[str], folder: Path | None = None) -> list[str
     else:
         path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
         found = shutil.which(program, path=path)
+        if found is not None and found == shutil.which(program):
+            found = program
     if found is None or not _without_python(command):
         raise BreakrankError(
             f"'{' '.join(command)}' is neither a Python script nor a program that is found here; name one, as in "
@@ -60,6 +64,20 @@ def check_script(command: Sequence[str], folder: Path) -> None:
         where = f"{script}, line {line}" if line else script
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         raise BreakrankError(f"{where} is no Python {version}: {error.args[0]}") from None
+
+
+def check_step(step: str, command: Sequence[str], folder: Path) -> None:
+    """Raise `BreakrankError` if `step` is no `module:function`, or a file of the folder has no such function."""
+    if not re.fullmatch(r"[^\W\d][\w.]*:[^\W\d]\w*(\.[^\W\d]\w*)*", step):
+        raise BreakrankError("give the function whose return ends a step, as in train:train_batch")
+    module, _, function = step.partition(":")
+    script = next((folder / word for word in command if word.endswith(".py")), None)
+    own = script is not None and module in ("__main__", script.stem)
+    path = script if own and script is not None else folder / f"{module.replace('.', os.sep)}.py"
+    # A module that is installed elsewhere is seen when the script imports it.
+    name = function.rpartition(".")[2]
+    if path.is_file() and not re.search(rf"\b{name}\b", path.read_text(errors="replace")):
+        raise BreakrankError(f"{path.name} has no function {function}")
 
 
 def _without_python(command: Sequence[str]) -> list[str]:

@@ -134,7 +134,7 @@ class Warden:
             os.closerange(len(descriptors), 64)
             self._join(message["join"])
             os.chdir(message["cwd"])
-            os.execve(message["argv"][0], message["argv"], message["env"])
+            os.execvpe(message["argv"][0], message["argv"], message["env"])
         except BaseException as error:
             os.write(high[0] if "high" in locals() else failure_in, f"{error}".encode())
         finally:

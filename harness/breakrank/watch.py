@@ -17,8 +17,8 @@ from typing import Any
 from breakrank.blame import blame
 from breakrank.conductor import Progress
 from breakrank.errors import BreakrankError
-from breakrank.history import read_history
-from breakrank.oracles import Terms
+from breakrank.history import History, read_history
+from breakrank.oracles import Abstain, Terms, all_oracles
 from breakrank.oracles.progress import judge as judge_waits
 from breakrank.report.groups import draw_answer
 from breakrank.report.terminal import live_line
@@ -31,9 +31,13 @@ from breakrank_agent.plan import Plan
 
 #: Asked of a job that is compared with nothing.
 ORACLES = ("progress", "finite", "replicas")
+#: Asked of it now and then, while it runs.
+WHILE_IT_RUNS = ("finite", "replicas", "leak")
 #: The exit code of a job that we ended, as of timeout(1).
 _ENDED = 124
 _REWRITE_S, _QUIET_S = 0.5, 60.0
+#: How often it is asked whether the job has gone wrong and runs on; at most this share of the time goes into it.
+_LOOK_S, _LOOK_SHARE = 20.0, 0.01
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,9 @@ class _Watcher:
     def __init__(self, wishes: Wishes) -> None:
         self._wishes = wishes
         self._pid = 0
+        self._folder = Path()
+        self._looked, self._every = time.monotonic(), _LOOK_S
+        self._said: set[tuple[str, str, tuple[int, ...]]] = set()
         self._shown = time.monotonic()
         self._line = False
         self._before: dict[int, Any] = {}
@@ -92,9 +99,9 @@ class _Watcher:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def started(self, pid: int) -> None:
-        """The command runs, as the leader of a process group of its own."""
-        self._pid = pid
+    def started(self, pid: int, folder: Path) -> None:
+        """The command runs, as the leader of a process group of its own; its records are in the folder."""
+        self._pid, self._folder = pid, folder
 
     def _hand_on(self, number: int, frame: FrameType | None) -> None:
         if not self._pid:
@@ -103,9 +110,13 @@ class _Watcher:
             os.killpg(self._pid, number)
 
     def show(self, progress: Progress) -> None:
-        """Rewrite the line on a terminal; elsewhere write one a minute."""
+        """Rewrite the line on a terminal, elsewhere write one a minute; and look whether the job has gone wrong."""
         tty = sys.stderr.isatty()
         now = time.monotonic()
+        if now - self._looked > self._every:
+            self._look()
+            self._looked = time.monotonic()
+            self._every = max(_LOOK_S, (self._looked - now) / _LOOK_SHARE)
         if not progress.ranks or now - self._shown < (_REWRITE_S if tty else _QUIET_S):
             return
         self._shown = now
@@ -120,6 +131,19 @@ class _Watcher:
         self._line = True
         sys.stderr.write(f"\r\x1b[K{line}")
         sys.stderr.flush()
+
+    def _look(self) -> None:
+        """Say of each thing that has gone wrong, and of which the ranks know nothing, once who, where and what."""
+        history = _as_if_over(read_history(self._folder))
+        steps = max((lived.last_step for lived in history.last), default=0)
+        for name in WHILE_IT_RUNS:
+            with contextlib.suppress(Abstain):
+                for finding in all_oracles()[name](history, None, Terms(0, steps)):
+                    what = (finding.oracle, finding.cause, finding.ranks)
+                    if what not in self._said:
+                        self._said.add(what)
+                        self.clear()
+                        _say(f"at step {steps}: {finding.sentence()}", f"blame: {blame(history, [finding]).words()}")
 
     def clear(self) -> None:
         """Take the line away."""
@@ -143,6 +167,21 @@ class _Watcher:
             yield from draw_answer(why([self._pid])).splitlines()
         except BreakrankError as error:
             yield f"no stacks: {' '.join(str(error).split())}"
+
+
+def _as_if_over(history: History) -> History:
+    """Return the history of a running job as if its ranks had ended well, after the last step that all have made.
+
+    The one before is taken, as not all of the last may be on record yet.
+    """
+    ranks = {}
+    for attempt in history.attempts:
+        over = min(lived.last_step for lived in history.attempt(attempt)) - 1
+        for lived in history.attempt(attempt):
+            status = 0 if lived.status is None else lived.status
+            events = tuple(event for event in lived.events if event["step"] <= over)
+            ranks[attempt, lived.rank] = replace(lived, status=status, events=events)
+    return replace(history, ranks=ranks)
 
 
 def _summary(result: Result) -> Iterator[str]:

@@ -23,10 +23,14 @@ Reason = dict[str, Any]
 
 
 class Watchdog:
-    """Says why an attempt is to be ended; `why` is empty for a wait after a failure."""
+    """Says why an attempt is to be ended; `why` is empty for a wait after a failure. `steps` is 0 if not known.
 
-    def __init__(self, plan: Plan) -> None:
+    A rank that has made the plan's last step waits for nothing, and is as good as gone for whoever waits for it.
+    """
+
+    def __init__(self, plan: Plan, steps: int) -> None:
         self._plan = plan
+        self._steps = steps
         self._stillness = Stillness()
         self._asked = 0
 
@@ -43,8 +47,8 @@ class Watchdog:
         `struck` are ranks that a strike has ended or stopped; `acts`: it is their launcher's turn, which nobody can
         see; `stuck`: the schedule knows that none of them can move.
         """
-        live = {n: r for n, r in ranks.items() if r.live}
-        if self._plan.steps and any(r.step > ENDLESS * self._plan.steps for r in live.values()):
+        live = {n: r for n, r in ranks.items() if r.live and not r.done}
+        if self._steps and any(r.step > ENDLESS * self._steps for r in live.values()):
             return self._hung(live, Stuck("endless", (), {}), idle)
         if not live:
             # The launcher alone is left: it has not come to an end, or no rank has called.
@@ -67,7 +71,7 @@ class Watchdog:
     ) -> Stuck | None:
         """Return why the ranks can never go on, if that is proven."""
         ledgers = {n: r.ledger for n, r in ranks.items()}
-        gone = [n for n, r in ranks.items() if r.gone]
+        gone = [n for n, r in ranks.items() if r.gone or r.done]
         if stuck or not waiting:
             found = explain(ledgers, gone, stopped)
             return Stuck("deadlock", (), {}) if found.why == "locked" else found
@@ -95,7 +99,7 @@ class Watchdog:
         self._look(others)
         if self._asked < _ASKED or (others and not self._stillness.proven(Stillness.LOOKS)):
             return None
-        gone = [n for n, r in ranks.items() if r.gone]
+        gone = [n for n, r in ranks.items() if r.gone or r.done]
         usual = {"world": len(ranks)}
         return explain_meeting({n: r.ledger for n, r in ranks.items()}, gone, stopped, usual)
 
@@ -123,7 +127,7 @@ class Watchdog:
         suspected = suspect_meeting(ledgers)
         if suspected is not None:
             return suspected
-        found = explain(ledgers, [n for n, r in ranks.items() if r.gone], stopped)
+        found = explain(ledgers, [n for n, r in ranks.items() if r.gone or r.done], stopped)
         away = tuple(n for n, r in ranks.items() if r.live and n not in found.waits and n not in stopped)
         shown_by = "is in no collective, where others wait" if away and found.waits else ""
         return Stuck("deadline", away if found.waits else (), found.waits, shown_by)

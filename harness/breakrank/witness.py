@@ -34,25 +34,30 @@ class Evidence:
 
 
 def ended(fault: Fault, evidence: Evidence) -> str | None:
-    """waitpid reports the exit status that the fault delivers, and the rank recorded nothing after the strike."""
+    """The kernel reports the exit status that the fault delivers, and the rank recorded nothing after the strike."""
     for report in evidence.reports:
         if report["what"] == "ended" and report["status"] == fault.own_act() and evidence.silent:
             status = report["status"]
-            return f"waitpid: {signal_name(-status) if status < 0 else f'exit code {status}'}"
+            return f"{_by(report)}: {signal_name(-status) if status < 0 else f'exit code {status}'}"
     return None
 
 
 def stopped(fault: Fault, evidence: Evidence) -> str | None:
-    """waitpid reports that the rank was stopped."""
-    return "waitpid: stopped" if any(r["what"] == "stopped" for r in evidence.reports) else None
+    """The kernel reports that the rank was stopped."""
+    return next((f"{_by(r)}: stopped" for r in evidence.reports if r["what"] == "stopped"), None)
 
 
 def continued(fault: Fault, evidence: Evidence) -> str | None:
-    """waitpid reports that the rank was stopped, and then continued."""
+    """The kernel reports that the rank was stopped, and then continued."""
     order = [r["what"] for r in evidence.reports]
     if "stopped" in order and "continued" in order[order.index("stopped") :]:
-        return "waitpid: stopped, then continued"
+        return f"{_by(evidence.reports[0])}: stopped, then continued"
     return None
+
+
+def _by(report: Mapping[str, Any]) -> str:
+    """Return what told: waitpid in the rank's parent, or what is seen of a rank that somebody else has started."""
+    return str(report.get("by", "waitpid"))
 
 
 def parameters(fault: Fault, evidence: Evidence) -> str | None:

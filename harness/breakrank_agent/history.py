@@ -20,7 +20,8 @@ names       of the parameters of the optimizer that counts the steps, part by pa
 unsynced    why gradients of a step were not reduced: parts missing or unwrapped; the wrapper bypassed or unreduced
 strike      a fault event: strike (its index), phase (armed, fired, seen, landed, act, healed, missed), witness
 report      an exception left the main thread, or the program chose a non-zero exit: type, message, code, frames
-end         the main module is over: how (returned, exit, os._exit, raised), code, params, norms, state
+end         the main module is over: how (returned, exit, os._exit, raised; steps: the plan's last one is made),
+            code, params, norms, state
 note        a remark: text
 ==========  ====================================================================================================
 
@@ -35,8 +36,9 @@ work, who may have changed it by then; kept, where nobody has waited for the wor
 
 The Conductor's events have `attempt` and mostly `rank`: spawned, exit (status: exit code or minus the signal; ended:
 true if the Conductor ended it, or by: the launcher), launcher (status, ended, blames, closed), hung (why, waiting),
-turn (rank, op, key, turn), stacks (rank, text), left (path, file,
-size: a file that ranks wrote, as it lies on disk at the end of the attempt), and strike.
+held (rank, waiting: the ranks that wait for one that has made the plan's last step), turn (rank, op, key, turn), stacks
+(rank, text), left (path, file, size: a file that ranks wrote, as it lies on disk at the end of the attempt), left out
+(count: events of a rank that were not kept), and strike.
 """
 
 from __future__ import annotations

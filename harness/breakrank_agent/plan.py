@@ -157,14 +157,15 @@ class Schedule:
 class Plan:
     """Everything that one run depends on; equal plans on equal software give equal digests.
 
-    `reference` is the user's command for the same training as one rank, on the same global batches.
     `program` is `module:function`, looked up among the programs staged for the run; or it is empty, and `command` is
-    the user's script and its arguments. `steps` is 0 where only the control can tell, `ranks` where a launcher starts
-    them. `merged` is of how many ranks' work each rank does, in a reference alone. `control` is empty (none), `same`
-    (this plan without its strikes) or another `module:function`. `data` names what is laid into the working folder
-    before the ranks start. Without `payloads`, each step's parameters and each batch go without a digest, which costs
-    less where they are large; the parameters at the end are compared still. Seconds appear only as limits: nothing
-    fires on them.
+    the user's script and its arguments. `reference` is the user's command for the same training as one rank, on the
+    same global batches. `steps` is 0 where only the control can tell, `ranks` where a launcher starts them. Ranks end
+    after the step `until`, if it is not 0; `step` is the function (`module:function`) whose return ends a step, where
+    it is not for the agent to find out. `merged` is of how many ranks' work each rank does, in a reference alone.
+    `control` is empty (none), `same` (this plan without its strikes) or another `module:function`. `data` names what is
+    laid into the working folder before the ranks start. Without `payloads`, each step's parameters and each batch go
+    without a digest, which costs less where they are large; the parameters at the end are compared still. Seconds
+    appear only as limits: nothing fires on them.
     """
 
     scenario: str
@@ -190,6 +191,8 @@ class Plan:
     environment: Mapping[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = ()
     reference: tuple[str, ...] = ()
+    until: int = 0
+    step: str = ""
     version: int = VERSION
 
     def to_json(self) -> dict[str, Any]:

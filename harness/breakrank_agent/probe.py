@@ -91,6 +91,8 @@ class Agent:
         self.works: Any = None
         self.contents: Any = None
         self.steps_by = ""
+        #: Called before each point of the main thread, while somebody looks for something.
+        self.before_point: Optional[Callable[[], None]] = None
         #: Called at the end of each step, when all else of it is on record.
         self.after_step: list[Callable[[], None]] = []
         #: What counts the things that are alive, where that is asked for; set by its hook, for those of frameworks.
@@ -206,6 +208,7 @@ class Agent:
     def reach(self, point: str, facts: str = "", number: int = 0, **values: Any) -> None:
         """Enter a point: record it, and strike if a strike is due.
 
+
         `facts` are values that are JSON already, and come again; if `number` is not 0, they end with its name.
         """
         if self._finished:
@@ -213,6 +216,8 @@ class Agent:
         if self.flying:
             self.look_back()
         main = threading.get_ident() == self.main
+        if main and self.before_point is not None:
+            self.before_point()
         entered = self._mark("point", point, facts, number) if main and not values else None
         if entered is None:
             with self._writing():
@@ -236,6 +241,8 @@ class Agent:
         """End the step, if `by` is what counts the steps of this program."""
         if self._finished or not self.here:
             return
+        if self.plan.step and by != self.plan.step:
+            return
         taken_over = by == "the program" and self.steps_by not in ("", by)
         if taken_over or not self.steps_by:
             self.steps_by = by
@@ -248,6 +255,8 @@ class Agent:
             self.payload("step", **self.summarize())
         for follow in self.after_step:
             follow()
+        if self.clock.done == self.plan.until:
+            self._stop_here(self.clock.done)
 
     def take_turn(self, op: str, mode: str, key: str) -> None:
         """Under a controlled schedule, wait for a turn, and record what the main thread then reads or writes."""
@@ -341,6 +350,16 @@ class Agent:
 
     def _params(self) -> Optional[str]:
         return self.summarize().get("params")
+
+    def _stop_here(self, step: int) -> None:
+        """The last step that was asked for is made: end well, at once, when no rank needs this one any more."""
+        self.finish("steps", 0)
+        if self.channel is not None:
+            self.channel.ask({"done": step})
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(0)
 
     def finish(self, how: str, code: Optional[int], error: Optional[BaseException] = None) -> None:
         """The main module is over: write the report, if there is one, and the last point."""

@@ -59,8 +59,6 @@ def test_a_run_without_a_name_is_answered_with_how_to_name_one(project, argument
         "compare=x",
         "record",
         "seeds=1..2",
-        "steps=3",
-        "step=f",
         "pin",
     ],
 )

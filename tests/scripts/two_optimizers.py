@@ -1,12 +1,21 @@
 """Two models against each other, each with an optimizer of its own."""
+import warnings
+
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+
+class Network(DistributedDataParallel):
+    def __call__(self, *inputs):
+        warnings.warn("this network is about to be renamed", FutureWarning, stacklevel=2)
+        return super().__call__(*inputs)
+
+
 dist.init_process_group("gloo")
 torch.manual_seed(6)
-maker = DistributedDataParallel(torch.nn.Linear(2, 4), broadcast_buffers=False)
-critic = DistributedDataParallel(torch.nn.Linear(4, 1), broadcast_buffers=False)
+maker = Network(torch.nn.Linear(2, 4), broadcast_buffers=False)
+critic = Network(torch.nn.Linear(4, 1), broadcast_buffers=False)
 makers = torch.optim.RMSprop(maker.parameters(), lr=0.01)
 critics = torch.optim.RMSprop(critic.parameters(), lr=0.02)
 generator = torch.Generator().manual_seed(9 * dist.get_rank() + 1)

@@ -151,6 +151,11 @@ def test_the_headline_counts_skips_and_voids_as_not_tested():
     assert headline(ROWS) == "1 as recorded, 1 changed, 2 not tested"
 
 
+def test_the_headline_of_scripts_speaks_of_no_record():
+    rows = [Row("s", "train.py", "DETECTED", passed=True), Row("s", "other.py", "SILENT"), Row("s", "third.py", "VOID")]
+    assert headline(rows) == "1 fine, 1 not fine, 1 not tested"
+
+
 def test_the_table_is_sorted_and_aligned():
     lines = verdict_table(ROWS)
     assert [line.split()[:2] for line in lines[1:]] == [["a", "x"], ["a", "y"], ["a", "z"], ["b", "x"]]

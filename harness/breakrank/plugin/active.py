@@ -141,15 +141,23 @@ class Active:
         ]
         if self.options.train:
             often = "three times a case: twice undisturbed, once struck; once where nothing is struck"
-            lines.append(f"breakrank: {' '.join(self.options.train)} runs {often}")
+            lines.append(f"breakrank: {' '.join(self.options.train)} runs {often}, {self._how_long()}")
         jobs: dict[str, dict[str, None]] = {}
         for subject in self._subjects:
             if subject.plan is not None:
                 plan = subject.plan
-                steps = f"{plan.steps} steps, " if plan.steps else ""
+                most = plan.steps or plan.until
+                steps = f"{most} steps, " if most else ""
                 job = f"{_how_many(plan)}, {steps}deadline {plan.deadline_s:g} s"
                 jobs.setdefault(job, {})[subject.scenario.name] = None
         return [*lines, *(f"breakrank: {job}: {', '.join(scenarios)}" for job, scenarios in jobs.items())]
+
+    def _how_long(self) -> str:
+        """Say when a script's ranks end."""
+        steps = self.options.steps
+        if steps is None:
+            return f"each time to its end ({options_module.PREFIX}-steps=N ends it N steps after the last strike)"
+        return f"each time until {steps} step{'s' * (steps != 1)} after the last strike"
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:

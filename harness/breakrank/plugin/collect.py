@@ -94,6 +94,8 @@ def _choices(options: Options) -> Choices:
         options.tolerance,
         options.runner,
         options.reference,
+        options.steps,
+        options.step,
     )
 
 

@@ -13,7 +13,7 @@ from breakrank.plugin import options, workers
 from breakrank.report import explain
 from breakrank.run import Bench, Choices, Result, SavedRun, load_run, make_script_plans
 from breakrank.scenario import DEFAULT_ORACLES, Job, Scenario
-from breakrank.script import check_script
+from breakrank.script import check_script, check_step
 from breakrank.verdict import Blame, Finding, Outcome, Verdict
 from breakrank_agent.plan import PlanError, Strike
 
@@ -104,12 +104,16 @@ class Launcher:
         patience_s: float = 0.0,
         tolerance: float = 0.0,
         oracles: Sequence[str] = DEFAULT_ORACLES,
+        steps: int | None = None,
+        step: str = "",
         in_place: bool = False,
     ) -> Launched:
         """Run a script as `ranks` ranks (by default two), or a launcher with its own, strike it, and judge it.
 
         `faults` are strikes, such as `faults.Kill() @ at(rank=1, step=3)`; with some, the script first runs twice
-        without them. It runs in a private view of its folder, which stays untouched, or, `in_place`, in the folder.
+        without them. With `steps` it is ended that many steps after the last strike; `step` is the function
+        (`module:function`) whose return ends one. It runs in a private view of its folder, which stays untouched, or,
+        `in_place`, in the folder.
         Raises `BreakrankError` for what cannot be run.
         """
         words = command.split() if isinstance(command, str) else list(command)
@@ -117,9 +121,11 @@ class Launcher:
             raise BreakrankError("launch() needs a command, as in launch('train.py --epochs 2')")
         folder = self._folder_of(words)
         check_script(words, folder)
+        if step:
+            check_step(step, words, folder)
         job = Job(steps=0, deadline_s=deadline_s, patience_s=patience_s, data="")
         scenario = Scenario((), job, tuple(faults), oracles=tuple(oracles), name=self._name)
-        choices = Choices(seed=seed, ranks=ranks, restarts=restarts, tolerance=tolerance)
+        choices = Choices(seed=seed, ranks=ranks, restarts=restarts, tolerance=tolerance, steps=steps, step=step)
         try:
             (plan,) = make_script_plans(scenario, words, choices).values()
         except PlanError as error:

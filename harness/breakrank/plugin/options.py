@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 from breakrank.errors import BreakrankError
-from breakrank.script import check_script, is_script
+from breakrank.script import check_script, check_step, is_script
 
 PREFIX = "--scenario"
 #: Runners of the design that come later; `auto` is `process` until then.
@@ -22,6 +22,7 @@ LATER_RUNNERS = ("sandbox", "docker", "slurm")
 _MOST_SEED = 2**63 - 1
 _MOST_REPEATS = 1000
 _MOST_RESTARTS = 100
+_MOST_STEPS = 10**9
 #: The option pairs (flag, settings). Numbers stay text here, so that a bad one gets one line and not argparse's usage.
 _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("", {"action": "append", "metavar": "NAME", "help": "run these scenarios: a name, glob, family, `all`, or a list "
@@ -35,6 +36,9 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("-seed", {"metavar": "N", "help": "seed of all chance (default: 0)"}),
     ("-framework", {"metavar": "NAME", "help": "only cases of this framework: torch or tensorflow"}),
     ("-runner", {"metavar": "NAME", "help": "how ranks are started: auto or process"}),
+    ("-steps", {"metavar": "N", "help": "end your own script N steps after the last strike (after N, without one)"}),
+    ("-step", {"metavar": "MODULE:FUNCTION", "help": "the function of your own script, or of a module that it imports, "
+               "whose return ends a step (default: the first optimizer that steps)"}),
     ("-restarts", {"metavar": "N", "help": "how often a failed group is started again (default: the scenario's)"}),
     ("-patience", {"metavar": "S", "help": "seconds that a proven wait may go on, so that the framework can time out"}),
     ("-deadline", {"metavar": "S", "help": "seconds without a new point on any rank until a run is ended as hung"}),
@@ -50,8 +54,8 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 #: What a saved plan says, so that a replay cannot be asked for it.
 _OF_THE_PLAN = (
-    "", "-train", "-reference", "-ranks", "-seed", "-framework", "-restarts", "-patience", "-deadline", "-tolerance",
-    "-repeat",
+    "", "-train", "-reference", "-steps", "-step", "-ranks", "-seed", "-framework", "-restarts", "-patience",
+    "-deadline", "-tolerance", "-repeat",
 )  # fmt: skip
 
 
@@ -193,6 +197,8 @@ class Options:
     reference: tuple[str, ...] = ()
     folder: Path = Path()
     in_place: bool = False
+    steps: int | None = None
+    step: str = ""
 
 
 def scenario_paths(config: pytest.Config) -> tuple[Path, ...]:
@@ -205,6 +211,7 @@ def read(config: pytest.Config) -> Options:
     from breakrank import doctor
 
     replay = _replay(config)
+    train = _command(config, "-train")
     return Options(
         names=() if replay else _names(config),
         paths=scenario_paths(config),
@@ -222,10 +229,12 @@ def read(config: pytest.Config) -> Options:
         replay=replay,
         dry_run=bool(_given(config, "-dry-run")),
         cold=bool(_given(config, "-cold")),
-        train=_command(config, "-train"),
+        train=train,
         reference=_reference(config),
         folder=config.invocation_params.dir,
         in_place=bool(_given(config, "-in-place")),
+        steps=_whole(PREFIX + "-steps", _of_script(config, "-steps", train), 1, _MOST_STEPS),
+        step=_step(config, train),
     )
 
 
@@ -255,6 +264,25 @@ def _command(config: pytest.Config, suffix: str) -> tuple[str, ...]:
         raise BreakrankError(f"{PREFIX}{suffix} needs a command, as in {PREFIX}{suffix}='train.py --epochs 2'")
     check_script(words, config.invocation_params.dir)
     return words
+
+
+def _of_script(config: pytest.Config, suffix: str, train: tuple[str, ...]) -> str | None:
+    """Return the text of an option that is about a script. Raises `BreakrankError` where there is none."""
+    text = _text(config, suffix)
+    if text is not None and not train:
+        raise BreakrankError(f"{PREFIX}{suffix} is about a script of your own: name it with {PREFIX}-train")
+    return text
+
+
+def _step(config: pytest.Config, train: tuple[str, ...]) -> str:
+    """Return the function that ends a step, empty if none is named. Raises `BreakrankError`."""
+    text = _of_script(config, "-step", train)
+    if text is not None:
+        try:
+            check_step(text, train, config.invocation_params.dir)
+        except BreakrankError as error:
+            raise BreakrankError(f"{PREFIX}-step is {text!r}: {error}") from None
+    return text or ""
 
 
 def _names(config: pytest.Config) -> tuple[str, ...]:

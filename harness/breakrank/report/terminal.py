@@ -53,11 +53,13 @@ class Row:
 
 
 def headline(rows: Iterable[Row]) -> str:
-    """Return `71 as recorded, 3 changed, 9 not tested`."""
+    """Return `71 as recorded, 3 changed, 9 not tested`; of scripts, which have no record, `1 fine, 0 not fine, …`."""
     rows = list(rows)
     tested = [row for row in rows if row.tested]
     fine = sum(row.passed for row in tested)
-    return f"{fine} as recorded, {len(tested) - fine} changed, {len(rows) - len(tested)} not tested"
+    recorded = any(row.as_recorded is not None for row in tested) or not tested
+    words = ("as recorded", "changed") if recorded else ("fine", "not fine")
+    return f"{fine} {words[0]}, {len(tested) - fine} {words[1]}, {len(rows) - len(tested)} not tested"
 
 
 def verdict_table(rows: Sequence[Row]) -> list[str]:

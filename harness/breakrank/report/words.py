@@ -22,10 +22,15 @@ def plan_words(plan: Plan) -> str:
 
 def _who(plan: Plan) -> str:
     if plan.runner == "join":
-        return f"The ranks that '{' '.join(plan.command)}' starts run as they are"
+        return f"The ranks that '{' '.join(plan.command)}' starts run as they are{_until(plan)}"
     what = f"{plan.program} ({plan.framework})" if plan.program else " ".join(plan.command)
     steps = f" for {_count(plan.steps, 'step')}" if plan.steps else ""
-    return f"{_count(plan.ranks, 'rank')} {_verb(plan.ranks)} {what}{steps}"
+    return f"{_count(plan.ranks, 'rank')} {_verb(plan.ranks)} {what}{steps}{_until(plan)}"
+
+
+def _until(plan: Plan) -> str:
+    until = f" until step {plan.until} is over" if plan.until else ""
+    return until + (f", where a step ends when {plan.step} returns" if plan.step else "")
 
 
 def _verb(number: int) -> str:

@@ -221,7 +221,9 @@ def stage_agent(folder: Path, source: Path | None = None) -> Path:
             entry = zipfile.ZipInfo(str(Path(source.name) / path.relative_to(source)), (2020, 1, 1, 0, 0, 0))
             archive.writestr(entry, path.read_bytes())
     data = packed.getvalue()
-    target = folder / f"agent-{hashlib.sha256(data).hexdigest()[:12]}.zip"
+    # Frames of a file with these two words in its name are passed over when `warnings` and `logging` count the calls of
+    # `stacklevel` (Lib/warnings.py, _is_internal_filename): a user's warning names the user's line, not our wrapper's.
+    target = folder / f"agent-{hashlib.sha256(data).hexdigest()[:12]}-importlib_bootstrap.zip"
     if not target.exists():
         scratch = folder / f"{target.name}.{os.getpid()}"
         scratch.write_bytes(data)

@@ -1,0 +1,16 @@
+"""Three scripts in the styles that people use, under each launcher that is here, through five scenarios."""
+
+from __future__ import annotations
+
+import jobs
+import pytest
+
+
+@pytest.mark.parametrize("row", jobs.here(jobs.COVERING), ids="-".join)
+def test_a_script_gets_the_verdict_that_is_known_of_it(bench, tmp_path, monkeypatch, row):
+    jobs.check(bench, row, tmp_path, monkeypatch)
+
+
+def test_the_covering_rows_cover():
+    for field in ("launcher", "script", "scenario"):
+        assert {getattr(row, field) for row in jobs.COVERING} == {getattr(row, field) for row in jobs.TABLE}
