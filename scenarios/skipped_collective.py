@@ -24,7 +24,6 @@ SCENARIO = Scenario(
     job=Job(ranks=2, steps=6, data="digits", patience_s=5.0),
     strikes=SKIPPED,
     cases=[
-        Case("torch-ddp", "digits_ddp:plain", expect=OFF_BY_ONE),
         Case("torch-by-hand", "averaging:plain", expect=OFF_BY_ONE),
         Case("torch-meeting", "averaging:met", expect=OUT_OF_TURN),
         Case(

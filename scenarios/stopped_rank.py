@@ -12,7 +12,6 @@ SCENARIO = Scenario(
     job=Job(ranks=2, steps=6, data="digits", patience_s=5.0),
     strikes=[faults.Stop() @ at(rank=1, step=3, point="collective")],
     cases=[
-        Case("torch-ddp", "digits_ddp:plain", expect=hung(oracle="progress", rank=0, step=3, cause="peer stopped")),
         Case("torch-by-hand", "averaging:plain", expect=hung(oracle="progress", rank=0, step=3, cause="peer stopped")),
         Case("torch-limited", "averaging:limited", expect=DETECTED),
         Case("torch-meeting", "averaging:met", expect=DETECTED),
