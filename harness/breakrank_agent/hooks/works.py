@@ -76,6 +76,7 @@ class Works:
         self._unbox = kind.unbox
         self._wait = kind.wait
         self._is_completed = kind.is_completed
+        self._get_future = kind.get_future
         self._flying: dict[int, Flight] = agent.flying
 
     def fly(self, flight: Flight, result: Any) -> None:
@@ -105,11 +106,21 @@ class Works:
         else:
             self._land(flight, waited=True)
 
+    def _is_over(self, work: Any) -> bool:
+        """Whether a work is complete, or its future is: that comes first, and is all that DDP's reducer waits for."""
+        if self._is_completed(work):
+            return True
+        try:
+            return bool(self._get_future(work).done())
+        except RuntimeError:
+            # A backend without futures.
+            return False
+
     def look_back(self) -> None:
         """Find what has been completed meanwhile."""
         if self._flying:
             for flight in list(self._flying.values()):
-                if self._is_completed(flight.work):
+                if self._is_over(flight.work):
                     self.look_at(flight.work)
 
     def look_at(self, work: Any) -> None:
