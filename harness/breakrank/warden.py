@@ -158,9 +158,10 @@ class Warden:
     def _signal(self, pid: int, number: int) -> None:
         # A child that was not waited for keeps its number, so nobody else can be hit.
         done = pid in self._live
+        stands = done and number == signal.SIGSTOP and _is_stopped(pid)
         if done:
             os.kill(pid, number)
-        if done and number == signal.SIGSTOP:
+        if done and number == signal.SIGSTOP and not stands:
             # A stop that is continued before it was waited for is never reported: wait for it here.
             os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
             self._reap()
@@ -205,6 +206,13 @@ class Warden:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             self._selector.select(0.005)
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether a process stands still already: its next stop would never be reported."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[0] == b"T"
+    return False
 
 
 def descendants(root: int) -> list[int]:
