@@ -66,7 +66,10 @@ def breach(calls: Mapping[int, Call], ranks: Sequence[int]) -> Breach | None:
     except (IndexError, KeyError, TypeError):
         # The calls do not fit each other at all: what does not is seen by what they were called with.
         return None
-    return Breach(tuple(sorted(wrong)), wrong[min(wrong)]) if wrong else None
+    if not wrong:
+        return None
+    guilty = ranks if one.op in _ALL_REDUCES else wrong
+    return Breach(tuple(sorted(guilty)), wrong[min(wrong)])
 
 
 def message_breach(sent: Call, received: Call) -> Breach | None:
@@ -82,9 +85,13 @@ def _duties(op: str, calls: Mapping[int, Call], ranks: Sequence[int]) -> Iterato
     own = _OWN.get(op)
     if own is None:
         return
+    peers = [calls[rank] for rank in ranks]
     for place, rank in enumerate(ranks):
         for i, output in enumerate(calls[rank].outputs or ()):
-            yield from own(rank, place, i, output, [calls[peer] for peer in ranks], ranks)
+            yield from own(rank, place, i, output, peers, ranks)
+        if op in _ALL_REDUCES and calls[rank].outputs:
+            # All others got the same.
+            return
 
 
 _Maker = Callable[[int, int, int, Event, Sequence[Call], Sequence[int]], Iterator[_Duty]]

@@ -17,6 +17,9 @@ from breakrank.verdict import Finding, name_ranks
 #: What the sender and the receiver of a message have in common.
 _OF_A_MESSAGE = ("another dtype", "another shape")
 
+#: So many ranks are named one by one.
+_NAMED = 8
+
 _Calls = Mapping[int, Call]
 
 
@@ -74,7 +77,7 @@ class _Wrong(NamedTuple):
         one = self.calls[min(self.calls)]
         others = [rank for rank in sorted(self.calls) if rank not in self.ranks]
         facts = {"op": one.name, "number": one.number, "site": one.site or "no line of its own"}
-        evidence = {**facts, "group": one.group, "others": name_ranks(others) if others else "others", **self.facts}
+        evidence = {**facts, "group": one.group, "others": _name(others) if others else "others", **self.facts}
         return Finding("collectives", self.cause, self.ranks, self.step, attempt, places[:8], evidence)
 
 
@@ -141,9 +144,14 @@ def _held(values: Mapping[int, str], calls: _Calls, odd: Sequence[int]) -> str:
     for rank in [*odd, *(rank for rank in sorted(values) if rank not in odd)]:
         kinds.setdefault((values[rank], calls[rank].site), []).append(rank)
     return ", ".join(
-        f"{name_ranks(ranks)} {'has' if len(ranks) == 1 else 'have'} {value}{f' ({site})' if site else ''}"
+        f"{_name(ranks)} {'has' if len(ranks) == 1 else 'have'} {value}{f' ({site})' if site else ''}"
         for (value, site), ranks in kinds.items()
     )
+
+
+def _name(ranks: Sequence[int]) -> str:
+    """Name ranks, or say how many they are."""
+    return name_ranks(ranks) if len(ranks) <= _NAMED else f"{len(ranks)} ranks"
 
 
 # --- the order of calls
@@ -193,8 +201,8 @@ def _left_out(
     within = tuple(sorted(rank for rank in places if places[rank] == places[has]))
     facts = {"op": calls[has].name, "number": calls[has].number, "site": calls[has].site}
     if set(odd) == set(within):
-        return _Wrong("collective added", within, calls, {**facts, "others": name_ranks(without)})
-    return _Wrong("collective skipped", without, calls, {**facts, "others": name_ranks(within)})
+        return _Wrong("collective added", within, calls, {**facts, "others": _name(without)})
+    return _Wrong("collective skipped", without, calls, {**facts, "others": _name(within)})
 
 
 def _swapped(group: Group, position: int, length: int, places: Mapping[int, Any]) -> Iterator[dict[int, Call]]:
