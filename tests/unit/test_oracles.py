@@ -40,7 +40,10 @@ def with_checkpoints(steps: int = 3) -> Golden:
 def test_no_oracle_objects_to_a_sound_history_that_is_its_own_control(oracle: str) -> None:
     job = with_checkpoints()
     job.ranks[0].tells_loss(loss=0.3, goal=0.6)
+    summed = {"digest": "d", "n": 1, "sum": 2.0, "abs": 2.0, "max": 2.0, "min": 2.0}
     for one in job.ranks:
+        one.enters("collective", c=1, reduce="SUM", **{"in": [{**summed, "digest": "e", "sum": 1.0}]})
+        one.writes("done", op="allreduce_", group="0", c=1, out=[summed], kept=True)
         for step in range(1, 61):
             one.writes("census", step=step, lines=[]).writes("heap", step=step, bytes=1000)
     history = job.ends_well().history()
