@@ -86,7 +86,7 @@ class FakeBench:
             points = [{"kind": "point", "point": "step", "step": step, "visit": 1, **common} for step in (1, 2)]
             end = {"kind": "end", "how": "returned", "code": 0, "step": 2, "params": "", **common}
             lines(folder / "attempt-0" / f"rank-{rank}.jsonl", [*points, end])
-            conductor.append({"kind": "spawned", "attempt": 0, "rank": rank})
+            conductor.append({"kind": "spawned", "t": 0.0, "attempt": 0, "rank": rank})
             conductor.append({"kind": "exit", "attempt": 0, "rank": rank, "status": 0, "ended": False})
         lines(folder / "conductor.jsonl", conductor)
         return folder
