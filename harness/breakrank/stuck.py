@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from breakrank.waits import SENDS, Ledger, Wait, describe, find_wait
+from breakrank.waits import SENDS, Ledger, Wait, describe, find_waits
 from breakrank_agent.history import Event
 
 
@@ -29,7 +29,7 @@ class Stuck:
 def explain(ledgers: Mapping[int, Ledger], gone: Collection[int] = (), stopped: Collection[int] = ()) -> Stuck:
     """Say why the ranks that neither are gone nor stopped, and stand still, can never go on."""
     live = [rank for rank in ledgers if rank not in gone and rank not in stopped]
-    waits = {rank: wait for rank in live if (wait := find_wait(rank, ledgers)) is not None}
+    waits = find_waits(live, ledgers)
     lacked = {rank for wait in waits.values() for rank in wait.lacks}
     for who, why, said in (
         (stopped, "peer stopped", "stands still while others wait for it"),

@@ -7,7 +7,7 @@ same operation under the same number with the same root. A message is complete o
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -185,21 +185,50 @@ class Wait:
         return "p" in self.event
 
 
-def find_wait(rank: int, ledgers: Mapping[int, Ledger]) -> Wait | None:
-    """Return what a rank waits in: of all that is pending the first that lacks someone, else the last."""
-    found = [_lacking(rank, event, ledgers) for event in ledgers[rank].pending.values()]
-    return next((wait for wait in found if wait.lacks), found[-1] if found else None)
+def find_waits(ranks: Iterable[int], ledgers: Mapping[int, Ledger]) -> dict[int, Wait]:
+    """Return what ranks wait in, if they do: of all that is pending the first that lacks someone, else the last."""
+    rolls: dict[tuple[Any, ...], _Roll] = {}
+    waits: dict[int, Wait] = {}
+    for rank in ranks:
+        for event in ledgers[rank].pending.values():
+            waits[rank] = _lacking(rank, event, ledgers, rolls)
+            if waits[rank].lacks:
+                break
+    return waits
 
 
-def _lacking(rank: int, event: Event, ledgers: Mapping[int, Ledger]) -> Wait:
+class _Roll(NamedTuple):
+    """Of one collective of a group: the members that have not issued it, and what the others have under its number."""
+
+    behind: tuple[int, ...]
+    issued: Mapping[Call, tuple[int, ...]]
+
+
+def _call_the_roll(group: str, number: int, members: Iterable[int], ledgers: Mapping[int, Ledger]) -> _Roll:
+    behind, issued = [], dict[Call, list[int]]()
+    for member in sorted(members):
+        call = ledgers[member].call(group, number)
+        if ledgers[member].issued[group] < number:
+            behind.append(member)
+        elif call is not None:
+            issued.setdefault(call, []).append(member)
+    return _Roll(tuple(behind), {call: tuple(ranks) for call, ranks in issued.items()})
+
+
+def _lacking(rank: int, event: Event, ledgers: Mapping[int, Ledger], rolls: dict[tuple[Any, ...], _Roll]) -> Wait:
+    """Return the wait of a rank. `rolls` are kept from rank to rank: there may be a thousand in one collective."""
     group = event.get("group", "")
     if "p" in event:
         return Wait(event, _no_answer(rank, event, ledgers))
     known = ledgers[rank].groups.get(group)
-    members = [m for m in (known["ranks"] if known else ledgers) if m != rank and m in ledgers]
-    behind = [m for m in members if ledgers[m].issued[group] < event["c"]]
-    other = [m for m in members if m not in behind and ledgers[m].call(group, event["c"]) not in (None, _call(event))]
-    return Wait(event, tuple(sorted(behind)), tuple(sorted(other)))
+    members = tuple(known["ranks"]) if known else tuple(ledgers)
+    key = (group, event["c"], members)
+    if key not in rolls:
+        rolls[key] = _call_the_roll(group, event["c"], (m for m in members if m in ledgers), ledgers)
+    roll, own = rolls[key], _call(event)
+    behind = tuple(m for m in roll.behind if m != rank)
+    apart = (m for call, ranks in roll.issued.items() if call != own for m in ranks if m != rank)
+    return Wait(event, behind, tuple(sorted(apart)))
 
 
 def _no_answer(rank: int, event: Event, ledgers: Mapping[int, Ledger]) -> tuple[int, ...]:
