@@ -129,9 +129,13 @@ def from_ddp():
 
 
 def twice():
-    """The world is taken down, and set up again."""
+    """The world is taken down, and set up again.
+
+    Each time the ranks meet at another place: at the same port one could still reach the store of the time before.
+    """
     for times in (1, 2):
-        dist.init_process_group("gloo")
+        meeting = f"file://{os.getcwd()}/meeting-{times}"
+        dist.init_process_group("gloo", init_method=meeting, rank=RANK, world_size=WORLD)
         for _ in range(times):
             dist.all_reduce(ones(2))
         dist.destroy_process_group()
