@@ -131,8 +131,8 @@ def test_messages_are_numbered_by_their_two_ranks_and_name_the_peer(seen):
     around = {r: [("recv_", before, 1, 5, False), ("send", after, 1, 5, False)] for r, (before, after) in ring.items()}
     batch = {r: [("send", after, 2, 0, True), ("recv_", before, 2, 0, True)] for r, (before, after) in ring.items()}
     assert told == {
-        0: [*reversed(around[0]), ("recv_any_source_", -1, 1, 0, False), *batch[0]],
-        1: [*around[1], ("send", 0, 1, 0, False), *batch[1]],
+        0: [*reversed(around[0]), ("recv_any_source_", -1, 1, 7, False), *batch[0]],
+        1: [*around[1], ("send", 0, 1, 7, False), *batch[1]],
         2: [*around[2], *batch[2]],
     }
 

@@ -87,12 +87,12 @@ def messages():
     if RANK == 0:
         dist.send(ones(2), after, tag=5)
         dist.recv(got, before, tag=5)
-        dist.recv(anyones)
+        dist.recv(anyones, tag=7)  # of its own: with that of the exchange below it would take what comes first
     else:
         dist.recv(got, before, tag=5)
         dist.send(ones(2), after, tag=5)
         if RANK == 1:
-            dist.send(ones(1), 0)
+            dist.send(ones(1), 0, tag=7)
     exchange = [dist.P2POp(dist.isend, ones(2), after), dist.P2POp(dist.irecv, batched, before)]
     for work in dist.batch_isend_irecv(exchange):
         work.wait()
