@@ -11,13 +11,13 @@ SCENARIO = Scenario(
     family="sync",
     job=Job(ranks=2, steps=8, data="digits"),
     schedule=controlled("random"),
-    oracles=["ends", "progress", "finite", "control"],
+    oracles=["ends", "progress", "race", "finite", "control"],
     cases=[
         Case(
             "torch-hogwild",
             "hogwild:unlocked",
             control="hogwild:locked",
-            expect=silent(oracle="control", cause="lost update"),
+            expect=silent(oracle="race", cause="lost update"),
         ),
         Case("torch-hogwild-locked", "hogwild:locked", control="hogwild:locked", expect=SURVIVED),
     ],

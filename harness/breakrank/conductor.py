@@ -19,7 +19,6 @@ from breakrank.output import Output
 from breakrank.ranks import Rank
 from breakrank.runners.rank import RankProcess, Runner
 from breakrank.runners.view import View
-from breakrank.schedules import policy
 from breakrank.session import Session
 from breakrank.strikes import Strikes
 from breakrank.turnstile import Turnstile
@@ -28,6 +27,7 @@ from breakrank_agent.boot import STACKS_SIGNAL
 from breakrank_agent.history import Event, append, encode
 from breakrank_agent.hooks.files import digest_file
 from breakrank_agent.plan import Plan
+from breakrank_agent.schedules import Diverged, policy
 
 #: How long the loop sleeps when nothing calls it. Nothing is ordered by it.
 TICK_S = 0.02
@@ -118,8 +118,7 @@ class Attempt:
         self._moved = self._shown = time.monotonic()
         self._told_of = 0.0
         if self._plan.schedule.mode == "controlled":
-            schedule = self._plan.schedule
-            chooser = policy(schedule.policy, self._plan.seed, schedule.choices)
+            chooser = policy(self._plan.schedule, str(self._plan.seed))
             self._turnstile = Turnstile(list(range(self._plan.ranks)), chooser)
 
     def run(self) -> bool:
@@ -212,6 +211,8 @@ class Attempt:
             self._drain_rank(rank)
             if "park" in message:
                 self._strikes.park(rank.process.rank, message["park"])
+            elif "diverged" in message:
+                raise Diverged(f"rank {rank.process.rank}: {message['diverged']}")
             elif self._turnstile is not None:
                 self._turnstile.hear(rank.process.rank, message)
 
@@ -286,8 +287,8 @@ class Attempt:
             allowed, taken = self._turnstile.next()
             if taken is not None:
                 self._conductor.write("turn", attempt=self._number, **taken)
-            for number in allowed:
-                self._answer(number, {"turn": taken["turn"] if taken else None})
+            for who in allowed:
+                self._answer(who.rank, {"turn": taken["turn"] if taken else None, "thread": who.thread})
             if not allowed:
                 return
 

@@ -23,7 +23,7 @@ from typing import Any
 from breakrank.conductor import Conductor, Progress
 from breakrank.digest import explain_difference
 from breakrank.errors import BreakrankError
-from breakrank.history import History, read_history
+from breakrank.history import History, picks, read_history
 from breakrank.judge import judge, why_no_rank
 from breakrank.runners.join import JoinRunner
 from breakrank.runners.process import ProcessRunner, free_space, stage_agent
@@ -31,12 +31,12 @@ from breakrank.runners.rank import Runner
 from breakrank.runners.view import View, make_view
 from breakrank.runners.zygotes import Zygotes
 from breakrank.scenario import Case, Scenario
-from breakrank.schedules import Diverged
 from breakrank.script import is_script, title
 from breakrank.session import Session, sweep
 from breakrank.verdict import SURVIVED, Outcome, Record, Verdict
 from breakrank_agent.history import DEFAULT_SIZE, Event, HistoryError
 from breakrank_agent.plan import Plan, PlanError, Schedule, Strike
+from breakrank_agent.schedules import Diverged
 
 #: The most ranks that one machine is asked to run.
 MOST_RANKS = 64
@@ -344,8 +344,7 @@ class Bench:
             raise BreakrankError(f"{folder} was never judged: its run was cut short; start the scenario again")
         plan = saved.plan
         if plan.schedule.mode == "controlled":
-            choices = tuple(e["rank"] for e in saved.history.seen("turn"))
-            plan = replace(plan, schedule=Schedule("controlled", "replay", choices))
+            plan = replace(plan, schedule=_as_it_went(plan.schedule, saved.history))
         source = programs or _programs_of(folder)
         if plan.command:
             result = self.run(plan, None, None, progress, where=source)
@@ -445,6 +444,12 @@ class Bench:
         parts += [path.read_text() for path in sorted(programs.glob("*.py"))]
         parts.append(Path(data.__file__).read_text())
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+
+
+def _as_it_went(schedule: Schedule, history: History) -> Schedule:
+    """Return a schedule that makes the choices of a saved run once more, among ranks and among their threads."""
+    turns = tuple(e["rank"] for e in history.seen("turn"))
+    return replace(schedule, policy="replay", choices=turns, threads=tuple(map(picks, history.attempt(0))))
 
 
 def packaged_programs() -> Path:

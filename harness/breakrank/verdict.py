@@ -12,7 +12,7 @@ from breakrank.errors import BreakrankError
 #: The closed list of causes, each with the sentence that is made of it. `{who}` is one or several ranks, `{step}` a
 #: step, and the other names come from the finding's evidence.
 CAUSES: dict[str, str] = {
-    "lost update": "{applied} of {expected} updates arrived: {how}",
+    "lost update": "{how}",
     "wrong result": "the result of {who} differs from the control's, first at step {step}",
     "replicas differ": "the parameters of {who} part from {others} at step {step}",
     "samples lost": "{count} of {expected} samples did not reach the final state, the first at step {step}",
@@ -43,6 +43,8 @@ CAUSES: dict[str, str] = {
     "master differs": "{wait}, but {whom} came to another master{elsewhere}{would}",
     "backend differs": "{wait}, but {whom} came with another backend{elsewhere}{would}",
     "interface differs": "{wait}, but {whom} came on another interface{elsewhere}{would}",
+    "unsynchronised accesses": "at step {step} {one} and {other} with nothing between them: {what}",
+    "lock cycle": "{who} cannot go on at step {step}: {cycle}",
 }
 
 

@@ -11,7 +11,8 @@ raised    an exception passed through a point: point, type, message
 told      the program said: name, values
 census    what is alive after a step: lines (meter, site, function, count, bytes), totals, rss, limits, ms (its cost)
 heap      the bytes of the C heap after a step, where no census is taken
-access    a read or write of shared storage or a file under a controlled schedule: op, mode (r, w, rw), key, turn
+access    a read or write of a tensor or file that others may touch: op, mode (r, w, rw), key, lo, hi, site, turn, pick
+sync      what orders threads and ranks: do (acquire, release), key, turn, pick; see `breakrank_agent.accesses`
 strike    a fault event: strike (its index), phase (armed, fired, seen, landed, act, healed, missed), witness
 report    an exception left the main thread, or the program chose a non-zero exit: type, message, code, frames
 end       the main module is over: how (returned, exit, os._exit, raised), code, params, norms, state

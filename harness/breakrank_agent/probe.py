@@ -14,11 +14,14 @@ import time
 from collections.abc import Iterator
 from typing import Any, Callable, Optional
 
+from breakrank_agent.accesses import Accesses, Span
 from breakrank_agent.clock import MAIN, Clock
 from breakrank_agent.fault import Part, Payload
 from breakrank_agent.history import RECORD_LIMIT, LogWriter, encode, members
 from breakrank_agent.plan import Plan, Strike
+from breakrank_agent.schedules import policy
 from breakrank_agent.sites import Sites
+from breakrank_agent.turns import Member, Turns
 
 _agent: Optional[Agent] = None
 
@@ -40,15 +43,19 @@ class Channel:
         """Say something and wait, for as long as it takes, until the Conductor answers."""
         with self._lock:
             self._write(message)
-            while b"\n" not in self._rest:
-                data = self._file.read(4096)
-                if not data:
-                    # The Conductor is gone, and so will this process be; go on as if nothing had been asked.
-                    return {}
-                self._rest += data
-            line, _, self._rest = self._rest.partition(b"\n")
-            answer: dict[str, Any] = json.loads(line)
-            return answer
+            return self.hear()
+
+    def hear(self) -> dict[str, Any]:
+        """Wait, for as long as it takes, until the Conductor says something."""
+        while b"\n" not in self._rest:
+            data = self._file.read(4096)
+            if not data:
+                # The Conductor is gone, and so will this process be; go on as if nothing had been asked.
+                return {}
+            self._rest += data
+        line, _, self._rest = self._rest.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
     def _write(self, message: dict[str, Any]) -> None:
         data = json.dumps(message).encode() + b"\n"
@@ -67,7 +74,17 @@ class Agent:
         self.clock = Clock()
         self.channel = channel
         self.folder = os.getcwd()
-        self.controlled = plan.schedule.mode == "controlled"
+        self.controlled = plan.schedule.mode == "controlled" and channel is not None
+        self.accesses = Accesses(self)
+        #: Whether accesses are recorded: somebody judges them, or chooses between them.
+        self.watches = self.controlled or "race" in plan.oracles
+        #: Which of this rank's threads moves, under a controlled schedule.
+        self.turns: Optional[Turns] = None
+        if self.controlled and channel is not None:
+            chosen = policy(plan.schedule.of_threads(rank), f"{plan.seed}:{attempt}:{rank}")
+            self.turns = Turns(chosen, channel, self._note_pick)
+        #: What makes a thread of the user's visible to the hooks of frameworks: entered there, left at its end.
+        self.in_threads: list[Callable[[], Any]] = []
         #: What the hooks of the loaded framework offer; set by them.
         self.handles: Optional[Payload] = None
         self.summarize: Callable[[], dict[str, Any]] = dict
@@ -83,6 +100,10 @@ class Agent:
         #: The collectives under way, and what they read and write, where that is asked for; set by their hooks.
         self.works: Any = None
         self.contents: Any = None
+        #: Called with what is about to be read as a whole, and by which operation; set by the hook that records it.
+        self.reading: Callable[[Any, str], None] = _nothing
+        #: Called with the operator and arguments of a collective, and whether it goes on after the call; likewise.
+        self.taking: Callable[[Any, Any, bool], None] = _nothing
         self.steps_by = ""
         #: Called at the end of each step, when all else of it is on record.
         self.after_step: list[Callable[[], None]] = []
@@ -128,6 +149,20 @@ class Agent:
         """Append an event to this thread's sequence."""
         with self._lock:
             self._append(kind, self._sequence(), members(values))
+
+    def record_of(self, sequence: str, kind: str, **values: Any) -> None:
+        """Append an event to another thread's sequence."""
+        with self._lock:
+            self._append(kind, sequence, members(values))
+
+    def name_sequence(self, name: str) -> None:
+        """Give this thread's sequence its name."""
+        self._sequences[threading.get_ident()] = name
+
+    def sequence(self) -> str:
+        """Return the name of this thread's sequence."""
+        with self._lock:
+            return self._sequence()
 
     def _append(self, kind: str, sequence: str, values: str) -> None:
         """Write an event of which the values are JSON already: in a step, most of the agent's time is spent here."""
@@ -191,13 +226,17 @@ class Agent:
         for follow in self.after_step:
             follow()
 
-    def take_turn(self, op: str, mode: str, key: str) -> None:
-        """Under a controlled schedule, wait for a turn, and record what the main thread then reads or writes."""
-        if not self.controlled or self.channel is None or self._finished or not self.here:
-            return
-        if threading.get_ident() == self.main:
-            turn = self.channel.ask({"move": [op, key]}).get("turn")
-            self.record("access", op=op, mode=mode, key=key, turn=turn)
+    def take_turn(self, op: str, mode: str, key: str, span: Optional[Span] = None, **facts: Any) -> None:
+        """Wait for a turn among the ranks, if the schedule is controlled; record what is then read or written."""
+        if self.turns is not None and not self._finished and self.turns.me() is not None:
+            self.turns.point()
+            turn = self.turns.ask({"move": [op, key]}).get("turn")
+            self.accesses.access(op, mode, key, span, turn=turn, **facts)
+        elif self.watches and self.turns is None:
+            self.accesses.access(op, mode, key, span, **facts)
+
+    def _note_pick(self, member: Member) -> None:
+        self.accesses.yielded(member.name, member.take_pick()["pick"])
 
     def payload(self, of: str, **values: Any) -> None:
         """Record what a point handled."""
@@ -279,6 +318,8 @@ class Agent:
             self.works.forget()
         self.record("end", how=how, code=code, state=self._state, **self.summarize())
         self._finished = True
+        if self.turns is not None:
+            self.turns.leave()
 
     def relative(self, path: Any) -> str:
         """Return a path as it reads from the working folder."""
@@ -289,7 +330,7 @@ class Agent:
         return absolute
 
 
-def _nothing() -> None:
+def _nothing(*_: Any) -> None:
     """Do nothing."""
 
 

@@ -14,10 +14,10 @@ OURS = {path: path.relative_to(HARNESS).with_suffix("").as_posix() for path in H
 LAYERS = [
     ("errors", "history", "verdict", "scenario", "schemas"),
     (
-        *("digest", "laws", "lineage", "ends", "blame", "script", "witness"),
+        *("digest", "laws", "lineage", "ends", "blame", "script", "witness", "ordering"),
         *("warden", "session", "evidence", "waits", "stuck", "rendezvous", "output", "weights", "roster", "stacks", "follower"),
     ),
-    ("runners", "oracles", "schedules", "catalogue"),
+    ("runners", "oracles", "catalogue"),
     ("turnstile", "strikes", "ranks", "watchdog", "conductor", "judge", "doctor", "looks", "why"),
     ("run",),
     ("report",),

@@ -41,6 +41,7 @@ def test_no_oracle_objects_to_a_sound_history_that_is_its_own_control(oracle: st
     job = with_checkpoints()
     job.ranks[0].tells_loss(loss=0.3, goal=0.6)
     for one in job.ranks:
+        one.accesses("r", one.rank, lo=0, hi=4)
         for step in range(1, 61):
             one.writes("census", step=step, lines=[]).writes("heap", step=step, bytes=1000)
     history = job.ends_well().history()

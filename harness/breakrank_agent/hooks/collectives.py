@@ -18,6 +18,7 @@ from typing import Any, Callable, NamedTuple, Optional
 from breakrank_agent.frames import hide
 from breakrank_agent.history import members
 from breakrank_agent.probe import Agent
+from breakrank_agent.turns import Turns
 
 WAITS_FOR = "torch"
 
@@ -117,11 +118,12 @@ def _kernel(agent: Agent, name: str, operator: Any, after: Any, groups: _Groups)
         facts = None if agent.busy and agent.busy_in == threading.get_ident() else call.describe(args)
         if facts is None:
             return redispatch(keyset & after, *args, **kwargs)
+        agent.taking(operator, args, facts.asked)
         watched = agent.contents.watch(name, call.names, args, facts) if agent.contents is not None else None
         agent.reach("collective", facts.text if watched is None else facts.text + watched.before)
-        if agent.controlled and agent.here and agent.channel is not None:
-            agent.channel.ask({"collective": [name, facts.group, facts.size]})
-        flight = agent.works.start(facts.over, facts.asked, watched)
+        if agent.turns is not None and agent.here:
+            _take_part(agent.turns, name, facts)
+        flight = agent.works.start(facts.over, facts.asked, watched, facts.part)
         try:
             result = redispatch(keyset & after, *args, **kwargs)
         except BaseException as error:
@@ -132,6 +134,16 @@ def _kernel(agent: Agent, name: str, operator: Any, after: Any, groups: _Groups)
         return result
 
     return kernel
+
+
+def _take_part(turns: Turns, name: str, facts: Facts) -> None:
+    """Under a controlled schedule, wait until all others have come; a work is waited for later, if Python has it."""
+    if not facts.part.key:
+        return
+    if facts.asked:
+        turns.tell({"issued": [facts.part.key, facts.part.size]})
+    else:
+        turns.ask({"collective": [name, facts.part.key, facts.part.size]}, waits=True)
 
 
 def _functional(operator: Any, after: Any) -> Callable[..., Any]:
@@ -187,7 +199,8 @@ def _reduction(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 class Facts(NamedTuple):
     """What the record says of a call: its group and size, all of it as JSON, the same of its completion.
 
-    `asked`: Python asked for a work to wait for. `here`: this rank is the root, or there is none.
+    `asked`: Python asked for a work to wait for. `here`: this rank is the root, or there is none. `part`: what it takes
+    part in, for a controlled schedule.
     """
 
     group: str
@@ -196,6 +209,17 @@ class Facts(NamedTuple):
     over: str
     asked: bool
     here: bool
+    part: Part
+
+
+class Part(NamedTuple):
+    """A collective or a message that several ranks take part in: a name that is the same in each, and how many.
+
+    The key is empty where that cannot be known: a message from anybody.
+    """
+
+    key: str
+    size: int
 
 
 class _Group:
@@ -285,9 +309,9 @@ class _Call:
             text = self._text(group, reduce, root, site, asked, flat)
             if len(self._known) < KEPT:
                 self._known[key] = text
-        number = self._number(group, args)
+        number, part = self._number(group, args)
         here = root is None or root == group.rank
-        return Facts(group.name, group.size, text[0] + number, text[1] + number, asked, here)
+        return Facts(group.name, group.size, text[0] + number, text[1] + number, asked, here, part)
 
     def _text(
         self, group: _Group, reduce: str, root: Optional[int], site: str, asked: bool, flat: list[Any]
@@ -308,16 +332,18 @@ class _Call:
             values["async"] = True
         return members(values), over
 
-    def _number(self, group: _Group, args: Any) -> str:
+    def _number(self, group: _Group, args: Any) -> tuple[str, Part]:
         """Return the number of this collective in its group, or of this message between two ranks."""
         if self._name not in PEERS:
-            return f',"c":{next(group.calls)}'
+            count = next(group.calls)
+            return f',"c":{count}', Part(f"{group.name} {count}", group.size)
         argument, sends = PEERS[self._name]
         peer = args[self.names.index(argument)] if argument else -1
         tag = args[self.names.index("tag")] if len(args) > self.names.index("tag") else 0
         pair = (group.rank, peer) if sends else (peer, group.rank)
         number = next(group.messages.setdefault(pair, itertools.count(1)))
-        return f',"p":{number},"peer":{group.in_world(peer)},"tag":{tag}'
+        part = Part(f"{group.name} {pair[0]}>{pair[1]} {number}" if peer >= 0 else "", 2)
+        return f',"p":{number},"peer":{group.in_world(peer)},"tag":{tag}', part
 
     def _reduction(self) -> str:
         # What calls an all-reduce from C++ by itself is DDP's reducer, which sums.

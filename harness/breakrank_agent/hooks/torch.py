@@ -212,6 +212,7 @@ def _wrap_files(agent: Agent) -> None:
     def saving(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
         path = _path(agent, f)
         agent.reach("save", path=path)
+        agent.reading(obj, "save")
         if _is_path(f):
             # C++ writes it in one go. A file object asks for a turn before each of its own writes.
             agent.take_turn("save", "w", path)

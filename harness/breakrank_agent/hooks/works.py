@@ -7,11 +7,14 @@ thread of gloo: it would wait for the GIL, and whoever has the GIL may wait for 
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from typing import Any, Optional, Protocol
 
 from breakrank_agent.frames import hide
 from breakrank_agent.history import members
+from breakrank_agent.hooks.collectives import Part
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch"
@@ -29,10 +32,11 @@ class Watched(Protocol):
 class Flight:
     """A collective that is under way. `asked`: Python has its work, and may wait for it."""
 
-    __slots__ = ("asked", "facts", "future", "watched", "work")
+    __slots__ = ("asked", "facts", "future", "part", "watched", "work")
 
-    def __init__(self, facts: str, asked: bool, watched: Optional[Watched]) -> None:
+    def __init__(self, facts: str, asked: bool, watched: Optional[Watched], part: Part) -> None:
         self.facts = facts
+        self.part = part
         self.asked = asked
         self.watched = watched
         self.work: Any = None
@@ -78,9 +82,29 @@ class Works:
         self._is_completed = kind.is_completed
         self._flying: dict[int, Flight] = {}
 
-    def start(self, facts: str, asked: bool, watched: Optional[Watched]) -> Flight:
+    def start(self, facts: str, asked: bool, watched: Optional[Watched], part: Part) -> Flight:
         """Take a collective in that is about to be called."""
-        return Flight(facts, asked, watched)
+        return Flight(facts, asked, watched, part)
+
+    @contextlib.contextmanager
+    def waiting(self, *works: Any) -> Iterator[None]:
+        """Under a controlled schedule, have the ranks that a wait is for come first.
+
+        Where it is not known which these are, the others move on while this rank waits, and their order is not ours.
+        """
+        turns = self._agent.turns
+        if turns is None or turns.me() is None:
+            yield
+            return
+        flights = [self._flying.get(id(work)) for work in works]
+        if not flights or any(flight is None or not flight.part.key for flight in flights):
+            with turns.standing_aside():
+                yield
+            return
+        for flight in flights:
+            if flight is not None and flight.asked:
+                turns.ask({"collective": ["wait", *flight.part]}, waits=True)
+        yield
 
     def fly(self, flight: Flight, result: Any) -> None:
         """Keep the work that the call has returned; a call without one is over."""
@@ -98,6 +122,10 @@ class Works:
     def of(self, work: Any) -> Optional[Flight]:
         """Return the flight that a work belongs to, if it is under way."""
         return self._flying.get(id(work))
+
+    def with_futures(self) -> list[Any]:
+        """Return the works under way of which somebody has the future."""
+        return [flight.work for flight in self._flying.values() if flight.future]
 
     def waited(self, work: Any, error: Optional[BaseException] = None) -> None:
         """The work was waited for."""
@@ -140,7 +168,8 @@ def _watch_waits(kind: Any, works: Works) -> None:
     @functools.wraps(wait)
     def waiting(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            result = wait(self, *args, **kwargs)
+            with works.waiting(self):
+                result = wait(self, *args, **kwargs)
         except BaseException as error:
             hide(error)
             works.waited(self, error)
@@ -171,7 +200,8 @@ def _watch_future(kind: Any, works: Works) -> None:
     @functools.wraps(wait)
     def waiting(self: Any) -> Any:
         try:
-            return wait(self)
+            with works.waiting(*works.with_futures()):
+                return wait(self)
         except BaseException as error:
             hide(error)
             raise
