@@ -310,7 +310,13 @@ class Attempt:
         # A rank whose work is over is on its way out: what it leaves behind is known when it is gone.
         stuck = bool(blocked) and blocked.keys() == {n for n, r in self._ranks.items() if r.live}
         struck = [n for n in self._ranks if self._strikes.struck_down(n)]
-        return self._watchdog.judge(self._ranks, struck, self._launcher_acts(), stuck, idle)
+        reason = self._watchdog.judge(self._ranks, struck, self._launcher_acts(), stuck, idle)
+        locked = self._turnstile.locked if self._turnstile is not None else {}
+        if not (reason and reason["why"] and locked):
+            return reason
+        # Whoever waits for such a rank waits for its locks.
+        named = {"why": "lock cycle", "peer": min(locked), "peers": sorted(locked), "ranks": sorted(locked)}
+        return {**reason, **named, "locks": [{"rank": n, **wait} for n, waits in locked.items() for wait in waits]}
 
     def _launcher_acts(self) -> bool:
         """Whether it is the launcher's turn: ranks are still to come, or one has failed and it ends the others."""

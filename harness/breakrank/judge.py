@@ -21,7 +21,8 @@ _PROSE = ("report", "raised", "note")
 #: Causes that say no more than that ranks had to be ended.
 _WAITS = (
     *("peer stopped", "peer ended", "deadlock", "endless", "no progress", "never full", "crossed groups"),
-    *("no sender", "no receiver", "locked", "rank missing", "rank twice", "world size differs", "master differs"),
+    *("no sender", "no receiver", "locked", "lock cycle", "rank missing", "rank twice"),
+    *("world size differs", "master differs"),
     *("backend differs", "interface differs"),
 )
 

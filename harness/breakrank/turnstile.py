@@ -36,6 +36,8 @@ class Turnstile:
     ranks: list[int]
     policy: Policy
     turn: int = 0
+    #: What the threads of a rank wait for, of which none can ever move again.
+    locked: dict[int, list[dict[str, str]]] = field(default_factory=dict)
     _running: set[int] = field(default_factory=set)
     _places: dict[Who, _Place] = field(default_factory=dict)
     _inside: dict[int, list[str]] = field(default_factory=dict)
@@ -76,6 +78,8 @@ class Turnstile:
             self._places[who] = _Place("collective", what, key)
         elif "idle" in message:
             self._inside[rank] = message["idle"]
+            if "locks" in message:
+                self.locked[rank] = message["locks"]
         if not message.get("more"):
             self._running.discard(rank)
         if "blocked" not in message:

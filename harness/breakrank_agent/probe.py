@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -82,7 +83,7 @@ class Agent:
         self.turns: Optional[Turns] = None
         if self.controlled and channel is not None:
             chosen = policy(plan.schedule.of_threads(rank), f"{plan.seed}:{attempt}:{rank}")
-            self.turns = Turns(chosen, channel, self._note_pick)
+            self.turns = Turns(chosen, channel, self._note_pick, self._where)
         #: What makes a thread of the user's visible to the hooks of frameworks: entered there, left at its end.
         self.in_threads: list[Callable[[], Any]] = []
         #: What the hooks of the loaded framework offer; set by them.
@@ -234,6 +235,10 @@ class Agent:
             self.accesses.access(op, mode, key, span, turn=turn, **facts)
         elif self.watches and self.turns is None:
             self.accesses.access(op, mode, key, span, **facts)
+
+    def _where(self, ident: int) -> str:
+        """Return the line of the user's code that a thread is in."""
+        return self.sites.above(sys._current_frames().get(ident)).line
 
     def _note_pick(self, member: Member) -> None:
         self.accesses.yielded(member.name, member.take_pick()["pick"])

@@ -88,8 +88,9 @@ class Member:
 class Turns:
     """Who of a rank's threads moves. Only the thread that holds the turn changes anything here."""
 
-    def __init__(self, policy: Policy, line: Line, note: Callable[[Member], None]) -> None:
+    def __init__(self, policy: Policy, line: Line, note: Callable[[Member], None], where: Callable[[int], str]) -> None:
         self._policy = policy
+        self._where = where
         self._line = line
         self._note = note
         self._members = [Member(0)]
@@ -236,7 +237,7 @@ class Turns:
             return self._pick(candidates)
         left = [m for m in self._members if not m.ended]
         if any(m.away for m in left):
-            self._line.tell({"idle": self._waits(left), "thread": me.number})
+            self._line.tell({"idle": [w["for"] for w in self._waits(left)], "thread": me.number})
             return self._listen()
         outside = [m for m in left if m.waits is not None and m.waits.outside()]
         if outside:
@@ -248,7 +249,7 @@ class Turns:
             return first
         if all(m.daemon for m in left):
             return None
-        self._line.tell({"idle": self._waits(left), "deadlock": True, "thread": me.number})
+        self._line.tell({"idle": [], "locks": self._waits(left), "thread": me.number})
         self._stand_still()
 
     def _listen(self) -> Member:
@@ -259,8 +260,14 @@ class Turns:
         member.answer, member.away = answer, False
         return member
 
-    def _waits(self, members: list[Member]) -> list[str]:
-        return [f"{m.name} waits for {m.waits.words()}" for m in members if m.waits is not None]
+    def _waits(self, members: list[Member]) -> list[dict[str, str]]:
+        """Return who waits where for what."""
+        places = {member.number: ident for ident, member in self._idents.items()}
+        return [
+            {"thread": m.name, "for": m.waits.words(), "site": self._where(places.get(m.number, 0))}
+            for m in members
+            if m.waits is not None
+        ]
 
     def _hand_to(self, member: Member) -> None:
         self._holder = member

@@ -15,7 +15,8 @@ LAYERS = [
     ("errors", "history", "verdict", "scenario", "schemas"),
     (
         *("digest", "laws", "lineage", "ends", "blame", "script", "witness", "ordering"),
-        *("warden", "session", "evidence", "waits", "stuck", "rendezvous", "output", "weights", "roster", "stacks", "follower"),
+        *("warden", "session", "evidence", "waits", "stuck", "rendezvous", "output", "weights", "roster"),
+        *("stacks", "follower"),
     ),
     ("runners", "oracles", "catalogue"),
     ("turnstile", "strikes", "ranks", "watchdog", "conductor", "judge", "doctor", "looks", "why"),
