@@ -43,7 +43,7 @@ CAUSES: dict[str, str] = {
     "master differs": "{wait}, but {whom} came to another master{elsewhere}{would}",
     "backend differs": "{wait}, but {whom} came with another backend{elsewhere}{would}",
     "interface differs": "{wait}, but {whom} came on another interface{elsewhere}{would}",
-    "unsynchronised accesses": "at step {step} {one} and {other} with nothing between them: {what}",
+    "unsynchronised accesses": "at step {step} {one} and {other}, with nothing between them: {what}",
     "lock cycle": "{who} cannot go on at step {step}: {cycle}",
 }
 

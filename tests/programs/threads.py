@@ -34,7 +34,11 @@ def increase(tensor: torch.Tensor) -> None:
 
 def no_lock() -> None:
     t = torch.zeros(1)
-    together(lambda: increase(t), lambda: increase(t))
+
+    def part() -> None:
+        t[0] = t[0] + 1
+
+    together(part, part)
 
 
 def two_locks() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from breakrank.history import History, RankHistory
@@ -37,8 +38,17 @@ def _findings(ranks: Sequence[RankHistory], found: Sequence[Access], attempt: in
             places.setdefault(frozenset((_place(pair.one), _place(pair.other))), pair)
         if places:
             findings.append(_finding(touching, list(places.values()), attempt))
-    findings.sort(key=lambda finding: finding.step)
-    return findings[:_MOST]
+    return _alike(sorted(findings, key=lambda finding: finding.step))[:_MOST]
+
+
+def _alike(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings, the same places on several ranks, which run the same program, as one."""
+    kept: dict[tuple[str, frozenset[str]], Finding] = {}
+    for finding in findings:
+        key = finding.cause, frozenset(finding.places)
+        first = kept.setdefault(key, finding)
+        kept[key] = replace(first, ranks=tuple(sorted({*first.ranks, *finding.ranks})))
+    return list(kept.values())
 
 
 def _finding(touching: Sequence[Access], pairs: Sequence[Pair], attempt: int) -> Finding:
@@ -76,14 +86,15 @@ def _place(access: Access) -> str:
 
 
 def _words(access: Access) -> str:
-    """Say who does what where."""
+    """Say who does what where; of what goes on beside its thread, that nobody has waited for it."""
     verb, op = _VERBS.get(access.event["mode"], access.event["mode"]), _short(access.event["op"])
-    waits = ", which nobody has waited for," if access.event.get("waits") else ""
-    return f"{_who(access)} {verb} in {op} ({_place(access)}){waits}"
+    if access.event.get("waits"):
+        return f"rank {access.rank}'s {op} ({_place(access)}), which nobody has waited for, {verb}"
+    return f"{_who(access)} {verb} in {op} ({_place(access)})"
 
 
 def _short(op: str) -> str:
-    return op.split("/")[0].split(".")[0].removeprefix("c10d::")
+    return op.split("/")[0].split(".")[0].removeprefix("c10d::").strip("_")
 
 
 def _bytes(one: Access, other: Access, touching: Sequence[Access]) -> str:

@@ -151,6 +151,7 @@ class _Watch:
         self._tensor = torch.Tensor
         self._weak = StorageWeakRef
         self._forms: dict[Any, Optional[_Form]] = {}
+        self._collectives: dict[Any, _Form] = {}
         self._known: dict[int, _Storage] = {}
         self._limit = _MANY
         self._mapped = self._taking = False
@@ -193,11 +194,11 @@ class _Watch:
 
     def take(self, operator: Any, args: Any, goes_on: bool) -> None:
         """Take note of what a collective is about to read and write, for as long as it goes on."""
-        if operator not in self._forms:
-            self._forms[operator] = _collective_form(operator)
-        form = self._forms[operator]
+        if operator not in self._collectives:
+            self._collectives[operator] = _collective_form(operator)
+        form = self._collectives[operator]
         self._taking = goes_on
-        touches = self._touches(form, args, {}) if form is not None else []
+        touches = self._touches(form, args, {})
         self._taking = False
         site = self._sites.here().line
         self._accesses.renew()
@@ -207,7 +208,7 @@ class _Watch:
                 self._publish(storage)
             facts = {} if storage.told else {"tensor": _words(tensor)}
             storage.told = True
-            self._accesses.access(form.name if form else "", mode, self._key(storage), span, site=site, **facts)
+            self._accesses.access(form.name, mode, self._key(storage), span, site=site, **facts)
 
     def _learn(self, func: Any) -> Optional[_Form]:
         form = self._forms[func] = _form(func) if hasattr(func, "_schema") else None

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import sys
 import threading
 import weakref
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, Callable, NamedTuple, Optional
 
 from breakrank_agent.frames import hide
@@ -71,6 +72,9 @@ FUNCTIONAL = (
 #: Functions that wait for the message that they hand on to `isend` and `irecv`.
 WAITING = frozenset(("send", "recv", "send_object_list", "recv_object_list"))
 
+#: The modules of torch through which an operator comes to a dispatch mode, and goes on from there.
+_THROUGH = (("_ops.py",), ("_compile.py",), ("_dynamo", "eval_frame.py"))
+
 #: How many different calls of one operator are known by heart.
 KEPT = 1024
 
@@ -93,6 +97,7 @@ def install(agent: Agent) -> None:
     if not torch.distributed.is_available():
         return
     after = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
+    _between.extend(os.path.join(os.path.dirname(torch.__file__), *name) for name in _THROUGH)
     library = torch.library.Library("c10d", "IMPL")
     groups = _Groups(agent)
     for name in OPERATORS:
@@ -179,11 +184,10 @@ def _watch_reduction(kind: Any, name: str) -> None:
             _said.reduce = ""
 
     setattr(kind, name, functools.update_wrapper(reducing, original))
-    _passed_by.add(reducing.__code__)
 
 
-#: The code of our own functions between the caller and an operator.
-_passed_by: set[CodeType] = set()
+#: Where the code lies that stands between the caller and an operator: ours, and torch's own way through a mode.
+_between = [os.path.dirname(os.path.dirname(__file__)) + os.sep]
 
 
 def _reduction(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -376,9 +380,14 @@ class _Call:
 
 
 def _caller() -> Optional[FrameType]:
-    """Return the frame that called the operator: beyond ours, if it was a method that reduces. C++ alone has none."""
+    """Return the frame that called the operator: beyond ours, if it was a method that reduces. C++ alone has none.
+
+    A dispatch mode of ours has passed the call on, through torch's own way to call operators.
+    """
     frame = sys._getframe(2).f_back
-    return frame.f_back if frame is not None and frame.f_code in _passed_by else frame
+    while frame is not None and frame.f_code.co_filename.startswith(tuple(_between)):
+        frame = frame.f_back
+    return frame
 
 
 def _backend(group: Any) -> str:

@@ -62,17 +62,28 @@ def _replace_locks() -> None:
         handler = weak()
         if handler is not None and handler.lock is not None:
             handler.lock = threading.RLock()
-    reads = threading.Event.is_set
+    _watch_events()
+
+
+def _watch_events() -> None:
+    """See an event that is set, and one that is found to be set without waiting: neither takes the lock for it."""
+    sets, reads = threading.Event.set, threading.Event.is_set
+
+    @functools.wraps(sets)
+    def set_(event: Any) -> None:
+        if isinstance(event._cond._lock, _Lock):
+            event._cond._lock.gives()
+        sets(event)
 
     @functools.wraps(reads)
     def is_set(event: Any) -> bool:
         found = reads(event)
-        # Who sees the event without waiting for it comes after who has set it, all the same.
         if found and isinstance(event._cond._lock, _Lock):
             event._cond._lock.seen()
         return found
 
-    setattr(threading.Event, "is_set", is_set)  # noqa: B010 - mypy knows no other way
+    for name, wrapped in (("set", set_), ("is_set", is_set)):
+        setattr(threading.Event, name, wrapped)
 
 
 class _Lock:
@@ -113,8 +124,7 @@ class _Lock:
 
     def release(self) -> None:
         """Release it, as a real lock would."""
-        if _hook is not None:
-            _hook.sync("release", self._name())
+        self.gives()
         self._owner = None
         self._real.release()
 
@@ -126,6 +136,11 @@ class _Lock:
         """Record that this thread comes after who released it last."""
         if _hook is not None:
             _hook.sync("acquire", self._name())
+
+    def gives(self) -> None:
+        """Record that whoever takes it later comes after this thread."""
+        if _hook is not None:
+            _hook.sync("release", self._name())
 
     def _name(self) -> str:
         if not self._key and _hook is not None:

@@ -1,0 +1,72 @@
+"""Races, for real: what races is flagged at each seed, what does not at none; a seed gives the same run again."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+from plans import PROGRAMS
+
+from breakrank.verdict import Outcome
+from breakrank_agent.plan import Schedule
+
+SEEDS = range(10)
+ORACLES = ("ends", "race")
+#: Module to the number of ranks that its programs have.
+MODULES = {"threads": 1, "ranks": 2}
+
+
+def functions(module: str) -> dict[str, range]:
+    """Return the lines of each function of a program."""
+    tree = ast.parse((PROGRAMS / f"{module}.py").read_text())
+    defined = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return {node.name: range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in defined}
+
+
+def variants(module: str, name: str) -> list[str]:
+    """Return the functions that a program lists under a name, read and not run: it wants to be a rank."""
+    tree = ast.parse((PROGRAMS / f"{module}.py").read_text())
+    (listed,) = (n for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == name)
+    return [node.id for node in ast.walk(listed.value) if isinstance(node, ast.Name)]
+
+
+def flagged(module: str, findings) -> set[str]:
+    """Return the functions in which the findings lie."""
+    lines = functions(module)
+
+    def within(place: str) -> Iterator[str]:
+        file, _, line = place.rpartition(":")
+        if file == f"{module}.py":
+            yield from (name for name, span in lines.items() if int(line) in span)
+
+    return {name for finding in findings for place in finding.places for name in within(place)}
+
+
+def explore(run, module: str, program: str, seed: int, **schedule):
+    """Run a program under a schedule drawn from a seed."""
+    drawn = Schedule("controlled", **{"policy": "random", **schedule})
+    plan = {"ranks": MODULES[module], "steps": 1, "deadline_s": 60.0, "oracles": ORACLES}
+    return run(f"{module}:{program}", seed=seed, schedule=drawn, **plan)[0]
+
+
+@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_races_is_flagged_at_each_seed(run, module, seed):
+    findings = [f for p in ("racy", "racy_too") for f in explore(run, module, p, seed).verdict.findings]
+    assert set(variants(module, "RACY")) <= flagged(module, findings)
+
+
+@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_does_not_race_is_flagged_at_no_seed(run, module, seed):
+    result = explore(run, module, "clean", seed)
+    assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.findings
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_at_full_speed_races_are_flagged_and_what_does_not_race_is_not(run, module):
+    plan = {"ranks": MODULES[module], "steps": 1, "deadline_s": 60.0, "oracles": ORACLES}
+    findings = [f for p in ("racy", "racy_too") for f in run(f"{module}:{p}", **plan)[0].verdict.findings]
+    assert set(variants(module, "RACY")) <= flagged(module, findings)
+    assert run(f"{module}:clean", **plan)[0].verdict.findings == ()
