@@ -32,31 +32,37 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
 
 def _findings(ranks: Sequence[RankHistory], found: Sequence[Access], attempt: int) -> list[Finding]:
     findings: list[Finding] = []
+    # Only under a schedule is the order on record the one in which the accesses were made.
+    scheduled = any("turn" in e or "pick" in e for lived in ranks for e in lived.events)
     for touching in by_storage(found).values():
         places: dict[frozenset[str], Pair] = {}
         for pair in unordered(touching):
             places.setdefault(frozenset((_place(pair.one), _place(pair.other))), pair)
         if places:
-            findings.append(_finding(touching, list(places.values()), attempt))
-    return _alike(sorted(findings, key=lambda finding: finding.step))[:_MOST]
+            findings.append(_finding(touching, list(places.values()), attempt, scheduled))
+    return _alike(sorted(findings, key=_order))[:_MOST]
+
+
+def _order(finding: Finding) -> tuple[int, bool]:
+    """Sort by step; in one step, what has done harm comes first."""
+    return finding.step, finding.cause != "lost update"
 
 
 def _alike(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings, the same places on several ranks, which run the same program, as one."""
-    kept: dict[tuple[str, frozenset[str]], Finding] = {}
+    """Return the findings, the same places on several ranks, which run the same program, as one: the first, or worst."""
+    kept: dict[frozenset[str], Finding] = {}
     for finding in findings:
-        key = finding.cause, frozenset(finding.places)
+        key = frozenset(finding.places)
         first = kept.setdefault(key, finding)
-        kept[key] = replace(first, ranks=tuple(sorted({*first.ranks, *finding.ranks})))
-    return list(kept.values())
+        worst = finding if (finding.cause, first.cause) == ("lost update", "unsynchronised accesses") else first
+        kept[key] = replace(worst, ranks=tuple(sorted({*first.ranks, *finding.ranks})))
+    return sorted(kept.values(), key=_order)
 
 
-def _finding(touching: Sequence[Access], pairs: Sequence[Pair], attempt: int) -> Finding:
+def _finding(touching: Sequence[Access], pairs: Sequence[Pair], attempt: int, scheduled: bool) -> Finding:
     """Return the finding on one storage: that an update got lost, if the accesses show it, else that one may."""
     racing = {thread for pair in pairs for thread in (pair.one.thread, pair.other.thread)}
-    # Turns and picks say in which order the accesses were made; without a schedule nothing does.
-    made_in_order = all("turn" in a.event or "pick" in a.event for pair in pairs for a in pair)
-    shown = overwritten([a for a in touching if a.thread in racing]) if made_in_order else []
+    shown = overwritten([a for a in touching if a.thread in racing and _in_order(a)]) if scheduled else []
     one, other = (shown[-2], shown[-1]) if shown else pairs[0]
     evidence: dict[str, Any] = {
         "one": _words(one),
@@ -73,6 +79,11 @@ def _finding(touching: Sequence[Access], pairs: Sequence[Pair], attempt: int) ->
     ranks = tuple(sorted({one.rank, other.rank}))
     step = min(one.event["step"], other.event["step"])
     return Finding("race", cause, ranks, step, attempt, (_place(one), _place(other)), evidence)
+
+
+def _in_order(access: Access) -> bool:
+    """Whether an access stands on record where it was made: what was kept and put on record later does not."""
+    return "at" not in access.event
 
 
 def _who(access: Access) -> str:

@@ -112,7 +112,7 @@ def _wrap_backward(agent: Agent, training: Training) -> None:
             agent.backwards -= own
         # DDP has waited for its all-reduces by now.
         agent.look_back()
-        if not training.constructed:
+        if own and not training.constructed:
             # Without any optimizer, a step is a backward pass.
             agent.close_step("backward")
 
