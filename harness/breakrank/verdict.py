@@ -136,6 +136,10 @@ class Record:
             and (self.rank is None or self.rank in first.ranks)
         )
 
+    def holds(self, outcome: Outcome, findings: Sequence[Finding]) -> bool:
+        """Return whether a verdict at another seed is of the record's kind: its outcome, by the same oracle first."""
+        return Record(self.outcome, self.oracle).matches(outcome, findings)
+
     def words(self) -> str:
         """Say the record in short."""
         finding = [str(v) for v in (self.oracle, self.cause) if v is not None]
@@ -247,6 +251,11 @@ class Verdict:
     abstained: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     digest: str = ""
+
+    @property
+    def harmed(self) -> bool:
+        """Whether harm was done: something else was found than that it may be."""
+        return any(finding.cause != "unsynchronised accesses" for finding in self.findings)
 
     def sentence(self) -> str:
         """Say in one sentence what happened."""

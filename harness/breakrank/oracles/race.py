@@ -49,7 +49,7 @@ def _order(finding: Finding) -> tuple[int, bool]:
 
 
 def _alike(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings, the same places on several ranks, which run the same program, as one: the first, or worst."""
+    """Return the findings, the same places on several ranks, which run one program, as one: the first, or worst."""
     kept: dict[frozenset[str], Finding] = {}
     for finding in findings:
         key = frozenset(finding.places)
