@@ -8,11 +8,13 @@ from collections.abc import Iterator
 import pytest
 from plans import PROGRAMS
 
+from breakrank.run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Schedule
 
 SEEDS = range(10)
-ORACLES = ("ends", "race")
+REPLAYS = 20
+ORACLES = ("ends", "progress", "race")
 #: Module to the number of ranks that its programs have.
 MODULES = {"threads": 1, "ranks": 2}
 
@@ -70,3 +72,40 @@ def test_at_full_speed_races_are_flagged_and_what_does_not_race_is_not(run, modu
     findings = [f for p in ("racy", "racy_too") for f in run(f"{module}:{p}", **plan)[0].verdict.findings]
     assert set(variants(module, "RACY")) <= flagged(module, findings)
     assert run(f"{module}:clean", **plan)[0].verdict.findings == ()
+
+
+@pytest.mark.parametrize(("module", "program"), [("threads", "count_unlocked"), ("ranks", "racy")])
+def test_a_saved_run_is_replayed_with_the_same_value_and_digest(bench, run, module, program):
+    saved = explore(run, module, program, seed=3, split=True)
+    states = set()
+    for _ in range(REPLAYS):
+        again, _ = bench.replay(saved.folder, programs=PROGRAMS)
+        assert (again.verdict.outcome, again.verdict.digest) == (saved.verdict.outcome, saved.verdict.digest)
+        states.add(str([lived.end["state"] for lived in load_run(again.folder).history.last]))
+    assert states == {str([lived.end["state"] for lived in load_run(saved.folder).history.last])}
+
+
+def test_split_updates_get_lost_at_some_seeds_and_under_a_lock_at_none(run):
+    def counted(program, **schedule):
+        return {
+            load_run(explore(run, "threads", program, seed, **schedule).folder).history.last[0].end["state"]["updates"]
+            for seed in range(4)
+        }
+
+    assert min(counted("count_unlocked", split=True)) < 6
+    assert counted("count_unlocked") == {6}, "an operator that is one move loses nothing"
+    assert counted("count_locked", split=True) == {6}
+
+
+@pytest.mark.parametrize("chosen", ["pct", "serial"])
+def test_every_policy_runs_a_program_to_its_end(run, chosen):
+    assert explore(run, "threads", "clean", 1, policy=chosen).verdict.outcome is Outcome.SURVIVED
+
+
+def test_locks_that_wait_for_each_other_are_hung_at_once_and_named(run):
+    results = [explore(run, "threads", "crossed_locks", seed) for seed in range(4)]
+    hung = [r.verdict for r in results if r.verdict.outcome is Outcome.HUNG]
+    assert hung and len(hung) < len(results), "the locks cross at some seeds and not at others"
+    assert {f.cause for verdict in hung for f in verdict.findings if f.oracle == "progress"} == {"lock cycle"}
+    sentence = hung[0].sentence()
+    assert "thread-1 waits for lock" in sentence and "which thread-2 holds (threads.py:" in sentence
