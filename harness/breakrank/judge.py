@@ -52,6 +52,8 @@ def judge(history: History, control: History | None, plan: Plan, void: Sequence[
         account.void.append("the injector ended every rank of the last attempt")
     judged = _set_aside(history, findings, last, account)
     _remember(history, ends, account)
+    limits = (e["text"] for lived in history.last for e in lived.of_kind("note") if e.get("limits"))
+    account.notes.extend(dict.fromkeys(limits))
     launcher = [e for e in history.seen("launcher") if e["status"] and not e["ended"]]
     return Verdict(
         outcome=decide(last, judged, account.void, launcher_reported=bool(launcher)),

@@ -117,7 +117,11 @@ def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choic
         case = Case(script, "", SURVIVED, strikes=strikes, restarts=scenario.job.restarts)
         made = make_plan(replace(scenario, job=replace(scenario.job, steps=0, data="")), case, choices)
         name = script if len(ways) < 2 else _name_way(script, strikes, plans)
-        made = replace(made, case=name, command=tuple(command), pin=False, schedule=Schedule())
+        made = replace(made, case=name, command=tuple(command), pin=False)
+        if launched:
+            made = replace(made, schedule=Schedule())
+        elif made.schedule.mode == "controlled":
+            made = replace(made, control="same")
         unresolved = tuple(replace(strike, ranks=()) for strike in made.strikes)
         plans[name] = replace(made, runner="join", ranks=0, strikes=unresolved) if launched else made
     return plans
@@ -155,6 +159,9 @@ def _resolve(strike: Strike, index: int, ranks: int, seed: int, scenario: str) -
 def control_plan(plan: Plan) -> Plan:
     """Return the plan of the control: without the strikes, or the sound twin that the case names."""
     program = plan.program if plan.control == "same" else plan.control
+    if plan.command and plan.schedule.mode == "controlled":
+        # What a script makes of other schedules is compared with what it makes of one after the other.
+        plan = replace(plan, schedule=Schedule("controlled", "serial"))
     return replace(plan, scenario="control", case="control", program=program, strikes=(), control="", restarts=0)
 
 

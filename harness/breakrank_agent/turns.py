@@ -56,6 +56,9 @@ class Member:
         self.daemon = daemon
         self.pick: Optional[int] = None
         self.away = False
+        #: Whether it waits for something that the schedule does not know, and has lost its turn over it.
+        self.aside = False
+        self.native = 0
         self.ended = False
         self.passing = 0
         self.waits: Optional[Wait] = None
@@ -85,18 +88,28 @@ class Member:
         return {"pick": pick}
 
 
+#: Holds the turn while every thread waits, one of them outside of the schedule.
+_NOBODY = Member(-1)
+
+
 class Turns:
     """Who of a rank's threads moves. Only the thread that holds the turn changes anything here."""
 
     def __init__(self, policy: Policy, line: Line, note: Callable[[Member], None], where: Callable[[int], str]) -> None:
         self._policy = policy
+        #: Called with a thread that has lost its turn; set by whoever looks out for such.
+        self.note_aside: Callable[[Member], None] = lambda member: None
         self._where = where
         self._line = line
         self._note = note
         self._members = [Member(0)]
         self._idents = {threading.get_ident(): self._members[0]}
         self._holder = self._members[0]
-        self._picks = 0
+        self._holder.native = threading.get_native_id()
+        self._picks = self._moves = 0
+        #: Whether the holder waits inside of the schedule itself: for an answer, or for a thread that is not under it.
+        self._inside = False
+        self._guard = allocate_lock()
         self._now = 0.0
         self._pid = os.getpid()
 
@@ -106,9 +119,44 @@ class Turns:
         A signal's handler may run in a thread that sleeps here; it holds no turn.
         """
         member = self._idents.get(threading.get_ident())
-        if member is None or member.passing or member is not self._holder or os.getpid() != self._pid:
+        if member is None or member.passing or os.getpid() != self._pid:
             return None
+        if member.aside:
+            self._come_back(member)
+        if member is not self._holder:
+            return None
+        self._moves += 1
         return member
+
+    def holding(self) -> tuple[int, int]:
+        """Return who holds the turn, by its number in the system, and how often it was asked for; 0 for nobody."""
+        return (0 if self._inside else self._holder.native), self._moves
+
+    def take_over(self, moves: int) -> None:
+        """Take the turn from a holder that waits for something else, if it has not moved since."""
+        with self._guard:
+            holder = self._holder
+            if self._inside or holder is _NOBODY or moves != self._moves:
+                return
+            holder.aside = True
+            self.note_aside(holder)
+            candidates = self._candidates()
+            self._holder = _NOBODY
+            if candidates:
+                self._hand_to(self._pick(candidates))
+            else:
+                self._line.tell({"aside": True})
+
+    def _come_back(self, me: Member) -> None:
+        """Take part again, after the wait that cost the turn; it is free if all others wait."""
+        with self._guard:
+            me.aside = False
+            free = self._holder is _NOBODY
+            if free:
+                self._holder = me
+                self._line.tell({"aside": False})
+        if not free:
+            me.sleep()
 
     @property
     def alone(self) -> bool:
@@ -148,6 +196,7 @@ class Turns:
     def begin(self, member: Member) -> None:
         """Begin a thread's own part: wait for its first turn. Called in the thread itself."""
         self._idents[threading.get_ident()] = member
+        member.native = threading.get_native_id()
         member.sleep()
 
     def end(self, member: Member) -> None:
@@ -180,7 +229,9 @@ class Turns:
             while not what.over():
                 follower = self._next(me)
                 if follower is me and what.outside() and not what.over():
+                    self._inside = True
                     what.block(limit)
+                    self._inside = False
                     return what.over()
                 if follower is not None:
                     self._switch(me, follower)
@@ -212,7 +263,8 @@ class Turns:
     # --- who follows
 
     def _candidates(self) -> list[Member]:
-        return [m for m in self._members if not m.ended and not m.away and (m.waits is None or m.waits.over())]
+        ready = [m for m in self._members if not (m.ended or m.away or m.aside)]
+        return [m for m in ready if m.waits is None or m.waits.over()]
 
     def _pick(self, candidates: list[Member]) -> Member:
         if len(candidates) == 1:
@@ -247,14 +299,28 @@ class Turns:
             first = min(limited, key=lambda m: (m.until, m.number))
             self._now = first.until or 0.0
             return first
+        if any(m.aside for m in left):
+            return self._wait_aside(me)
         if all(m.daemon for m in left):
             return None
         self._line.tell({"idle": [], "locks": self._waits(left), "thread": me.number})
         self._stand_still()
 
+    def _wait_aside(self, me: Member) -> Optional[Member]:
+        """Leave the turn to a thread that waits outside of the schedule, until it comes back and can move."""
+        with self._guard:
+            self._holder = _NOBODY
+            self._line.tell({"aside": True})
+        if me.ended:
+            return None
+        me.sleep()
+        return me
+
     def _listen(self) -> Member:
         """Wait for an answer, and return the thread that it is for; without a Conductor whoever asked goes on."""
+        self._inside = True
         answer = self._line.hear()
+        self._inside = False
         away: Member = next(m for m in self._members if m.away)
         member = self._members[answer.get("thread", 0)] if answer else away
         member.answer, member.away = answer, False

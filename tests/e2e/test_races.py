@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 from plans import PROGRAMS
 
-from breakrank.run import load_run
+from breakrank.catalogue import load_scenarios
+from breakrank.run import Choices, load_run, make_script_plans
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Schedule
 
@@ -109,3 +110,17 @@ def test_locks_that_wait_for_each_other_are_hung_at_once_and_named(run):
     assert {f.cause for verdict in hung for f in verdict.findings if f.oracle == "progress"} == {"lock cycle"}
     sentence = hung[0].sentence()
     assert "thread-1 waits for lock" in sentence and "which thread-2 holds (threads.py:" in sentence
+
+
+def test_a_users_script_is_scheduled_as_far_as_it_can_be_and_ends(bench):
+    """Its loader worker and the thread that waits on a socket cannot be; they are named, and nothing waits for ever."""
+    scenario = load_scenarios()["race_condition"]
+    (plan,) = make_script_plans(scenario, ["threaded.py"], Choices(ranks=1, deadline_s=120.0)).values()
+    result = bench.run(plan, where=PROGRAMS.parent / "scripts")
+    assert (result.folder / "attempt-0" / "rank-0.out").read_text() == "trained 3\n"
+    assert result.verdict.outcome is Outcome.SILENT
+    assert {f.oracle for f in result.verdict.findings} == {"race"}
+    assert any("threaded.py:25" in f.places for f in result.verdict.findings)
+    notes = "\n".join(result.verdict.notes)
+    assert "threads that multiprocessing starts are neither scheduled nor watched" in notes
+    assert "thread-1 waits for something that cannot be scheduled" in notes

@@ -24,6 +24,7 @@ from types import FrameType
 from typing import Any, Callable, Optional
 from weakref import WeakKeyDictionary
 
+from breakrank_agent.lookout import look_out
 from breakrank_agent.probe import Agent
 from breakrank_agent.turns import Member, Turns
 
@@ -44,6 +45,9 @@ def install(agent: Agent) -> None:
     _replace_locks()
     _hook.watch_threads()
     _watch_sleep(agent.turns)
+    if agent.turns is not None and agent.plan.command:
+        agent.turns.note_aside = _hook.stands_aside
+        look_out(agent.turns)
 
 
 def _replace_locks() -> None:
@@ -308,6 +312,13 @@ class Threads:
             raise
         if turns is not None:
             turns.point()
+
+    def stands_aside(self, member: Member) -> None:
+        """Say once that a thread waits for something that cannot be scheduled."""
+        if "aside" not in self._said:
+            self._said.add("aside")
+            what = "waits for something that cannot be scheduled; from there on, no replay need be the same"
+            self.agent.record_of(member.name, "note", text=f"{member.name} {what}", limits=True)
 
     def _leave_alone(self, starter: str) -> None:
         if starter and starter not in self._said and self.agent.here and not self.agent.busy:
