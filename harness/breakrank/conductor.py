@@ -21,7 +21,6 @@ from breakrank.output import Output
 from breakrank.ranks import Rank
 from breakrank.runners.rank import RankProcess, Runner
 from breakrank.runners.view import View
-from breakrank.schedules import policy
 from breakrank.session import Session
 from breakrank.strikes import Strikes
 from breakrank.turnstile import Turnstile
@@ -29,6 +28,7 @@ from breakrank.watchdog import Watchdog
 from breakrank_agent.history import Event, append, encode
 from breakrank_agent.hooks.files import digest_file
 from breakrank_agent.plan import Plan
+from breakrank_agent.schedules import Diverged, policy
 
 #: How long the loop sleeps when nothing calls it. Nothing is ordered by it.
 TICK_S = 0.02
@@ -124,8 +124,7 @@ class Attempt:
         self._moved = self._shown = time.monotonic()
         self._told_of = 0.0
         if self._plan.schedule.mode == "controlled":
-            schedule = self._plan.schedule
-            chooser = policy(schedule.policy, self._plan.seed, schedule.choices)
+            chooser = policy(self._plan.schedule, str(self._plan.seed))
             self._turnstile = Turnstile(list(range(self._plan.ranks)), chooser)
 
     def run(self) -> bool:
@@ -221,6 +220,8 @@ class Attempt:
                 self._strikes.park(rank.process.rank, message["park"])
             elif "done" in message:
                 rank.done = True
+            elif "diverged" in message:
+                raise Diverged(f"rank {rank.process.rank}: {message['diverged']}")
             elif self._turnstile is not None:
                 self._turnstile.hear(rank.process.rank, message)
 
@@ -302,8 +303,8 @@ class Attempt:
             allowed, taken = self._turnstile.next()
             if taken is not None:
                 self._conductor.write("turn", attempt=self._number, **taken)
-            for number in allowed:
-                self._answer(number, {"turn": taken["turn"] if taken else None})
+            for who in allowed:
+                self._answer(who.rank, {"turn": taken["turn"] if taken else None, "thread": who.thread})
             if not allowed:
                 return
 
@@ -325,7 +326,13 @@ class Attempt:
         # A rank whose work is over is on its way out: what it leaves behind is known when it is gone.
         stuck = bool(blocked) and blocked.keys() == {n for n, r in self._ranks.items() if r.live}
         struck = [n for n in self._ranks if self._strikes.struck_down(n)]
-        return self._watchdog.judge(self._ranks, struck, self._launcher_acts(), stuck, idle)
+        reason = self._watchdog.judge(self._ranks, struck, self._launcher_acts(), stuck, idle)
+        locked = self._turnstile.locked if self._turnstile is not None else {}
+        if not (reason and reason["why"] and locked):
+            return reason
+        # Whoever waits for such a rank waits for its locks.
+        named = {"why": "lock cycle", "peer": min(locked), "peers": sorted(locked), "ranks": sorted(locked)}
+        return {**reason, **named, "locks": [{"rank": n, **wait} for n, waits in locked.items() for wait in waits]}
 
     def _launcher_acts(self) -> bool:
         """Whether it is the launcher's turn: ranks are still to come, or one has failed and it ends the others."""

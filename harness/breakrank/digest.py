@@ -17,7 +17,8 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "rank": ("slot", "world"),
     "point": ("step", "point", "visit", "op", "group", "shapes", "dtype", "path"),
     "payload": ("step", "of", "indices", "samples", "batch", "params", "path", "file", "done"),
-    "access": ("step", "op", "mode", "key", "turn"),
+    "access": ("step", "op", "mode", "key", "lo", "hi", "turn", "pick"),
+    "sync": ("step", "do", "key", "turn", "pick"),
     "strike": ("step", "strike"),
 }
 #: One coordinate: the event's kind and the fields that count.
@@ -59,7 +60,7 @@ def sequences(history: History) -> Sequences:
         for lived in history.attempt(attempt):
             events = _before_the_cut(lived, limit)
             for event in events:
-                if event["kind"] in _FIELDS and (event["kind"] != "strike" or event["phase"] == "fired"):
+                if event["kind"] in _FIELDS and _counts(event):
                     sequence = found.setdefault((attempt, lived.rank, event["seq"]), [])
                     sequence.append(_coordinate(event, keys))
             main = found.setdefault((attempt, lived.rank, "main"), [])
@@ -93,6 +94,13 @@ def _first_to_fail(history: History, attempt: int, ends: Mapping[int, Ended]) ->
     return min(failed, key=sign).rank
 
 
+def _counts(event: Event) -> bool:
+    """Whether an event is the same in each run: what was not chosen by a schedule came as it came."""
+    if event["kind"] == "strike":
+        return _fired(event)
+    return event["kind"] not in ("access", "sync") or "turn" in event or "pick" in event
+
+
 def _fired(event: Event) -> bool:
     return bool(event["kind"] == "strike" and event["phase"] == "fired")
 
@@ -121,12 +129,16 @@ def _before_the_cut(lived: RankHistory, limit: int | None) -> tuple[Event, ...]:
 
 
 def _names_of_keys(history: History, attempt: int) -> dict[str, int]:
-    """Number the keys of shared storage in the order of their first use, as their own names hold inodes."""
-    accesses = (e for lived in history.attempt(attempt) for e in lived.of_kind("access"))
+    """Number the keys of what ranks share in the order of their first use, as their own names hold inodes."""
+    took = [e for lived in history.attempt(attempt) for e in lived.events if _took_a_turn(e)]
     names: dict[str, int] = {}
-    for event in sorted(accesses, key=lambda e: int(e["turn"])):
+    for event in sorted(took, key=lambda e: int(e["turn"])):
         names.setdefault(event["key"], len(names))
     return names
+
+
+def _took_a_turn(event: Event) -> bool:
+    return event["kind"] in ("access", "sync") and isinstance(event.get("turn"), int)
 
 
 def _coordinate(event: Event, keys: Mapping[str, int]) -> Coordinate:
@@ -135,7 +147,8 @@ def _coordinate(event: Event, keys: Mapping[str, int]) -> Coordinate:
     if str(kept.get("path", "")).startswith(("/", "..")):
         del kept["path"]
     if "key" in kept:
-        kept["key"] = keys[kept["key"]]
+        # What is one process's alone has a number for its key.
+        kept["key"] = keys.get(kept["key"], kept["key"] if ":" in kept["key"] or "@" in kept["key"] else None)
     return {"kind": event["kind"], **kept}
 
 

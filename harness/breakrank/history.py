@@ -124,6 +124,12 @@ class History:
         return History(bare, tuple(e for e in self.conductor if e["kind"] != "strike"))
 
 
+def picks(lived: RankHistory) -> tuple[int, ...]:
+    """Return which of its threads a rank picked, pick by pick, by their numbers; 0 is the main thread."""
+    picked = {e["pick"]: e["seq"] for e in lived.events if "pick" in e}
+    return tuple(0 if seq == "main" else int(seq.rpartition("-")[2]) for _, seq in sorted(picked.items()))
+
+
 def signal_name(number: int) -> str:
     """Return `SIGKILL` for 9 and so on; an unknown number as `signal 99`."""
     try:

@@ -21,7 +21,8 @@ _PROSE = ("report", "raised", "note")
 #: Causes that say no more than that ranks had to be ended.
 _WAITS = (
     *("peer stopped", "peer ended", "deadlock", "endless", "no progress", "never full", "crossed groups"),
-    *("no sender", "no receiver", "locked", "rank missing", "rank twice", "world size differs", "master differs"),
+    *("no sender", "no receiver", "locked", "lock cycle", "rank missing", "rank twice"),
+    *("world size differs", "master differs"),
     *("backend differs", "interface differs"),
 )
 
@@ -58,6 +59,8 @@ def judge(
         account.void.append("the injector ended every rank of the last attempt")
     judged = _set_aside(history, findings, last, account)
     _remember(history, ends, account)
+    limits = (e["text"] for lived in history.last for e in lived.of_kind("note") if e.get("limits"))
+    account.notes.extend(dict.fromkeys(limits))
     launcher = [e for e in history.seen("launcher") if e["status"] and not e["ended"]]
     return Verdict(
         outcome=decide(last, judged, account.void, launcher_reported=bool(launcher)),

@@ -24,7 +24,7 @@ from typing import Any
 from breakrank.conductor import Conductor, Progress
 from breakrank.digest import explain_difference
 from breakrank.errors import BreakrankError
-from breakrank.history import History, read_history
+from breakrank.history import History, picks, read_history
 from breakrank.judge import judge, why_no_rank
 from breakrank.runners.join import JoinRunner
 from breakrank.runners.process import ProcessRunner, free_space, stage_agent
@@ -32,12 +32,12 @@ from breakrank.runners.rank import Runner
 from breakrank.runners.view import View, make_view
 from breakrank.runners.zygotes import Zygotes
 from breakrank.scenario import Case, Scenario
-from breakrank.schedules import Diverged
 from breakrank.script import is_script, title
 from breakrank.session import Session, sweep
 from breakrank.verdict import SURVIVED, Outcome, Record, Verdict
 from breakrank_agent.history import DEFAULT_SIZE, Event, HistoryError
 from breakrank_agent.plan import Plan, PlanError, Schedule, Strike
+from breakrank_agent.schedules import Diverged
 
 #: The most ranks that one machine is asked to run.
 MOST_RANKS = 64
@@ -129,12 +129,16 @@ def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choic
         case = Case(script, "", SURVIVED, strikes=strikes, restarts=scenario.job.restarts)
         made = make_plan(replace(scenario, job=replace(scenario.job, steps=0, data="")), case, choices)
         name = script if len(ways) < 2 else _name_way(script, strikes, plans)
-        made = replace(made, case=name, command=tuple(command), pin=False, schedule=Schedule(), step=choices.step)
+        made = replace(made, case=name, command=tuple(command), pin=False, step=choices.step)
         if choices.reference:
             made = replace(made, reference=choices.reference, oracles=(*made.oracles, "reference"))
         if choices.steps is not None:
             last = max((strike.trigger.step for strike in strikes), default=0)
             made = replace(made, until=last + choices.steps)
+        if launched:
+            made = replace(made, schedule=Schedule())
+        elif made.schedule.mode == "controlled":
+            made = replace(made, control="same")
         unresolved = tuple(replace(strike, ranks=()) for strike in made.strikes)
         plans[name] = replace(made, runner="join", ranks=0, strikes=unresolved) if launched else made
     return plans
@@ -180,6 +184,9 @@ def reference_plan(plan: Plan) -> Plan:
 def control_plan(plan: Plan) -> Plan:
     """Return the plan of the control: without the strikes, or the sound twin that the case names."""
     program = plan.program if plan.control == "same" else plan.control
+    if plan.command and plan.schedule.mode == "controlled":
+        # What a script makes of other schedules is compared with what it makes of one after the other.
+        plan = replace(plan, schedule=Schedule("controlled", "serial"))
     return replace(plan, scenario="control", case="control", program=program, strikes=(), control="", restarts=0)
 
 
@@ -384,8 +391,7 @@ class Bench:
             raise BreakrankError(f"{folder} was never judged: its run was cut short; start the scenario again")
         plan = saved.plan
         if plan.schedule.mode == "controlled":
-            choices = tuple(e["rank"] for e in saved.history.seen("turn"))
-            plan = replace(plan, schedule=Schedule("controlled", "replay", choices))
+            plan = replace(plan, schedule=_as_it_went(plan.schedule, saved.history))
         source = programs or _programs_of(folder)
         if plan.command:
             result = self.run(plan, None, None, progress, where=source)
@@ -490,6 +496,12 @@ class Bench:
 def _steps_of(control: History) -> int:
     """Return how many steps the ranks of a control made."""
     return max((lived.last_step for lived in control.last), default=0)
+
+
+def _as_it_went(schedule: Schedule, history: History) -> Schedule:
+    """Return a schedule that makes the choices of a saved run once more, among ranks and among their threads."""
+    turns = tuple(e["rank"] for e in history.seen("turn"))
+    return replace(schedule, policy="replay", choices=turns, threads=tuple(map(picks, history.attempt(0))))
 
 
 def packaged_programs() -> Path:

@@ -93,9 +93,12 @@ class Scenario:
         return replace(self, name=name, summary=summary, path=path)
 
 
-def controlled(policy: str) -> Schedule:
-    """Return the schedule under which one rank moves at a time, chosen by `policy` (a file of `schedules/`)."""
-    return Schedule("controlled", policy)
+def controlled(policy: str, split: bool = False, depth: int = 3, length: int = 100) -> Schedule:
+    """Return the schedule under which one rank or thread moves at a time, chosen by `policy` (a file of `schedules/`).
+
+    `split` makes an operator that reads and writes the same storage two moves; `depth` and `length` are for `pct`.
+    """
+    return Schedule("controlled", policy, split, depth, length)
 
 
 def free() -> Schedule:

@@ -1,24 +1,32 @@
 """The turnstile of a controlled schedule: ranks come to it before each move, and one at a time passes.
 
-It is a pure state machine: the Conductor tells it what ranks ask, and asks it who may go on.
+It is a pure state machine: the Conductor tells it what ranks ask, and asks it who may go on. A rank has one place for
+each of its threads that wait here; which of its threads moves otherwise, the rank decides by itself, and nobody passes
+while one is still running.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from breakrank.schedules import Policy
+from breakrank_agent.schedules import Policy
+
+
+class Who(NamedTuple):
+    """A thread of a rank; thread 0 is the main thread."""
+
+    rank: int
+    thread: int = 0
 
 
 @dataclass
 class _Place:
-    """What one rank is doing: running, or waiting for a turn (move), a lock (blocked) or its peers (collective)."""
+    """What a thread waits for here: a turn (move), a lock (blocked) or its peers (collective)."""
 
-    doing: str = "running"
+    doing: str
     what: str = ""
     key: str = ""
-    size: int = 0
 
 
 @dataclass
@@ -28,78 +36,117 @@ class Turnstile:
     ranks: list[int]
     policy: Policy
     turn: int = 0
-    _places: dict[int, _Place] = field(default_factory=dict)
+    #: What the threads of a rank wait for, of which none can ever move again.
+    locked: dict[int, list[dict[str, str]]] = field(default_factory=dict)
+    _running: set[int] = field(default_factory=set)
+    _places: dict[Who, _Place] = field(default_factory=dict)
+    _inside: dict[int, list[str]] = field(default_factory=dict)
+    _parts: dict[str, tuple[int, set[int]]] = field(default_factory=dict)
     _freed: set[str] = field(default_factory=set)
-    _tried: set[int] = field(default_factory=set)
+    _tried: set[Who] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._places = {rank: _Place() for rank in self.ranks}
+        self._running = set(self.ranks)
 
     def hear(self, rank: int, message: dict[str, Any]) -> None:
-        """Take what a rank says: `move`, `blocked`, `unlocked` or `collective`."""
+        """Take what a thread says: `move`, `blocked`, `unlocked`, `collective`, or that its rank is `idle`.
+
+        `more` says that another thread of the rank goes on, `aside` that the rank waits for others outside of the
+        schedule, `issued` that it takes part in a collective without waiting for it yet.
+        """
+        who = Who(rank, message.get("thread", 0))
+        if "unlocked" in message:
+            self._freed.add(message["unlocked"])
+            self._tried.clear()
+            return
+        if "issued" in message:
+            self._came(rank, *message["issued"])
+            return
+        if "aside" in message:
+            (self._running.discard if message["aside"] else self._running.add)(rank)
+            return
         if "move" in message:
             what, key = message["move"]
-            self._places[rank] = _Place("move", what, key)
+            self._places[who] = _Place("move", what, key)
         elif "blocked" in message:
-            self._places[rank] = _Place("blocked", "lock", message["blocked"])
+            self._places[who] = _Place("blocked", "lock", message["blocked"])
             self._freed.discard(message["blocked"])
-            self._tried.add(rank)
+            self._tried.add(who)
         elif "collective" in message:
-            what, group, size = message["collective"]
-            self._places[rank] = _Place("collective", what, group, size)
-        elif "unlocked" in message:
-            self._freed.add(message["unlocked"])
+            what, key, size = message["collective"]
+            self._came(rank, key, size)
+            self._places[who] = _Place("collective", what, key)
+        elif "idle" in message:
+            self._inside[rank] = message["idle"]
+            if "locks" in message:
+                self.locked[rank] = message["locks"]
+        if not message.get("more"):
+            self._running.discard(rank)
         if "blocked" not in message:
             self._tried.clear()
 
     def gone(self, rank: int) -> None:
         """A rank has ended: its locks are free."""
-        self._places.pop(rank, None)
+        self._running.discard(rank)
+        self._inside.pop(rank, None)
+        self._places = {who: place for who, place in self._places.items() if who.rank != rank}
         self._tried.clear()
         self._freed.update(p.key for p in self._places.values() if p.doing == "blocked")
 
-    def next(self) -> tuple[list[int], dict[str, Any] | None]:
-        """Return the ranks that may go on now, and the turn that was taken for it, if it was a choice.
+    def next(self) -> tuple[list[Who], dict[str, Any] | None]:
+        """Return the threads that may go on now, and the turn that was taken for it, if it was a choice.
 
         Nobody may while a rank is still running. A collective lets all its members go on together as soon as the last
         one has come. Raises `Diverged` from a replayed schedule.
         """
-        if any(p.doing == "running" for p in self._places.values()):
+        if self._running:
             return [], None
         together = self._full_collective()
+        for who in together:
+            self._release(who)
         if together:
-            for rank in together:
-                self._places[rank] = _Place()
             return together, None
         candidates = self._candidates()
         if not candidates:
             return [], None
-        rank = self.policy.choose(candidates, self.turn)
-        place = self._places[rank]
+        rank = self.policy.choose(sorted({who.rank for who in candidates}), self.turn)
+        who = min(one for one in candidates if one.rank == rank)
+        place = self._release(who)
         taken = {"turn": self.turn, "rank": rank, "op": place.what, "key": place.key}
         self.turn += 1
-        self._places[rank] = _Place()
-        return [rank], taken
+        return [who], taken
+
+    def _release(self, who: Who) -> _Place:
+        self._running.add(who.rank)
+        self._inside.pop(who.rank, None)
+        return self._places.pop(who)
 
     def stuck(self) -> dict[int, str] | None:
         """Return what each rank waits for if none of them can ever go on, else None."""
-        if not self._places or any(p.doing == "running" for p in self._places.values()):
+        if not (self._places or self._inside) or self._running or self._full_collective() or self._candidates():
             return None
-        if self._full_collective() or self._candidates():
-            return None
-        return {rank: f"{p.what} {p.key}".strip() for rank, p in self._places.items()}
+        waits: dict[int, list[str]] = {}
+        for who, place in sorted(self._places.items()):
+            waits.setdefault(who.rank, []).append(f"{place.what} {place.key}".strip())
+        for rank, inside in self._inside.items():
+            waits.setdefault(rank, []).extend(inside)
+        return {rank: ", ".join(what) for rank, what in waits.items()}
 
-    def _full_collective(self) -> list[int]:
+    def _came(self, rank: int, key: str, size: int) -> None:
+        self._parts.setdefault(key, (size, set()))[1].add(rank)
+
+    def _full_collective(self) -> list[Who]:
+        """Return those who wait for a collective in which all members take part by now."""
         for place in self._places.values():
             if place.doing == "collective":
-                members = [r for r, p in self._places.items() if p.doing == "collective" and p.key == place.key]
-                if len(members) == place.size:
-                    return members
+                size, came = self._parts[place.key]
+                if len(came) == size:
+                    return sorted(w for w, p in self._places.items() if p.doing == "collective" and p.key == place.key)
         return []
 
-    def _candidates(self) -> list[int]:
-        blocked = {rank: p for rank, p in self._places.items() if p.doing == "blocked"}
-        free = [rank for rank, p in self._places.items() if p.doing == "move"]
-        free += [rank for rank, p in blocked.items() if p.key in self._freed]
+    def _candidates(self) -> list[Who]:
+        blocked = {who: p for who, p in self._places.items() if p.doing == "blocked"}
+        free = [who for who, p in self._places.items() if p.doing == "move"]
+        free += [who for who, p in blocked.items() if p.key in self._freed]
         # A lock that was closed instead of unlocked is not announced: let each that waits try once more.
-        return sorted(free or (rank for rank in blocked if rank not in self._tried))
+        return free or [who for who in blocked if who not in self._tried]

@@ -12,7 +12,7 @@ from breakrank.errors import BreakrankError
 #: The closed list of causes, each with the sentence that is made of it. `{who}` is one or several ranks, `{step}` a
 #: step, and the other names come from the finding's evidence.
 CAUSES: dict[str, str] = {
-    "lost update": "{applied} of {expected} updates arrived: {how}",
+    "lost update": "{how}",
     "wrong result": "the result of {who} differs from the control's, first at step {step}",
     "replicas differ": "the parameters of {who} part from {others} at step {step}{first}",
     "samples lost": "{count} of {expected} samples did not reach the final state, the first at step {step}",
@@ -62,6 +62,8 @@ CAUSES: dict[str, str] = {
     "reduction unfinished": "replicas part at step {step}{first}: for lack of {lacking}, {who} did not reduce it",
     "scaled per rank": "{who} weigh samples otherwise than one rank would, from step {step} on: batches of {sizes}",
     "unlike one rank": "the parameters of {who} part from those of one rank on the same batches at step {step}{first}",
+    "unsynchronised accesses": "at step {step} {one} and {other}, with nothing between them: {what}",
+    "lock cycle": "{who} cannot go on at step {step}: {cycle}",
 }
 
 
@@ -152,6 +154,10 @@ class Record:
             and self.step in (None, first.step)
             and (self.rank is None or self.rank in first.ranks)
         )
+
+    def holds(self, outcome: Outcome, findings: Sequence[Finding]) -> bool:
+        """Return whether a verdict at another seed is of the record's kind: its outcome, by the same oracle first."""
+        return Record(self.outcome, self.oracle).matches(outcome, findings)
 
     def words(self) -> str:
         """Say the record in short."""
@@ -265,6 +271,11 @@ class Verdict:
     notes: tuple[str, ...] = ()
     digest: str = ""
     accused: tuple[str, ...] = ()
+
+    @property
+    def harmed(self) -> bool:
+        """Whether harm was done: something else was found than that it may be."""
+        return any(finding.cause != "unsynchronised accesses" for finding in self.findings)
 
     def sentence(self) -> str:
         """Say in one sentence what happened."""

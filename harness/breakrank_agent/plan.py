@@ -133,24 +133,36 @@ class Strike:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Who moves when: `free` is full speed; `controlled` lets one rank move at a time, chosen by `policy`.
+    """Who moves when: `free` is full speed; `controlled` lets one rank or thread move at a time, chosen by `policy`.
 
-    `choices` is the list of ranks chosen, turn by turn; only the policy `replay` has one.
+    `split` makes an operator that reads and writes the same storage two moves, with whatever others do in between.
+    `depth` and `length` are for the policy `pct` alone. `choices` are the ranks chosen, turn by turn, and `threads` for
+    each rank the numbers of its threads, pick by pick; only the policy `replay` has them.
     """
 
     mode: str = "free"
     policy: str = ""
+    split: bool = False
+    depth: int = 3
+    length: int = 100
     choices: tuple[int, ...] = ()
+    threads: tuple[tuple[int, ...], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        return {"mode": self.mode, "policy": self.policy, "choices": list(self.choices)}
+        return {**dataclasses.asdict(self), "choices": list(self.choices), "threads": [list(t) for t in self.threads]}
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Schedule:
         """Read a schedule. Raises `PlanError` for an unknown field."""
-        known = _checked(raw, ("mode", "policy", "choices"), "schedule")
-        return cls(known["mode"], known["policy"], tuple(known["choices"]))
+        known = dict(_checked(raw, [f.name for f in dataclasses.fields(cls)], "schedule"))
+        known["choices"] = tuple(known["choices"])
+        known["threads"] = tuple(tuple(picks) for picks in known["threads"])
+        return cls(**known)
+
+    def of_threads(self, rank: int) -> Schedule:
+        """Return the schedule by which one rank chooses among its threads."""
+        return dataclasses.replace(self, choices=self.threads[rank] if rank < len(self.threads) else (), threads=())
 
 
 @dataclass(frozen=True)

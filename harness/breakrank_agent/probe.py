@@ -17,11 +17,14 @@ import time
 from collections.abc import Iterator
 from typing import Any, Callable, Optional
 
+from breakrank_agent.accesses import Accesses, Span
 from breakrank_agent.clock import MAIN, Clock
 from breakrank_agent.fault import Call, Part, Payload
 from breakrank_agent.history import RECORD_LIMIT, LogWriter, encode, event_text, members
 from breakrank_agent.plan import Plan, Strike
+from breakrank_agent.schedules import policy
 from breakrank_agent.sites import Sites
+from breakrank_agent.turns import Member, Turns
 
 _agent: Optional[Agent] = None
 
@@ -43,15 +46,19 @@ class Channel:
         """Say something and wait, for as long as it takes, until the Conductor answers."""
         with self._lock:
             self._write(message)
-            while b"\n" not in self._rest:
-                data = self._file.read(4096)
-                if not data:
-                    # The Conductor is gone, and so will this process be; go on as if nothing had been asked.
-                    return {}
-                self._rest += data
-            line, _, self._rest = self._rest.partition(b"\n")
-            answer: dict[str, Any] = json.loads(line)
-            return answer
+            return self.hear()
+
+    def hear(self) -> dict[str, Any]:
+        """Wait, for as long as it takes, until the Conductor says something."""
+        while b"\n" not in self._rest:
+            data = self._file.read(4096)
+            if not data:
+                # The Conductor is gone, and so will this process be; go on as if nothing had been asked.
+                return {}
+            self._rest += data
+        line, _, self._rest = self._rest.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
     def _write(self, message: dict[str, Any]) -> None:
         data = json.dumps(message).encode() + b"\n"
@@ -70,7 +77,17 @@ class Agent:
         self.clock = Clock()
         self.channel = channel
         self.folder = os.getcwd()
-        self.controlled = plan.schedule.mode == "controlled"
+        self.controlled = plan.schedule.mode == "controlled" and channel is not None
+        self.accesses = Accesses(self)
+        #: Whether accesses are recorded: somebody judges them, or chooses between them.
+        self.watches = self.controlled or "race" in plan.oracles
+        #: Which of this rank's threads moves, under a controlled schedule.
+        self.turns: Optional[Turns] = None
+        if self.controlled and channel is not None:
+            chosen = policy(plan.schedule.of_threads(rank), f"{plan.seed}:{attempt}:{rank}")
+            self.turns = Turns(chosen, channel, self._note_pick, self._where)
+        #: What makes a thread of the user's visible to the hooks of frameworks: entered there, left at its end.
+        self.in_threads: list[Callable[[], Any]] = []
         #: What the hooks of the loaded framework offer; set by them.
         self.handles: Optional[Payload] = None
         self.summarize: Callable[[], dict[str, Any]] = dict
@@ -90,6 +107,10 @@ class Agent:
         #: The collectives under way, and what they read and write, where that is asked for; set by their hooks.
         self.works: Any = None
         self.contents: Any = None
+        #: Called with what is about to be read as a whole, and by which operation; set by the hook that records it.
+        self.reading: Callable[[Any, str], None] = _nothing
+        #: Called with the operator and arguments of a collective, and whether it goes on after the call; likewise.
+        self.taking: Callable[[Any, Any, bool], None] = _nothing
         self.steps_by = ""
         #: Called before each point of the main thread, while somebody looks for something.
         self.before_point: Optional[Callable[[], None]] = None
@@ -152,6 +173,22 @@ class Agent:
                 self._inside = False
         with self._writing():
             self._append(kind, self._sequence(), values)
+
+    def record_of(self, sequence: str, kind: str, **values: Any) -> None:
+        """Append an event to another thread's sequence."""
+        with self._writing():
+            self._append(kind, sequence, members(values))
+
+    def name_sequence(self, name: str) -> None:
+        """Give this thread's sequence its name."""
+        self._sequences[threading.get_ident()] = name
+
+    def sequence(self) -> str:
+        """Return the name of this thread's sequence."""
+        if threading.get_ident() == self.main:
+            return MAIN
+        with self._lock:
+            return self._sequence()
 
     def _append(self, kind: str, sequence: str, values: str) -> None:
         """Write an event of which the values are JSON already."""
@@ -258,13 +295,21 @@ class Agent:
         if self.clock.done == self.plan.until:
             self._stop_here(self.clock.done)
 
-    def take_turn(self, op: str, mode: str, key: str) -> None:
-        """Under a controlled schedule, wait for a turn, and record what the main thread then reads or writes."""
-        if not self.controlled or self.channel is None or self._finished or not self.here:
-            return
-        if threading.get_ident() == self.main:
-            turn = self.channel.ask({"move": [op, key]}).get("turn")
-            self.record("access", op=op, mode=mode, key=key, turn=turn)
+    def take_turn(self, op: str, mode: str, key: str, span: Optional[Span] = None, **facts: Any) -> None:
+        """Wait for a turn among the ranks, if the schedule is controlled; record what is then read or written."""
+        if self.turns is not None and not self._finished and self.turns.me() is not None:
+            self.turns.point()
+            turn = self.turns.ask({"move": [op, key]}).get("turn")
+            self.accesses.access(op, mode, key, span, turn=turn, **facts)
+        elif self.watches and self.turns is None:
+            self.accesses.access(op, mode, key, span, **facts)
+
+    def _where(self, ident: int) -> str:
+        """Return the line of the user's code that a thread is in."""
+        return self.sites.above(sys._current_frames().get(ident)).line
+
+    def _note_pick(self, member: Member) -> None:
+        self.accesses.yielded(member.name, member.take_pick()["pick"])
 
     def payload(self, of: str, **values: Any) -> None:
         """Record what a point handled."""
@@ -380,6 +425,8 @@ class Agent:
             self.works.forget()
         self.record("end", how=how, code=code, state=self._state, **self.summarize())
         self._finished = True
+        if self.turns is not None:
+            self.turns.leave()
 
     def relative(self, path: Any) -> str:
         """Return a path as it reads from the working folder."""
@@ -401,7 +448,7 @@ def _free_threads() -> bool:
     return not getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
-def _nothing() -> None:
+def _nothing(*_: Any) -> None:
     """Do nothing."""
 
 

@@ -14,11 +14,11 @@ OURS = {path: path.relative_to(HARNESS).with_suffix("").as_posix() for path in H
 LAYERS = [
     ("errors", "chronicle", "history", "verdict", "scenario", "schemas"),
     (
-        *("digest", "laws", "lineage", "ends", "blame", "script", "witness"),
+        *("digest", "laws", "lineage", "ends", "blame", "script", "witness", "ordering"),
         *("calls", "reductions", "alignment", "mismatch", "evidence", "waits", "stuck", "rendezvous", "oddity"),
         *("warden", "session", "output", "weights", "roster", "stacks", "follower"),
     ),
-    ("runners", "oracles", "schedules", "catalogue"),
+    ("runners", "oracles", "catalogue"),
     ("turnstile", "strikes", "ranks", "watchdog", "autopsy", "conductor", "judge", "doctor", "looks", "why"),
     ("run",),
     ("report",),

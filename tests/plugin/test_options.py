@@ -30,6 +30,8 @@ def test_an_unknown_scenario_is_answered_with_the_nearest_names(project):
         (["--scenario-ranks=1000"], "--scenario-ranks is 1000; this machine bears"),
         (["--scenario-seed=abc"], "--scenario-seed is 'abc'; give a whole number from 0"),
         (["--scenario-seed=-1"], "give a whole number from 0"),
+        (["--scenario-seeds=9"], "--scenario-seeds is '9'; give two whole numbers, as in --scenario-seeds=0..99"),
+        (["--scenario-seeds=1..2", "--scenario-repeat=2"], "leave out --scenario-repeat"),
         (["--scenario-repeat=0"], "give a whole number from 1"),
         (["--scenario-restarts=x"], "give a whole number from 0"),
         (["--scenario-deadline=0"], "give a number above 0"),
@@ -58,7 +60,6 @@ def test_a_run_without_a_name_is_answered_with_how_to_name_one(project, argument
         "slurm=x",
         "compare=x",
         "record",
-        "seeds=1..2",
         "pin",
     ],
 )

@@ -176,9 +176,12 @@ class GoldenRank:
         """Tell a loss, with or without a goal."""
         return self.writes("told", name="loss", values=values)
 
-    def accesses(self, mode: str, turn: int, op: str = "aten::add", key: str = "8:1234:0") -> GoldenRank:
-        """Read, write or change shared storage in a turn."""
-        return self.writes("access", op=op, mode=mode, key=key, turn=turn)
+    def accesses(
+        self, mode: str, turn: int | None, op: str = "aten::add", key: str = "8:1234", **facts: Any
+    ) -> GoldenRank:
+        """Read, write or change shared storage, in a turn if there is a schedule."""
+        taken = {} if turn is None else {"turn": turn}
+        return self.writes("access", op=op, mode=mode, key=key, **taken, **facts)
 
     def ends(self, code: int = 0, status: int | None = None, **end: Any) -> GoldenRank:
         """Come to the end of the main module, and exit with its code, or with another status."""

@@ -44,6 +44,7 @@ def test_no_oracle_objects_to_a_sound_history_that_is_its_own_control(oracle: st
     for one in job.ranks:
         one.enters("collective", c=1, reduce="SUM", **{"in": [{**summed, "digest": "e", "sum": 1.0}]})
         one.writes("done", op="allreduce_", group="0", c=1, out=[summed], kept=True)
+        one.accesses("r", one.rank, lo=0, hi=4)
         for step in range(1, 61):
             one.writes("census", step=step, lines=[]).writes("heap", step=step, bytes=1000)
     history = job.ends_well().history()
@@ -427,6 +428,37 @@ class TestCheckpoint:
     def test_abstains_if_the_run_ended_before_a_save_was_due(self) -> None:
         with pytest.raises(Abstain, match="ended before its first checkpoint"):
             ask("checkpoint", killed(step=1).history(), self.control())
+
+
+class TestRace:
+    def test_objects_to_unordered_accesses_with_both_places(self) -> None:
+        job = Golden().trains(1)
+        job[0].accesses("w", None, lo=0, hi=8, site="train.py:3", tensor="float32 of 2")
+        job[1].accesses("r", None, lo=4, hi=12, site="train.py:9")
+        (finding,) = ask("race", job.ends_well().history())
+        assert (finding.cause, finding.ranks, finding.step) == ("unsynchronised accesses", (0, 1), 1)
+        assert finding.places == ("train.py:3", "train.py:9")
+        assert "bytes 4 to 8 of a tensor (float32 of 2)" in finding.sentence()
+
+    def test_names_a_lost_update_with_its_four_accesses_where_a_schedule_says_their_order(self) -> None:
+        job = Golden().trains(1)
+        for turn, (rank, mode) in enumerate([(0, "r"), (1, "r"), (0, "w"), (1, "w")]):
+            job[rank].accesses(mode, turn, lo=0, hi=4, site="train.py:3")
+        (finding,) = ask("race", job.ends_well().history())
+        assert finding.cause == "lost update"
+        assert [e["turn"] for e in finding.evidence["events"]] == [0, 1, 2, 3]
+        assert "rank 1 (train.py:3) overwrote the update of rank 0 (train.py:3)" in finding.sentence()
+
+    def test_leaves_ordered_accesses_alone(self) -> None:
+        job = Golden().trains(1)
+        for one in job.ranks:
+            one.writes("sync", do="acquire", key="shared:semaphore:/a").accesses("rw", None, lo=0, hi=4)
+            one.writes("sync", do="release", key="shared:semaphore:/a")
+        assert ask("race", job.ends_well().history()) == []
+
+    def test_abstains_where_accesses_are_not_on_record(self) -> None:
+        with pytest.raises(Abstain, match="no reads and writes"):
+            ask("race", sound())
 
 
 class TestWhatIsLeftOnDisk:

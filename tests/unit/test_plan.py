@@ -32,7 +32,7 @@ def full() -> Plan:
         control="same",
         data="digits",
         oracles=("ends", "control"),
-        schedule=Schedule("controlled", "replay", (0, 1, 1)),
+        schedule=Schedule("controlled", "replay", split=True, choices=(0, 1, 1), threads=((0, 1), ())),
         strikes=strikes,
         environment={"OMP_NUM_THREADS": "1"},
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from breakrank.history import History, RankHistory
 from breakrank.oracles import Abstain, Terms
-from breakrank.oracles.control import overwritten
+from breakrank.ordering import overwritten_in_turns
 from breakrank.verdict import Finding
 from breakrank_agent.history import Event
 
@@ -85,7 +85,8 @@ def _lost(history: History, control: History) -> list[Finding]:
             continue
         changes = [e for e in _accesses(history, path) if e["mode"] == "w"]
         removed = [pair for pair in pairwise(changes) if _takes_away(*pair)]
-        stale = overwritten([replace(lived, events=_of(lived, path)) for lived in history.last])
+        shown = overwritten_in_turns([replace(lived, events=_of(lived, path)) for lived in history.last])
+        stale = [{**access.event, "rank": access.rank} for access in shown]
         blind = _written_over(history, path)
         if stale:
             found.append(_finding(history, path, stale[-2], stale[-1], "wrote back what it had read before"))

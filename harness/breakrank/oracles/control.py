@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from breakrank import laws
 from breakrank.history import History, RankHistory
 from breakrank.oracles import Abstain, Terms
+from breakrank.ordering import Access, overwritten_in_turns
 from breakrank.verdict import Finding
 from breakrank_agent.history import Event
 
@@ -120,50 +121,26 @@ def _lost_update(history: History, fewer: Sequence[Pair]) -> Finding | None:
     If no access shows one and some rank did not end well, its updates were perhaps never made: then it is no such
     finding.
     """
-    events = overwritten(history.last)
-    if not events and not all(lived.ended_well for lived in history.last):
+    shown = overwritten_in_turns(history.last)
+    if not shown and not all(lived.ended_well for lived in history.last):
         return None
     worst = min(fewer, key=lambda pair: _updates(pair.lived))
-    evidence: dict[str, Any] = {
-        "applied": int(_updates(worst.lived)),
-        "expected": int(_updates(worst.model)),
-        "how": "updates were overwritten, and no access on record shows which",
-        "events": events,
-    }
+    applied, expected = int(_updates(worst.lived)), int(_updates(worst.model))
+    how = "updates were overwritten, and no access on record shows which"
     ranks, step = tuple(p.lived.rank for p in fewer), 0
-    if events:
-        loser, winner = events[-2], events[-1]
-        ranks, step = tuple(sorted({loser["rank"], winner["rank"]})), loser["step"]
-        evidence["how"] = f"rank {winner['rank']} overwrote the update of rank {loser['rank']} at step {step}"
+    if shown:
+        loser, winner = shown[-2], shown[-1]
+        ranks, step = tuple(sorted({loser.rank, winner.rank})), loser.event["step"]
+        how = f"rank {winner.rank} overwrote the update of rank {loser.rank} at step {step}"
+    evidence: dict[str, Any] = {
+        "applied": applied,
+        "expected": expected,
+        "how": f"{applied} of {expected} updates arrived: {how}",
+        "events": [_shown(access) for access in shown],
+    }
     return Finding("control", "lost update", ranks, step, worst.lived.attempt, evidence=evidence)
 
 
-def overwritten(ranks: Sequence[RankHistory]) -> list[Event]:
-    """Return the accesses that show the first lost update, in order of turns; none if there is none.
-
-    Rank B writes what it had read before rank A wrote: A's read, B's read, A's write, B's write. The last two are
-    always the overwritten write and the one that overwrote it. A read-modify-write (`rw`) counts once.
-    """
-    accesses = sorted(
-        ({**e, "rank": lived.rank} for lived in ranks for e in lived.of_kind("access")), key=lambda e: int(e["turn"])
-    )
-    reads: dict[tuple[str, int], Event] = {}
-    updates: dict[str, list[tuple[Event, Event]]] = {}
-    for event in accesses:
-        key, rank = event["key"], event["rank"]
-        if "r" in event["mode"]:
-            reads[key, rank] = event
-        read = reads.get((key, rank))
-        if "w" not in event["mode"] or read is None:
-            continue
-        for their_read, their_write in updates.get(key, ()):
-            if their_write["rank"] != rank and their_write["turn"] > read["turn"]:
-                return _shown(their_read, read, their_write, event)
-        updates.setdefault(key, []).append((read, event))
-    return []
-
-
-def _shown(*events: Event) -> list[Event]:
-    """Return the accesses in order of turns, each once, with what a report shows of them."""
-    shown = {e["turn"]: {k: e[k] for k in ("rank", "step", "op", "mode", "turn")} for e in events}
-    return [shown[turn] for turn in sorted(shown)]
+def _shown(access: Access) -> Event:
+    """Return what a report shows of an access."""
+    return {"rank": access.rank, **{k: access.event[k] for k in ("step", "op", "mode", "turn")}}

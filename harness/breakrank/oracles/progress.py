@@ -43,10 +43,17 @@ def _wait(event: Event, terms: Terms) -> Finding:
         "wait": said[0],
         "whom": _whom(waiting, peers),
         "elsewhere": "".join(f"; {clause}" for clause in said[1:]),
+        "cycle": "; ".join(map(_lock_words, event.get("locks", ()))),
     }
     places = tuple(f"rank {w['rank']}: {describe(w)}, step {w['step']}" for w in waiting)
     cause = "no progress" if event["why"] in _UNPROVEN else event["why"]
     return Finding("progress", cause, tuple(sorted(event["ranks"])), first["step"], event["attempt"], places, evidence)
+
+
+def _lock_words(wait: Event) -> str:
+    """Say which thread waits where for what."""
+    place = f" ({wait['site']})" if wait["site"] else ""
+    return f"{wait['thread']} waits for {wait['for']}{place}"
 
 
 def _told(waiting: Sequence[Event], peers: Sequence[int]) -> list[str]:

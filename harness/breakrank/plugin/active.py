@@ -15,13 +15,14 @@ from breakrank import weights
 from breakrank.errors import BreakrankError
 from breakrank.plugin import options as options_module
 from breakrank.plugin import workers
-from breakrank.plugin.collect import Collection, NothingElse, Replayed, Subject, choose, load_replay
+from breakrank.plugin.collect import Collection, NothingElse, Replayed, Subject, choices, choose, load_replay
 from breakrank.plugin.items import ACTIVE, ScenarioItem
 from breakrank.plugin.options import Options
 from breakrank.plugin.progress import Live
 from breakrank.report import explain, plan_words
 from breakrank.report.terminal import Row, headline, verdict_table
-from breakrank.run import Bench, Result, load_run
+from breakrank.run import Bench, Result, load_run, make_plan
+from breakrank.scenario import Case, Scenario
 from breakrank.verdict import Record
 from breakrank_agent.plan import Plan
 
@@ -98,6 +99,12 @@ class Active:
                 return bench.run(plan, record, progress=live, where=options.folder, in_place=options.in_place)
             # Scenarios of a user's own have their programs beside them.
             return bench.run(plan, record, programs if programs.is_dir() else None, progress=live)
+
+    def at_seed(self, scenario: Scenario, case: Case, plan: Plan, seed: int) -> Plan:
+        """Return a case's plan at another seed."""
+        if plan.command:
+            return replace(plan, seed=seed)
+        return make_plan(scenario, case, replace(choices(self.options), seed=seed))
 
     def replay(self, title: str, folder: Path, plan: Plan) -> tuple[Result, dict[str, Any]]:
         """Run a saved run's plan again; return the result and the saved verdict."""

@@ -84,7 +84,8 @@ def choose(options: Options) -> list[Subject]:
 _NO_PLAN = "no such plan: "
 
 
-def _choices(options: Options) -> Choices:
+def choices(options: Options) -> Choices:
+    """Return what the options decide of a run."""
     return Choices(
         options.seed,
         options.ranks,
@@ -103,7 +104,7 @@ def _scripts(scenario: Scenario, options: Options) -> list[Subject]:
     """Return the subjects that a user's script makes with a scenario: one for each way in which it strikes."""
     unknown = Case(title(options.train), "", SURVIVED)
     try:
-        plans = make_script_plans(scenario, options.train, _choices(options))
+        plans = make_script_plans(scenario, options.train, choices(options))
     except (BreakrankError, PlanError) as error:
         return [Subject(scenario, unknown, skip=f"{_NO_PLAN}{scenario.name}: {one_line(error)}")]
     return [
@@ -122,7 +123,7 @@ def _subject(scenario: Scenario, case: Case, options: Options) -> Subject:
     if lack:
         return Subject(scenario, case, skip=lack)
     try:
-        plan = make_plan(scenario, case, _choices(options))
+        plan = make_plan(scenario, case, choices(options))
     except (BreakrankError, PlanError) as error:
         return Subject(scenario, case, skip=f"{_NO_PLAN}{scenario.name}::{case.name}: {one_line(error)}")
     return Subject(scenario, case, plan, doctor.missing([*case.needs, *_needs(plan)]))

@@ -102,6 +102,9 @@ class ScenarioItem(BreakrankItem):
         with self.at_the_boundary() as active:
             if self.plan is None:
                 raise BreakrankError("there is no plan to run")
+            if active.options.seeds:
+                self._search(active, self.plan)
+                return
             results: list[Result] = []
             for _ in range(active.options.repeat):
                 results.append(active.run(self.nodeid, self.plan, self.record, self.scenario.path))
@@ -120,6 +123,62 @@ class ScenarioItem(BreakrankItem):
             self.tell(repeats=f"{len(results) - 1}/{active.options.repeat}", sentence=what)
             difference = active.difference(first.folder, last.folder)
             raise Failed(f"{self.nodeid}: {what}: {difference}\n  {first.folder}\n  {last.folder}")
+
+
+    def _search(self, active: Active, plan: Plan) -> None:
+        """Run the case at every seed asked for. Raises `Failed` at the first seed whose verdict is of another kind."""
+        search = Search(len(active.options.seeds))
+        for seed in active.options.seeds:
+            drawn = active.at_seed(self.scenario, self.case, plan, seed)
+            result = active.run(self.nodeid, drawn, self.record, self.scenario.path)
+            search.add(result)
+            self.tell_result(search.shown or result)
+            self.tell(repeats=search.count(), sentence=search.words())
+            if not search.holds(result):
+                raise Failed(f"{self.nodeid}: seed {seed}: {active.explain(result.folder)}")
+        self.tell(as_recorded=True if self.record is not None else None)
+
+
+class Search:
+    """What came of several seeds: at how many something was found, at how many harm was done, and first at which."""
+
+    def __init__(self, asked: int) -> None:
+        self._asked = asked
+        self._found: list[Result] = []
+        self._harmed: list[Result] = []
+        self._run = 0
+
+    def add(self, result: Result) -> None:
+        """Take the next seed's result."""
+        self._run += 1
+        if result.verdict.findings:
+            self._found.append(result)
+        if result.verdict.harmed:
+            self._harmed.append(result)
+
+    @property
+    def shown(self) -> Result | None:
+        """The result that shows most: the first with harm, else the first with a finding."""
+        return next(iter((*self._harmed, *self._found)), None)
+
+    @staticmethod
+    def holds(result: Result) -> bool:
+        """Whether the verdict is of the record's kind; without a record, whether nothing is to be objected to."""
+        verdict = result.verdict
+        return result.record.holds(verdict.outcome, verdict.findings) if result.record else result.as_recorded
+
+    def count(self) -> str:
+        """Return how many seeds were run, of how many."""
+        return f"{self._run}/{self._asked}"
+
+    def words(self) -> str:
+        """Say at how many seeds, and the first."""
+        if self.shown is None:
+            return f"nothing was found at {self._run} seeds"
+        corrupted = f"harm at {len(self._harmed)}"
+        if self._harmed:
+            corrupted += f", first at seed {self._harmed[0].plan.seed}"
+        return f"found at {len(self._found)} of {self._run} seeds, {corrupted}: {self.shown.verdict.sentence()}"
 
 
 class ReplayItem(BreakrankItem):

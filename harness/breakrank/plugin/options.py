@@ -34,6 +34,8 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("-in-place", {"action": "store_true", "help": "run that script in its folder itself, not in a view of it"}),
     ("-ranks", {"metavar": "N", "help": "number of ranks (default: the scenario's)"}),
     ("-seed", {"metavar": "N", "help": "seed of all chance (default: 0)"}),
+    ("-seeds", {"metavar": "A..B", "help": "run each case once at every seed from A to B, and say at how many it does "
+                "harm, and which is the first"}),
     ("-framework", {"metavar": "NAME", "help": "only cases of this framework: torch or tensorflow"}),
     ("-runner", {"metavar": "NAME", "help": "how ranks are started: auto or process"}),
     ("-steps", {"metavar": "N", "help": "end your own script N steps after the last strike (after N, without one)"}),
@@ -54,7 +56,7 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 #: What a saved plan says, so that a replay cannot be asked for it.
 _OF_THE_PLAN = (
-    "", "-train", "-reference", "-steps", "-step", "-ranks", "-seed", "-framework", "-restarts", "-patience",
+    "", "-train", "-reference", "-steps", "-step", "-ranks", "-seed", "-seeds", "-framework", "-restarts", "-patience",
     "-deadline", "-tolerance", "-repeat",
 )  # fmt: skip
 
@@ -182,6 +184,8 @@ class Options:
     runs: Path
     runs_limit_mb: int
     seed: int = 0
+    #: The seeds to search; empty: `seed` alone.
+    seeds: range = range(0)
     ranks: int | None = None
     restarts: int | None = None
     deadline_s: float | None = None
@@ -218,6 +222,7 @@ def read(config: pytest.Config) -> Options:
         runs=runs(config),
         runs_limit_mb=runs_limit(config),
         seed=_whole(PREFIX + "-seed", _text(config, "-seed"), 0, _MOST_SEED) or 0,
+        seeds=_seeds(config),
         ranks=_whole(PREFIX + "-ranks", _text(config, "-ranks"), 1, doctor.most_ranks(), "this machine bears"),
         restarts=_whole(PREFIX + "-restarts", _text(config, "-restarts"), 0, _MOST_RESTARTS),
         deadline_s=_number(PREFIX + "-deadline", _text(config, "-deadline"), above_zero=True),
@@ -315,6 +320,20 @@ def runs(config: pytest.Config) -> Path:
 def runs_limit(config: pytest.Config) -> int:
     """Return the size in MB that this folder may have."""
     return _whole("scenario_runs_limit", str(config.getini("scenario_runs_limit")), 1, 10**9) or 500
+
+
+def _seeds(config: pytest.Config) -> range:
+    """Return the seeds to search. Raises `BreakrankError` for what is no range of them."""
+    text = _text(config, "-seeds")
+    if text is None:
+        return range(0)
+    first, dots, last = text.partition("..")
+    if not (dots and first.isdecimal() and last.isdecimal() and int(first) <= int(last) <= _MOST_SEED):
+        raise BreakrankError(f"{PREFIX}-seeds is {text!r}; give two whole numbers, as in {PREFIX}-seeds=0..99")
+    for other in ("-seed", "-repeat"):
+        if _given(config, other) is not None:
+            raise BreakrankError(f"{PREFIX}-seeds runs each case at every seed once; leave out {PREFIX}{other}")
+    return range(int(first), int(last) + 1)
 
 
 def _runner(config: pytest.Config) -> str:

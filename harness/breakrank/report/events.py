@@ -11,7 +11,7 @@ from breakrank_agent.history import Event
 #: How many events of each rank are shown, and how many of an interleaving.
 _EVENTS = 4
 _INTERLEAVED = 16
-_COLUMN = 30
+_COLUMN = 48
 _WIDTH = 120
 #: The phases of a strike that are worth telling, in the order in which they come.
 _PHASES = ("fired", "seen", "act", "landed", "missed", "healed")
@@ -30,24 +30,29 @@ def telling_events(history: History, verdict: Mapping[str, Any]) -> list[str]:
 
 
 def interleaving(events: Sequence[Event]) -> list[str]:
-    """Return the events in their order, each in its rank's column."""
-    ranks = sorted({int(e["rank"]) for e in events})
-    lines = ["".join(f"rank {rank}".ljust(_COLUMN) for rank in ranks).rstrip()]
+    """Return the events in their order, each in the column of its rank, or of its thread where threads took part."""
+    threads = sorted({(int(e["rank"]), str(e.get("seq", "main"))) for e in events})
+    lines = ["".join(_column(rank, thread).ljust(_COLUMN) for rank, thread in threads).rstrip()]
     for event in events[:_INTERLEAVED]:
-        column = ranks.index(int(event["rank"]))
+        column = threads.index((int(event["rank"]), str(event.get("seq", "main"))))
         lines.append((" " * _COLUMN * column + access_words(event)).rstrip())
     if len(events) > _INTERLEAVED:
         lines.append(f"... {len(events) - _INTERLEAVED} more")
     return lines
 
 
+def _column(rank: int, thread: str) -> str:
+    return f"rank {rank}" if thread == "main" else f"rank {rank} {thread}"
+
+
 def access_words(event: Event) -> str:
     """Say a read or write of shared storage in few words: its turn, what it did by which operation, its step."""
     op = str(event.get("op", ""))
     verb = {"r": "reads in", "w": "writes in", "rw": "updates in"}.get(str(event.get("mode", "")), "")
-    turn = f"{event['turn']:>3}" if isinstance(event.get("turn"), int) else ""
+    number = event.get("turn", event.get("pick"))
+    turn = f"{number:>3}" if isinstance(number, int) else ""
     step = f"(step {event['step']})" if "step" in event else ""
-    return " ".join(word for word in (turn, verb, op.split(".")[0], step) if word)
+    return " ".join(word for word in (turn, verb, op.split(".")[0], str(event.get("site", "")), step) if word)
 
 
 def _strikes(history: History) -> list[str]:

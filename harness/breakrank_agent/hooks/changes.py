@@ -248,14 +248,6 @@ class Call:
         self._put_back = put_all_back
 
 
-#: Our functions between who calls a collective and what records it.
-FRAMES = (
-    next(c for c in changeable.__code__.co_consts if getattr(c, "co_name", "") == "kernel"),
-    Call.issue.__code__,
-    _issue_swapped.__code__,
-)
-
-
 def _existing(where: int, what: str) -> int:
     if where < 0:
         raise LookupError(f"the call has no {what}")

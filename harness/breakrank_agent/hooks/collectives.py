@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import sys
 import threading
 import weakref
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, Callable, NamedTuple, Optional
 
 from breakrank_agent.frames import hide
 from breakrank_agent.history import members
-from breakrank_agent.hooks.changes import FRAMES, changeable
-from breakrank_agent.hooks.works import Flight
+from breakrank_agent.hooks.changes import changeable
+from breakrank_agent.hooks.works import Flight, Part
 from breakrank_agent.probe import Agent
+from breakrank_agent.turns import Turns
 
 WAITS_FOR = "torch"
 
@@ -72,6 +74,9 @@ FUNCTIONAL = (
 #: Functions that wait for the message that they hand on to `isend` and `irecv`.
 WAITING = frozenset(("send", "recv", "send_object_list", "recv_object_list"))
 
+#: The modules of torch through which an operator comes to a dispatch mode, and goes on from there.
+_THROUGH = (("_ops.py",), ("_compile.py",), ("_dynamo", "eval_frame.py"))
+
 #: How many different calls of one operator are known by heart.
 KEPT = 1024
 
@@ -94,6 +99,7 @@ def install(agent: Agent) -> None:
     if not torch.distributed.is_available():
         return
     after = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
+    _between.extend(os.path.join(os.path.dirname(torch.__file__), *name) for name in _THROUGH)
     library = torch.library.Library("c10d", "IMPL")
     groups = _Groups(agent)
     for name in OPERATORS:
@@ -116,20 +122,22 @@ def install(agent: Agent) -> None:
 
 def _kernel(agent: Agent, name: str, operator: Any, after: Any, groups: _Groups) -> Callable[..., Any]:
     call = _Call(agent, name, operator, groups)
-    redispatch = operator.redispatch
+    redispatch, watches = operator.redispatch, agent.watches
 
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
         facts = None if agent.busy and agent.busy_in == threading.get_ident() else call.describe(args)
         if facts is None:
             return redispatch(keyset & after, *args, **kwargs)
+        if watches:
+            agent.taking(operator, args, facts.asked)
         watched = agent.contents.watch(name, call.names, args, facts) if agent.contents is not None else None
         if watched is None:
             agent.reach("collective", facts.text, facts.number)
         else:
             agent.reach("collective", f"{facts.text}{facts.number}", **{"in": watched.read})
-        if agent.controlled and agent.here and agent.channel is not None:
-            agent.channel.ask({"collective": [name, facts.group, facts.size]})
         flight = Flight(facts.over, facts.number, watched)
+        if watches and agent.turns is not None and agent.here:
+            flight.part = _take_part(agent.turns, name, facts.part())
         try:
             result = redispatch(keyset & after, *args, **kwargs)
         except BaseException as error:
@@ -140,6 +148,15 @@ def _kernel(agent: Agent, name: str, operator: Any, after: Any, groups: _Groups)
         return result
 
     return kernel
+
+
+def _take_part(turns: Turns, name: str, part: Part) -> Part:
+    """Under a controlled schedule, wait until all others have come; a work is waited for later, if Python has it."""
+    if part.key and part.asked:
+        turns.tell({"issued": [part.key, part.size]})
+    elif part.key:
+        turns.ask({"collective": [name, part.key, part.size]}, waits=True)
+    return part
 
 
 def _functional(operator: Any, after: Any) -> Callable[..., Any]:
@@ -175,11 +192,12 @@ def _watch_reduction(kind: Any, name: str) -> None:
             _said.reduce = ""
 
     setattr(kind, name, functools.update_wrapper(reducing, original))
-    _passed_by.add(reducing.__code__)
 
 
-#: The code of our own functions between the caller and an operator.
-_passed_by: set[CodeType] = {*FRAMES}
+#: Where the code lies that stands between the caller and an operator: ours, and torch's own way through a mode.
+_between = [os.path.dirname(os.path.dirname(__file__)) + os.sep]
+#: Which files that is, of those that were asked about.
+_passed: dict[str, bool] = {}
 
 
 def _reduction(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -196,7 +214,7 @@ class Facts(NamedTuple):
     """What the record says of a call: its group and size, all of it as JSON, the same of its completion, its number.
 
     Both texts end with the name of the number. `asked`: Python asked for a work to wait for. `here`: this rank is the
-    root, or there is none.
+    root, or there is none. `pair`: the source and the destination of a message, by their ranks in the group.
     """
 
     group: str
@@ -206,6 +224,14 @@ class Facts(NamedTuple):
     number: int
     asked: bool
     here: bool
+    pair: Optional[tuple[int, int]]
+
+    def part(self) -> Part:
+        """Return what it is a part of."""
+        if self.pair is None:
+            return Part(f"{self.group} {self.number}", self.size, self.asked)
+        source, destination = self.pair
+        return Part(f"{self.group} {source}>{destination} {self.number}" if min(self.pair) >= 0 else "", 2, self.asked)
 
 
 class _Group:
@@ -224,6 +250,10 @@ class _Group:
         self.rank: int = group.rank()
         self.calls = itertools.count(1)
         self.messages: dict[tuple[int, int], itertools.count[int]] = {}
+
+    def next(self, pair: Optional[tuple[int, int]]) -> int:
+        """Return the number of a collective in the group, or of a message between two of its ranks."""
+        return next(self.calls if pair is None else self.messages.setdefault(pair, itertools.count(1)))
 
     def in_world(self, rank: int) -> int:
         """Return the global rank of a rank of the group; -1 stays what it is."""
@@ -298,7 +328,8 @@ class _Call:
             if len(self._known) < KEPT:
                 self._known[key] = texts
         here = root is None or root == group.rank
-        return Facts(group.name, group.size, *texts, self._number(group, peer), asked, here)
+        pair = None if peer is None else (group.rank, peer) if PEERS[self._name][1] else (peer, group.rank)
+        return Facts(group.name, group.size, *texts, group.next(pair), asked, here, pair)
 
     def _texts(
         self,
@@ -333,13 +364,6 @@ class _Call:
         argument, at = PEERS[self._name][0], self.names.index("tag")
         return args[self.names.index(argument)] if argument else -1, args[at] if len(args) > at else 0
 
-    def _number(self, group: _Group, peer: Optional[int]) -> int:
-        """Return the number of this collective in its group, or of this message between two ranks."""
-        if peer is None:
-            return next(group.calls)
-        pair = (group.rank, peer) if PEERS[self._name][1] else (peer, group.rank)
-        return next(group.messages.setdefault(pair, itertools.count(1)))
-
     def _reduction(self) -> str:
         # What calls an all-reduce from C++ by itself is DDP's reducer, which sums.
         return _said.reduce or ("SUM" if self._name == "allreduce_" else "")
@@ -371,9 +395,18 @@ class _Call:
 
 
 def _caller() -> Optional[FrameType]:
-    """Return the frame that called the operator, beyond ours. C++ alone has none."""
+    """Return the frame that called the operator: beyond ours, if it was a method that reduces. C++ alone has none.
+
+    A dispatch mode of ours has passed the call on, through torch's own way to call operators.
+    """
     frame = sys._getframe(2).f_back
-    while frame is not None and frame.f_code in _passed_by:
+    while frame is not None:
+        name = frame.f_code.co_filename
+        passed = _passed.get(name)
+        if passed is None:
+            passed = _passed[name] = name.startswith(tuple(_between))
+        if not passed:
+            break
         frame = frame.f_back
     return frame
 

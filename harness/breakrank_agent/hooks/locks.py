@@ -1,4 +1,8 @@
-"""File locks under a controlled schedule: a rank that must wait for one says so, instead of blocking in the kernel."""
+"""Locks between processes: of files, and of `multiprocessing`, from which its conditions, events and barriers are made.
+
+They are on record where accesses are; under a controlled schedule a rank that must wait for one says so, instead of
+blocking in the kernel. The queues of `multiprocessing` order who has put something before who gets it.
+"""
 
 from __future__ import annotations
 
@@ -7,44 +11,135 @@ import functools
 import os
 from typing import Any, Callable
 
-from breakrank_agent.probe import Agent, Channel
+from breakrank_agent.hooks import after_import
+from breakrank_agent.probe import Agent
 
 WAITS_FOR = ""
 
 
 def install(agent: Agent) -> None:
-    """Replace `fcntl.flock` and `fcntl.lockf`, for ranks that move one at a time."""
-    if not agent.controlled or agent.channel is None:
+    """Replace `fcntl.flock` and `fcntl.lockf`, and watch `multiprocessing` once it is imported."""
+    if not agent.watches:
         return
-    fcntl.flock = _scheduled(agent, agent.channel, fcntl.flock)
-    fcntl.lockf = _scheduled(agent, agent.channel, fcntl.lockf)
+    fcntl.flock = _file_lock(agent, fcntl.flock)
+    fcntl.lockf = _file_lock(agent, fcntl.lockf)
+    after_import("multiprocessing.synchronize", functools.partial(_watch_semaphores, agent))
+    after_import("multiprocessing.queues", functools.partial(_watch_queues, agent))
 
 
-def _scheduled(agent: Agent, channel: Channel, lock: Callable[..., Any]) -> Callable[..., Any]:
+def _file_lock(agent: Agent, lock: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(lock)
     def wrapper(file: Any, operation: int, *args: Any) -> Any:
-        if agent.busy or not agent.here:
+        if agent.busy or not agent.here or agent.over:
             return lock(file, operation, *args)
-        key = _key(file)
+        key = _file_key(file)
         if operation & fcntl.LOCK_UN:
-            result = lock(file, operation, *args)
-            channel.tell({"unlocked": key})
-            return result
-        if operation & fcntl.LOCK_NB:
-            return lock(file, operation, *args)
-        turn = channel.ask({"move": ["lock", key]}).get("turn")
-        while True:
-            try:
-                result = lock(file, operation | fcntl.LOCK_NB, *args)
-            except BlockingIOError:
-                turn = channel.ask({"blocked": key}).get("turn")
-            else:
-                agent.record("access", op="lock", mode="lock", key=key, turn=turn)
-                return result
+            return _release(agent, key, lambda: lock(file, operation, *args))
+        return _acquire(agent, key, operation & fcntl.LOCK_NB == 0, lambda more: lock(file, operation | more, *args))
 
     return wrapper
 
 
-def _key(file: Any) -> str:
+def _release(agent: Agent, key: str, release: Callable[[], Any]) -> Any:
+    """Release a lock, and let those that wait for it in the schedule try again."""
+    agent.accesses.sync("release", key)
+    result = release()
+    if agent.turns is not None:
+        agent.turns.tell({"unlocked": key})
+    return result
+
+
+def _acquire(agent: Agent, key: str, waits: bool, acquire: Callable[[int], Any]) -> Any:
+    """Acquire a lock, in a turn of its own; `acquire` is given LOCK_NB, or 0, and raises if somebody else has it."""
+    turns = agent.turns if waits else None
+    if turns is None or turns.me() is None:
+        result = acquire(0)
+        agent.accesses.sync("acquire", key)
+        return result
+    turns.point()
+    turn = turns.ask({"move": ["lock", key]}).get("turn")
+    while True:
+        try:
+            result = acquire(fcntl.LOCK_NB)
+        except BlockingIOError:
+            turn = turns.ask({"blocked": key}, waits=True).get("turn")
+        else:
+            agent.accesses.sync("acquire", key, turn=turn)
+            return result
+
+
+def _file_key(file: Any) -> str:
     status = os.fstat(file if isinstance(file, int) else file.fileno())
-    return f"{status.st_dev}:{status.st_ino}"
+    return f"shared:file:{status.st_dev}:{status.st_ino}"
+
+
+def _watch_semaphores(agent: Agent) -> None:
+    """Watch what all locks of `multiprocessing` are made of; its name is the same in every process that has it."""
+    from multiprocessing import synchronize
+
+    kind: Any = synchronize.SemLock
+    make = kind._make_methods
+
+    @functools.wraps(make)
+    def _make_methods(self: Any) -> None:
+        make(self)
+        key = f"shared:semaphore:{self._semlock.name}"
+        take, give = self._semlock.acquire, self._semlock.release
+
+        def try_to(more: int) -> bool:
+            if more and not take(False):
+                raise BlockingIOError
+            return bool(more or take())
+
+        def acquire(block: bool = True, timeout: Any = None) -> bool:
+            if agent.busy or not agent.here or agent.over:
+                return bool(take(block, timeout))
+            if block and timeout is None:
+                return bool(_acquire(agent, key, True, try_to))
+            got = bool(take(block, timeout))
+            if got:
+                agent.accesses.sync("acquire", key)
+            return got
+
+        def release() -> None:
+            if agent.busy or not agent.here or agent.over:
+                give()
+            else:
+                _release(agent, key, give)
+
+        self.acquire, self.release = acquire, release
+
+    kind._make_methods = _make_methods
+    kind.__enter__ = lambda self: self.acquire()
+    kind.__exit__ = lambda self, *_: self.release()
+
+
+def _watch_queues(agent: Agent) -> None:
+    """Watch the two ends of a queue: who puts something comes before who gets anything after."""
+    from multiprocessing import queues
+
+    for kind in (queues.Queue, queues.SimpleQueue):
+        _watch_queue(agent, kind)
+
+
+def _watch_queue(agent: Agent, kind: Any) -> None:
+    put, get = kind.put, kind.get
+
+    @functools.wraps(put)
+    def putting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if agent.here and not agent.busy:
+            agent.accesses.sync("release", _queue_key(self))
+        return put(self, *args, **kwargs)
+
+    @functools.wraps(get)
+    def getting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        got = get(self, *args, **kwargs)
+        if agent.here and not agent.busy:
+            agent.accesses.sync("acquire", _queue_key(self))
+        return got
+
+    kind.put, kind.get = putting, getting
+
+
+def _queue_key(queue: Any) -> str:
+    return f"shared:queue:{queue._rlock._semlock.name}"

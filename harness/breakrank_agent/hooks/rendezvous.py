@@ -37,9 +37,10 @@ def _watch(agent: Agent, name: str, kind: str, describe: Callable[[tuple[Any, ..
             return original(*args, **kwargs)
         facts = describe(args, kwargs)
         agent.record(kind, phase="enter", **facts)
-        if agent.controlled and agent.channel is not None:
+        if agent.turns is not None:
             # One rank at a time would wait in it unannounced.
-            agent.channel.ask({"collective": [name, "", agent.plan.ranks]})
+            met = f"{name} {agent.accesses.number(name)}"
+            agent.turns.ask({"collective": [name, met, agent.plan.ranks]}, waits=True)
         try:
             result = original(*args, **kwargs)
         except BaseException as error:

@@ -165,7 +165,7 @@ def _wrap_backward(agent: Agent, training: Training) -> None:
             agent.backwards -= own
         # DDP has waited for its all-reduces by now.
         agent.look_back()
-        if not training.constructed:
+        if own and not training.constructed:
             # Without any optimizer, a step is a backward pass.
             agent.close_step("backward")
 
@@ -265,6 +265,7 @@ def _wrap_files(agent: Agent) -> None:
     def saving(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
         path = _path(agent, f)
         agent.reach("save", path=path)
+        agent.reading(obj, "save")
         if _is_path(f):
             # C++ writes it in one go. A file object asks for a turn before each of its own writes.
             agent.take_turn("save", "w", path)

@@ -7,8 +7,10 @@ thread of gloo: it would wait for the GIL, and whoever has the GIL may wait for 
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from typing import Any, Optional, Protocol
+from collections.abc import Iterator
+from typing import Any, Callable, NamedTuple, Optional, Protocol
 
 from breakrank_agent.frames import hide
 from breakrank_agent.history import members
@@ -26,16 +28,29 @@ class Watched(Protocol):
         """Return what the record of its completion says of it, as JSON."""
 
 
+class Part(NamedTuple):
+    """A collective or a message that several ranks take part in: a name that is the same in each, and how many.
+
+    The key is empty where that cannot be known: a message from anybody. `asked`: Python has its work, and waits later.
+    """
+
+    key: str
+    size: int
+    asked: bool
+
+
 class Flight:
     """A collective that is under way: its record's facts as JSON, its contents where they are watched, its work."""
 
-    __slots__ = ("facts", "future", "number", "watched", "work")
+    __slots__ = ("facts", "future", "number", "part", "watched", "work")
 
     def __init__(self, facts: str, number: int, watched: Optional[Watched]) -> None:
         self.facts = facts
         self.number = number
         self.watched = watched
         self.work: Any = None
+        #: What it is a part of, under a controlled schedule.
+        self.part: Optional[Part] = None
         #: Whether somebody has its future: what hangs on that may have changed the tensors before we see it complete.
         self.future = False
 
@@ -49,6 +64,9 @@ def install(agent: Agent) -> None:
     works = Works(agent, torch.distributed.Work)
     agent.works = works
     agent.look_back = works.look_back
+    if agent.turns is not None:
+        _wait_in_turn(torch.distributed.Work, works, lambda work: [work])
+        _wait_in_turn(torch._C.Future, works, lambda _: works.with_futures())
     _watch_waits(torch.distributed.Work, works)
     _watch_future(torch._C.Future, works)
     library = torch.library.Library("_c10d_functional", "IMPL")
@@ -79,6 +97,27 @@ class Works:
         self._get_future = kind.get_future
         self._flying: dict[int, Flight] = agent.flying
 
+    @contextlib.contextmanager
+    def waiting(self, *works: Any) -> Iterator[None]:
+        """Under a controlled schedule, have the ranks that a wait is for come first.
+
+        Where it is not known which these are, the others move on while this rank waits, and their order is not ours.
+        """
+        turns = self._agent.turns
+        if turns is None or turns.me() is None:
+            yield
+            return
+        flights = [self._flying.get(id(work)) for work in works]
+        parts = [flight.part for flight in flights if flight is not None and flight.part is not None]
+        if not flights or len(parts) < len(flights) or not all(part.key for part in parts):
+            with turns.standing_aside():
+                yield
+            return
+        for part in parts:
+            if part.asked:
+                turns.ask({"collective": ["wait", part.key, part.size]}, waits=True)
+        yield
+
     def fly(self, flight: Flight, result: Any) -> None:
         """Keep the work that the call has returned; a call without one is over."""
         boxed = result[-1] if isinstance(result, (tuple, list)) and result else result
@@ -95,6 +134,10 @@ class Works:
     def of(self, work: Any) -> Optional[Flight]:
         """Return the flight that a work belongs to, if it is under way."""
         return self._flying.get(id(work))
+
+    def with_futures(self) -> list[Any]:
+        """Return the works under way of which somebody has the future."""
+        return [flight.work for flight in self._flying.values() if flight.future]
 
     def waited(self, work: Any, error: Optional[BaseException] = None) -> None:
         """The work was waited for."""
@@ -145,6 +188,18 @@ class Works:
         # Until Python has waited for a work, what it writes is not the program's to change.
         says = "" if flight.watched is None or flight.future else flight.watched.after(waited)
         self._agent.complete(flight.facts, flight.number, says)
+
+
+def _wait_in_turn(kind: Any, works: Works, of: Callable[[Any], list[Any]]) -> None:
+    """Under a controlled schedule, let those move that a wait is for."""
+    wait = kind.wait
+
+    @functools.wraps(wait)
+    def waiting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with works.waiting(*of(self)):
+            return wait(self, *args, **kwargs)
+
+    kind.wait = waiting
 
 
 def _watch_waits(kind: Any, works: Works) -> None:

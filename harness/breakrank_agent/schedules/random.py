@@ -1,15 +1,17 @@
-"""Any rank that can move may move next, with equal chance, drawn from the seed."""
+"""Whoever can move may move next, with equal chance, drawn from the seed."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
 
+from breakrank_agent.plan import Schedule
+
 
 class Policy:
     """The random walk over schedules: simple, and on short programs better than cleverer searches."""
 
-    def __init__(self, seed: int, choices: Sequence[int] = ()) -> None:
+    def __init__(self, seed: str, schedule: Schedule) -> None:
         self._draw = random.Random(seed)
 
     def choose(self, candidates: Sequence[int], turn: int) -> int:

@@ -1,0 +1,121 @@
+"""What is recorded so that races can be found: who touched which bytes, and what ordered the threads and ranks.
+
+An `access` names a storage by its key: `@3` is one of this process alone, `device:inode` one that ranks share, and
+anything else a path. A `sync` says that a thread has got (`acquire`) or is about to give (`release`) what orders it
+with others; a release is written before it happens, an acquire after it, so that their order on record is the real one.
+Keys that begin with `shared:` mean the same in every rank.
+
+A storage that only the thread which made it has touched is not on record. Its last accesses are kept, and written when
+another thread comes to it, with the number of syncs (`at`) that its thread had on record then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+
+if TYPE_CHECKING:
+    from breakrank_agent.probe import Agent
+
+#: How many different accesses of the thread that made a storage are kept until somebody else touches it.
+KEPT = 16
+
+
+class Span(NamedTuple):
+    """The bytes that a tensor covers of its storage: from `lo` up to `hi`, with gaps if `shape` is not empty.
+
+    `strides` are in bytes, and so is `item`, the size of one element.
+    """
+
+    lo: int
+    hi: int
+    shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    item: int = 0
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as facts of an event."""
+        if not self.shape:
+            return {"lo": self.lo, "hi": self.hi}
+        return {"lo": self.lo, "hi": self.hi, "shape": self.shape, "strides": self.strides, "item": self.item}
+
+
+class Kept(NamedTuple):
+    """An access that is not on record yet: what it did, where, and after how many syncs."""
+
+    step: int
+    at: int
+    facts: dict[str, Any]
+
+
+class Accesses:
+    """The record of one rank's accesses and syncs."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._syncs: dict[str, int] = {}
+        self._seen: dict[Any, int] = {}
+        self._numbers: dict[str, int] = {}
+        self._renewals = 0
+        #: Whether threads of the user's have been started: before the first, all that the rank does is in order.
+        self.threaded = False
+
+    def number(self, what: str) -> int:
+        """Return the next number of a kind of thing, from 1."""
+        self._numbers[what] = self._numbers.get(what, 0) + 1
+        return self._numbers[what]
+
+    def sync(self, do: str, key: str, **facts: Any) -> None:
+        """Record that this thread has acquired something, or is about to release it."""
+        agent = self._agent
+        if agent.over or not agent.here:
+            return
+        name = agent.sequence()
+        self._syncs[name] = self._syncs.get(name, 0) + 1
+        agent.record("sync", do=do, key=key, **facts, **self._pick())
+
+    def access(self, op: str, mode: str, key: str, span: Optional[Span], **facts: Any) -> None:
+        """Record that this thread reads, writes or changes some bytes, or all of a file where no span is given.
+
+        At full speed, the same access again is left out until the thread has synced.
+        """
+        agent = self._agent
+        if agent.over or not agent.here:
+            return
+        if not agent.controlled:
+            name = agent.sequence()
+            same = (name, key, mode, span, facts.get("site"))
+            since = self._syncs.get(name, 0) + self._renewals
+            if self._seen.get(same) == since:
+                return
+            self._seen[same] = since
+        where = span.facts() if span is not None else {}
+        agent.record("access", op=op, mode=mode, key=key, **where, **facts, **self._pick())
+
+    def renew(self) -> None:
+        """Record what was left out as known once more: a collective begins."""
+        self._renewals += 1
+
+    def keep(self, kept: dict[Any, Kept], op: str, mode: str, span: Span, site: str) -> None:
+        """Keep an access to a storage that is this thread's own so far."""
+        at = self._syncs.get(self._agent.sequence(), 0)
+        facts = {"op": op, "mode": mode, **span.facts(), "site": site}
+        kept.pop((mode, span, site), None)
+        kept[mode, span, site] = Kept(self._agent.clock.step, at, facts)
+        if len(kept) > KEPT:
+            del kept[next(iter(kept))]
+
+    def publish(self, owner: str, key: str, kept: dict[Any, Kept], **facts: Any) -> None:
+        """Record what was kept of a storage, now that another thread touches it."""
+        for one in kept.values():
+            self._agent.record_of(owner, "access", key=key, at=one.at, **one.facts, **facts)
+        kept.clear()
+
+    def yielded(self, name: str, pick: int) -> None:
+        """Record a pick of which no other event came."""
+        self._agent.record_of(name, "sync", do="yield", key="", pick=pick)
+
+    def _pick(self) -> dict[str, int]:
+        turns = self._agent.turns
+        me = turns.me() if turns is not None else None
+        return me.take_pick() if me is not None else {}
+

@@ -1,0 +1,360 @@
+"""The threads of a rank under a controlled schedule: one at a time holds the rank's turn and moves.
+
+There is no thread that schedules: whoever holds the turn picks its successor, by the plan's policy, hands over, and
+sleeps until it is picked. What several ranks compete for is asked of the Conductor; a thread that waits there is away,
+and the other threads of its rank go on meanwhile, until none can: then the rank listens for an answer. So a rank's
+picks depend on nothing but its seed and its own moves, and the Conductor's turns on nothing but those of all ranks.
+
+Time is logical here, too: a wait with a limit ends when nobody else can move, the one with the nearest limit first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from _thread import allocate_lock
+from collections.abc import Iterator
+from importlib import _bootstrap
+from typing import Any, Callable, NoReturn, Optional, Protocol
+
+from breakrank_agent.schedules import Diverged, Policy
+
+
+class Line(Protocol):
+    """The line to the Conductor."""
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Say something that needs no answer."""
+
+    def hear(self) -> dict[str, Any]:
+        """Wait for an answer; empty if there is nobody left to give one."""
+
+
+class Wait(Protocol):
+    """What a thread can wait for inside its rank."""
+
+    def over(self) -> bool:
+        """Whether it need not wait any longer."""
+
+    def outside(self) -> bool:
+        """Whether a thread that is not under the schedule may end it."""
+
+    def block(self, limit: Optional[float]) -> None:
+        """Wait for real, `limit` seconds at most."""
+
+    def words(self) -> str:
+        """Say what is waited for, and who has it."""
+
+
+class Member:
+    """A thread under the schedule. `pick` is the number of the pick by which it moves, until it is on record."""
+
+    def __init__(self, number: int, daemon: bool = False) -> None:
+        self.number = number
+        self.daemon = daemon
+        self.pick: Optional[int] = None
+        self.away = False
+        #: Whether it waits for something that the schedule does not know, and has lost its turn over it.
+        self.aside = False
+        self.native = 0
+        self.ended = False
+        self.passing = 0
+        self.waits: Optional[Wait] = None
+        self.until: Optional[float] = None
+        self.answer: dict[str, Any] = {}
+        self._token = allocate_lock()
+        self._token.acquire()
+
+    @property
+    def name(self) -> str:
+        """Its name in the history."""
+        return f"thread-{self.number}" if self.number else "main"
+
+    def wake(self) -> None:
+        """Hand the turn to it."""
+        self._token.release()
+
+    def sleep(self) -> None:
+        """Wait until it is handed the turn."""
+        self._token.acquire()
+
+    def take_pick(self) -> dict[str, int]:
+        """Return the pick by which it moves, as a fact of the event that comes of it."""
+        if self.pick is None:
+            return {}
+        pick, self.pick = self.pick, None
+        return {"pick": pick}
+
+
+#: Holds the turn while every thread waits, one of them outside of the schedule.
+_NOBODY = Member(-1)
+
+
+class Turns:
+    """Who of a rank's threads moves. Only the thread that holds the turn changes anything here."""
+
+    def __init__(self, policy: Policy, line: Line, note: Callable[[Member], None], where: Callable[[int], str]) -> None:
+        self._policy = policy
+        #: Called with a thread that has lost its turn; set by whoever looks out for such.
+        self.note_aside: Callable[[Member], None] = lambda member: None
+        self._where = where
+        self._line = line
+        self._note = note
+        self._members = [Member(0)]
+        self._idents = {threading.get_ident(): self._members[0]}
+        self._holder = self._members[0]
+        self._holder.native = threading.get_native_id()
+        self._picks = self._moves = 0
+        #: Whether the holder waits inside of the schedule itself: for an answer, or for a thread that is not under it.
+        self._inside = False
+        self._guard = allocate_lock()
+        self._now = 0.0
+        self._pid = os.getpid()
+
+    def me(self) -> Optional[Member]:
+        """Return the calling thread, or None if it is not under the schedule, or holds no turn.
+
+        A signal's handler may run in a thread that sleeps here; it holds no turn.
+        """
+        member = self._idents.get(threading.get_ident())
+        if member is None or member.passing or os.getpid() != self._pid:
+            return None
+        if member.aside:
+            self._come_back(member)
+        if member is not self._holder:
+            return None
+        self._moves += 1
+        return member
+
+    def holding(self) -> tuple[int, int]:
+        """Return who holds the turn, by its number in the system, and how often it was asked for; 0 for nobody."""
+        return (0 if self._inside else self._holder.native), self._moves
+
+    def take_over(self, moves: int) -> None:
+        """Take the turn from a holder that waits for something else, if it has not moved since."""
+        with self._guard:
+            holder = self._holder
+            if self._inside or holder is _NOBODY or moves != self._moves:
+                return
+            holder.aside = True
+            self.note_aside(holder)
+            candidates = self._candidates()
+            self._holder = _NOBODY
+            if candidates:
+                self._hand_to(self._pick(candidates))
+            else:
+                self._line.tell({"aside": True})
+
+    def _come_back(self, me: Member) -> None:
+        """Take part again, after the wait that cost the turn; it is free if all others wait."""
+        with self._guard:
+            me.aside = False
+            free = self._holder is _NOBODY
+            if free:
+                self._holder = me
+                self._line.tell({"aside": False})
+        if not free:
+            me.sleep()
+
+    @property
+    def alone(self) -> bool:
+        """Whether the rank has never had a thread but its main thread under the schedule."""
+        return len(self._members) == 1
+
+    @contextlib.contextmanager
+    def passing(self, me: Member) -> Iterator[None]:
+        """Let a thread do something for real, without a point in it."""
+        me.passing += 1
+        try:
+            yield
+        finally:
+            me.passing -= 1
+
+    @contextlib.contextmanager
+    def standing_aside(self) -> Iterator[None]:
+        """Let the other ranks move while this one waits for them, unseen by the schedule."""
+        self.tell({"aside": True})
+        try:
+            yield
+        finally:
+            self.tell({"aside": False})
+
+    # --- what a thread says of itself
+
+    def expect(self, daemon: bool) -> Member:
+        """Take in a thread that is about to be started: it can be picked from now on."""
+        member = Member(len(self._members), daemon)
+        self._members.append(member)
+        return member
+
+    def forget(self, member: Member) -> None:
+        """Take back a thread that could not be started."""
+        member.ended = True
+
+    def begin(self, member: Member) -> None:
+        """Begin a thread's own part: wait for its first turn. Called in the thread itself."""
+        self._idents[threading.get_ident()] = member
+        member.native = threading.get_native_id()
+        member.sleep()
+
+    def end(self, member: Member) -> None:
+        """End a thread's part, and hand the turn on for good."""
+        member.ended = True
+        self._idents.pop(threading.get_ident(), None)
+        follower = self._next(member)
+        if follower is not None:
+            self._hand_to(follower)
+
+    def leave(self) -> None:
+        """The main module is over: Python now waits for the other threads, outside of the schedule."""
+        me = self.me()
+        if me is not None and not self.alone:
+            self.end(me)
+
+    def point(self) -> None:
+        """Let somebody else move first, if that is what the policy picks."""
+        me = self.me()
+        if me is not None and len(self._members) > 1 and not _imports():
+            self._switch(me, self._pick(self._candidates()))
+
+    def wait(self, what: Wait, limit: Optional[float] = None) -> bool:
+        """Let others move until the wait is over; return False if its limit came first, or it cannot be left to us."""
+        me = self.me()
+        if me is None or _imports():
+            return False
+        me.waits, me.until = what, None if limit is None else self._now + limit
+        try:
+            while not what.over():
+                follower = self._next(me)
+                if follower is me and what.outside() and not what.over():
+                    self._inside = True
+                    what.block(limit)
+                    self._inside = False
+                    return what.over()
+                if follower is not None:
+                    self._switch(me, follower)
+                if me.until is not None and self._now >= me.until:
+                    return what.over()
+        finally:
+            me.waits = me.until = None
+        return True
+
+    def ask(self, message: dict[str, Any], waits: bool = False) -> dict[str, Any]:
+        """Ask the Conductor, and return its answer; if it may take others' moves, our own threads go on meanwhile."""
+        me = self.me()
+        if me is None:
+            return {}
+        others = [m for m in self._candidates() if m is not me] if waits else []
+        me.away, me.answer = True, {}
+        self._line.tell({**message, "thread": me.number, "more": bool(others)})
+        follower = self._pick(others) if others else self._listen()
+        if follower is not None:
+            self._switch(me, follower)
+        me.away = False
+        return me.answer
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Tell the Conductor something that needs no answer."""
+        if self.me() is not None:
+            self._line.tell(message)
+
+    # --- who follows
+
+    def _candidates(self) -> list[Member]:
+        ready = [m for m in self._members if not (m.ended or m.away or m.aside)]
+        return [m for m in ready if m.waits is None or m.waits.over()]
+
+    def _pick(self, candidates: list[Member]) -> Member:
+        if len(candidates) == 1:
+            return candidates[0]
+        try:
+            number = self._policy.choose([m.number for m in candidates], self._picks)
+        except Diverged as error:
+            self._line.tell({"diverged": str(error)})
+            self._stand_still()
+        picked = self._members[number]
+        if picked.pick is not None:
+            # Its last move left nothing on record, and a replay must find each pick there.
+            self._note(picked)
+        picked.pick = self._picks
+        self._picks += 1
+        return picked
+
+    def _next(self, me: Member) -> Optional[Member]:
+        """Return who can move now that `me` cannot; None if nobody is left to."""
+        candidates = self._candidates()
+        if candidates:
+            return self._pick(candidates)
+        left = [m for m in self._members if not m.ended]
+        if any(m.away for m in left):
+            self._line.tell({"idle": [w["for"] for w in self._waits(left)], "thread": me.number})
+            return self._listen()
+        outside = [m for m in left if m.waits is not None and m.waits.outside()]
+        if outside:
+            return outside[0]
+        limited = [m for m in left if m.until is not None]
+        if limited:
+            first = min(limited, key=lambda m: (m.until, m.number))
+            self._now = first.until or 0.0
+            return first
+        if any(m.aside for m in left):
+            return self._wait_aside(me)
+        if all(m.daemon for m in left):
+            return None
+        self._line.tell({"idle": [], "locks": self._waits(left), "thread": me.number})
+        self._stand_still()
+
+    def _wait_aside(self, me: Member) -> Optional[Member]:
+        """Leave the turn to a thread that waits outside of the schedule, until it comes back and can move."""
+        with self._guard:
+            self._holder = _NOBODY
+            self._line.tell({"aside": True})
+        if me.ended:
+            return None
+        me.sleep()
+        return me
+
+    def _listen(self) -> Member:
+        """Wait for an answer, and return the thread that it is for; without a Conductor whoever asked goes on."""
+        self._inside = True
+        answer = self._line.hear()
+        self._inside = False
+        away: Member = next(m for m in self._members if m.away)
+        member = self._members[answer.get("thread", 0)] if answer else away
+        member.answer, member.away = answer, False
+        return member
+
+    def _waits(self, members: list[Member]) -> list[dict[str, str]]:
+        """Return who waits where for what."""
+        places = {member.number: ident for ident, member in self._idents.items()}
+        return [
+            {"thread": m.name, "for": m.waits.words(), "site": self._where(places.get(m.number, 0))}
+            for m in members
+            if m.waits is not None
+        ]
+
+    def _hand_to(self, member: Member) -> None:
+        self._holder = member
+        member.wake()
+
+    def _switch(self, me: Member, follower: Member) -> None:
+        if follower is not me:
+            self._hand_to(follower)
+            me.sleep()
+
+    def _stand_still(self) -> NoReturn:
+        """Wait to be ended: there is nothing that could still happen here."""
+        while True:
+            time.sleep(1)
+
+
+def _imports() -> bool:
+    """Whether this thread is importing: parked with a module's lock, it would block the others for real."""
+    locks = _bootstrap._module_locks  # type: ignore[attr-defined]
+    if not locks:
+        return False
+    ident = threading.get_ident()
+    held = [lock for lock in (weak() for weak in list(locks.values())) if lock is not None]
+    return any(getattr(lock, "owner", None) == ident for lock in held)

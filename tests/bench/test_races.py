@@ -1,0 +1,54 @@
+"""What it costs to find races: per operator that touches shared memory, recorded, scheduled, and split."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import pytest
+from measure import Measured, aim, say
+
+from breakrank.run import Bench
+from breakrank_agent.plan import Plan, Schedule
+
+PROGRAMS = Path(__file__).parent / "programs"
+PLAN = Plan("bench", "operators", "operators:main", steps=1, ranks=1, payloads=False, deadline_s=120.0)
+LEFT_OUT = "the Conductor, which reads the records in another process"
+#: What the design wants: seconds of the processor that one operator takes more than without an agent.
+WAYS = {
+    "recorded": (Schedule(), 10e-6),
+    "scheduled": (Schedule("controlled", "random"), 20e-6),
+    "split": (Schedule("controlled", "random", split=True), 30e-6),
+}
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with Bench(tmp_path_factory.mktemp("runs")) as made:
+        yield made
+
+
+def rounds(bench: Bench, plan: Plan, agent: bool = True) -> list[float]:
+    """Run the plan; return what a call took of its thread's processor time, round by round."""
+    folder = bench.run(plan, programs=PROGRAMS, agent=agent).folder
+    return [processor for processor, _ in json.loads((folder / "work" / "taken.json").read_text())]
+
+
+def test_what_an_operator_costs_in_each_way(bench):
+    """An update of 16 numbers by each of two threads, without an agent and in each way, in turn."""
+    plans = {name: replace(PLAN, schedule=chosen, oracles=("ends", "race")) for name, (chosen, _) in WAYS.items()}
+    taken: dict[str, list[float]] = {name: [] for name in ("without an agent", *plans)}
+    for _ in range(5):
+        taken["without an agent"] += rounds(bench, PLAN, agent=False)
+        for name, plan in plans.items():
+            taken[name] += rounds(bench, plan)
+    for name, seconds in taken.items():
+        Measured(f"an operator, {name}, processor time", seconds, "warm", LEFT_OUT).show()
+    bare = median(taken["without an agent"])
+    for name, (_, most) in WAYS.items():
+        more = median(taken[name]) - bare
+        say(f"{name}: {more * 1e6:.1f} µs an operator more")
+        aim(f"less than {most * 1e6:.0f} µs, {name}", more < most)

@@ -1,0 +1,126 @@
+"""Races, for real: what races is flagged at each seed, what does not at none; a seed gives the same run again."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+from plans import PROGRAMS
+
+from breakrank.catalogue import load_scenarios
+from breakrank.run import Choices, load_run, make_script_plans
+from breakrank.verdict import Outcome
+from breakrank_agent.plan import Schedule
+
+SEEDS = range(10)
+REPLAYS = 20
+ORACLES = ("ends", "progress", "race")
+#: Module to the number of ranks that its programs have.
+MODULES = {"threads": 1, "ranks": 2}
+
+
+def functions(module: str) -> dict[str, range]:
+    """Return the lines of each function of a program."""
+    tree = ast.parse((PROGRAMS / f"{module}.py").read_text())
+    defined = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return {node.name: range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in defined}
+
+
+def variants(module: str, name: str) -> list[str]:
+    """Return the functions that a program lists under a name, read and not run: it wants to be a rank."""
+    tree = ast.parse((PROGRAMS / f"{module}.py").read_text())
+    (listed,) = (n for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == name)
+    return [node.id for node in ast.walk(listed.value) if isinstance(node, ast.Name)]
+
+
+def flagged(module: str, findings) -> set[str]:
+    """Return the functions in which the findings lie."""
+    lines = functions(module)
+
+    def within(place: str) -> Iterator[str]:
+        file, _, line = place.rpartition(":")
+        if file == f"{module}.py":
+            yield from (name for name, span in lines.items() if int(line) in span)
+
+    return {name for finding in findings for place in finding.places for name in within(place)}
+
+
+def explore(run, module: str, program: str, seed: int, **schedule):
+    """Run a program under a schedule drawn from a seed."""
+    drawn = Schedule("controlled", **{"policy": "random", **schedule})
+    plan = {"ranks": MODULES[module], "steps": 1, "deadline_s": 60.0, "oracles": ORACLES}
+    return run(f"{module}:{program}", seed=seed, schedule=drawn, **plan)[0]
+
+
+@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_races_is_flagged_at_each_seed(run, module, seed):
+    findings = [f for p in ("racy", "racy_too") for f in explore(run, module, p, seed).verdict.findings]
+    assert set(variants(module, "RACY")) <= flagged(module, findings)
+
+
+@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_does_not_race_is_flagged_at_no_seed(run, module, seed):
+    result = explore(run, module, "clean", seed)
+    assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.findings
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_at_full_speed_races_are_flagged_and_what_does_not_race_is_not(run, module):
+    plan = {"ranks": MODULES[module], "steps": 1, "deadline_s": 60.0, "oracles": ORACLES}
+    findings = [f for p in ("racy", "racy_too") for f in run(f"{module}:{p}", **plan)[0].verdict.findings]
+    assert set(variants(module, "RACY")) <= flagged(module, findings)
+    assert run(f"{module}:clean", **plan)[0].verdict.findings == ()
+
+
+@pytest.mark.parametrize(("module", "program"), [("threads", "count_unlocked"), ("ranks", "racy")])
+def test_a_saved_run_is_replayed_with_the_same_value_and_digest(bench, run, module, program):
+    saved = explore(run, module, program, seed=3, split=True)
+    states = set()
+    for _ in range(REPLAYS):
+        again, _ = bench.replay(saved.folder, programs=PROGRAMS)
+        assert (again.verdict.outcome, again.verdict.digest) == (saved.verdict.outcome, saved.verdict.digest)
+        states.add(str([lived.end["state"] for lived in load_run(again.folder).history.last]))
+    assert states == {str([lived.end["state"] for lived in load_run(saved.folder).history.last])}
+
+
+def test_split_updates_get_lost_at_some_seeds_and_under_a_lock_at_none(run):
+    def counted(program, **schedule):
+        return {
+            load_run(explore(run, "threads", program, seed, **schedule).folder).history.last[0].end["state"]["updates"]
+            for seed in range(4)
+        }
+
+    assert min(counted("count_unlocked", split=True)) < 6
+    assert counted("count_unlocked") == {6}, "an operator that is one move loses nothing"
+    assert counted("count_locked", split=True) == {6}
+
+
+@pytest.mark.parametrize("chosen", ["pct", "serial"])
+def test_every_policy_runs_a_program_to_its_end(run, chosen):
+    assert explore(run, "threads", "clean", 1, policy=chosen).verdict.outcome is Outcome.SURVIVED
+
+
+def test_locks_that_wait_for_each_other_are_hung_at_once_and_named(run):
+    results = [explore(run, "threads", "crossed_locks", seed) for seed in range(4)]
+    hung = [r.verdict for r in results if r.verdict.outcome is Outcome.HUNG]
+    assert hung and len(hung) < len(results), "the locks cross at some seeds and not at others"
+    assert {f.cause for verdict in hung for f in verdict.findings if f.oracle == "progress"} == {"lock cycle"}
+    sentence = hung[0].sentence()
+    assert "thread-1 waits for lock" in sentence and "which thread-2 holds (threads.py:" in sentence
+
+
+def test_a_users_script_is_scheduled_as_far_as_it_can_be_and_ends(bench):
+    """Its loader worker and the thread that waits on a socket cannot be; they are named, and nothing waits for ever."""
+    scenario = load_scenarios()["race_condition"]
+    (plan,) = make_script_plans(scenario, ["threaded.py"], Choices(ranks=1, deadline_s=120.0)).values()
+    result = bench.run(plan, where=PROGRAMS.parent / "scripts")
+    assert (result.folder / "attempt-0" / "rank-0.out").read_text() == "trained 3\n"
+    assert result.verdict.outcome is Outcome.SILENT
+    assert {f.oracle for f in result.verdict.findings} == {"race"}
+    assert any("threaded.py:25" in f.places for f in result.verdict.findings)
+    notes = "\n".join(result.verdict.notes)
+    assert "threads that multiprocessing starts are neither scheduled nor watched" in notes
+    assert "thread-1 waits for something that cannot be scheduled" in notes
