@@ -45,6 +45,7 @@ CAUSES: dict[str, str] = {
     "interface differs": "{wait}, but {whom} came on another interface{elsewhere}{would}",
     "unsynchronised accesses": "at step {step} {one} and {other} with nothing between them: {what}",
     "lock cycle": "{who} cannot go on at step {step}: {cycle}",
+    "died of a signal": "{who} died of {signal} at step {step} {where}{meanwhile}",
 }
 
 

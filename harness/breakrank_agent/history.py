@@ -21,7 +21,8 @@ note      a remark: text
 
 The Conductor's events have `attempt` and mostly `rank`: spawned, exit (status: exit code or minus the signal; ended:
 true if the Conductor ended it, or by: the launcher), launcher (status, ended, blames, closed), hung (why, waiting),
-turn (rank, op, key, turn), stacks (rank, text), left (path, file,
+turn (rank, op, key, turn), stacks (rank, text), crash (rank, text, threads, address, unread: what a rank that died of a
+signal said, and was seen to do), left (path, file,
 size: a file that ranks wrote, as it lies on disk at the end of the attempt), and strike.
 """
 

@@ -17,6 +17,7 @@ LAYERS = [
         *("digest", "laws", "lineage", "ends", "blame", "script", "witness", "ordering"),
         *("warden", "session", "evidence", "waits", "stuck", "rendezvous", "output", "weights", "roster"),
         *("stacks", "follower"),
+        *("debugger", "in_gdb", "last_words"),
     ),
     ("runners", "oracles", "catalogue"),
     ("turnstile", "strikes", "ranks", "watchdog", "conductor", "judge", "doctor", "looks", "why"),
