@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 #: A dying rank stands still while it is looked at, and its peers wait.
 LIMIT_S = 10.0
@@ -34,21 +37,39 @@ def no_debugger() -> str:
     return "" if shutil.which("gdb") else "gdb is not installed; apt-get install gdb"
 
 
-def read_native(pid: int) -> Native:
-    """Attach gdb to a stopped process, read its stacks, and detach."""
+def read_native(pid: int, threads: Sequence[int]) -> Native:
+    """Attach gdb to a stopped process, read the stacks of these threads, and detach."""
     if no_debugger():
         return Native(unread=no_debugger())
     settings = [word for setting in _SETTINGS for word in ("-iex", f"set {setting}")]
-    script = str(Path(__file__).with_name("in_gdb.py"))
-    command = ["gdb", "-nx", "-batch", *settings, "-p", str(pid), "-x", script]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
-    except subprocess.TimeoutExpired:
-        return Native(unread=f"gdb did not come to an end within {LIMIT_S:g} s")
-    said = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
-    if not said:
-        why = next((line for line in done.stderr.splitlines() if "ptrace" in line), "no word")
-        return Native(unread=f"gdb could not read it: {why.strip()}")
-    seen = json.loads(said[0][len(_MARK) :])
-    stacks = {int(tid): tuple(calls) for tid, calls in seen["stacks"].items()}
-    return Native(stacks, seen["died"], seen["address"])
+    command = ["gdb", "-nx", "-batch", *settings, "-p", str(pid), "-x", str(Path(__file__).with_name("in_gdb.py"))]
+    environment = {**os.environ, "BREAKRANK_THREADS": ",".join(map(str, threads))}
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            said, complaints = process.communicate(timeout=LIMIT_S)
+            unread = ""
+        except subprocess.TimeoutExpired:
+            # It lets go of the process when it ends; what it had read by then is good.
+            process.terminate()
+            said, complaints = process.communicate()
+            unread = f"gdb did not come to an end within {LIMIT_S:g} s"
+    seen = _read(said)
+    if not seen and not unread:
+        unread = next((line for line in complaints.splitlines() if "ptrace" in line), "gdb said nothing")
+    stacks = {thread["thread"]: tuple(thread["calls"]) for thread in seen}
+    for thread in seen:
+        if thread["address"] is not None:
+            return Native(stacks, thread["thread"], thread["address"], unread)
+    return Native(stacks, unread=unread)
+
+
+def _read(said: str) -> list[dict[str, Any]]:
+    """Return what was said of each thread; gdb's own words may follow on the same line, and the last may be cut."""
+    seen = []
+    for line in said.splitlines():
+        if line.startswith(_MARK):
+            with contextlib.suppress(ValueError):
+                seen.append(json.JSONDecoder().raw_decode(line, len(_MARK))[0])
+    return seen

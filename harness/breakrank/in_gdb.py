@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from typing import Any
 
@@ -17,12 +18,13 @@ _loaded: set[str] = set()
 
 
 def main() -> None:
-    """Look at each thread and print what was seen on one line."""
-    stacks = {thread.ptid[1]: _look(thread) for thread in gdb.selected_inferior().threads()}
-    died = next(((tid, seen[1]) for tid, seen in stacks.items() if seen[1] is not None), (0, ""))
-    gdb.execute("set demangle-style gnu-v3")
-    named = {tid: [_named(name) for name in seen[0]] for tid, seen in stacks.items()}
-    print("breakrank: " + json.dumps({"stacks": named, "died": died[0], "address": died[1]}))
+    """Look at each thread that is asked for, and print at once what was seen."""
+    wanted = [int(tid) for tid in os.environ["BREAKRANK_THREADS"].split(",")]
+    for thread in gdb.selected_inferior().threads():
+        if thread.ptid[1] in wanted:
+            calls, address = _look(thread)
+            seen = {"thread": thread.ptid[1], "calls": calls, "address": address}
+            print("breakrank: " + json.dumps(seen), flush=True)
 
 
 def _look(thread: Any) -> tuple[list[str], str | None]:
@@ -50,7 +52,10 @@ def _look(thread: Any) -> tuple[list[str], str | None]:
             frame = frame.older()
         except gdb.error:
             break
-    return calls, address
+    gdb.execute("set demangle-style gnu-v3")
+    named = [_named(name) for name in calls]
+    gdb.execute("set demangle-style none")
+    return named, address
 
 
 def _fault(frame: Any) -> str:
@@ -67,7 +72,7 @@ def _named(name: str) -> str:
     """Return a function's name as a person writes it, if gdb can tell it."""
     if name.startswith("_Z"):
         try:
-            name = gdb.execute(f"demangle -- {name}", to_string=True).strip()
+            name = gdb.execute(f"demangle -l c++ -- {name}", to_string=True).strip()
         except gdb.error:
             return name[:_WIDTH]
     return name.partition("(")[0][-_WIDTH:] if not name.startswith("(") else name[:_WIDTH]

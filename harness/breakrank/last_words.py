@@ -27,7 +27,7 @@ from breakrank.errors import BreakrankError
 from breakrank.stacks import Frame, fold, spy
 
 #: How long the kernel may take to stop every thread, and py-spy to read their stacks.
-_STOP_S, _LIMIT_S = 2.0, 5.0
+_STOP_S, _LIMIT_S = 2.0, 10.0
 _PIPE_BYTES = 1 << 20
 _MOST_TEXT = 20_000
 _OURS = f"{os.sep}breakrank_agent{os.sep}"
@@ -122,8 +122,9 @@ class LastWords:
         except BreakrankError as error:
             self._unread = str(error)
         # It takes seconds, in which peers wait: one thread alone did it by itself.
-        if sum(thread.own for thread in self._threads) != 1:
-            self._native = read_native(pid)
+        own = [thread.tid for thread in self._threads if thread.own]
+        if len(own) > 1:
+            self._native = read_native(pid, own)
 
     def _known(self, said: list[Thread]) -> list[Thread]:
         """Return the threads as they were seen when the rank stood still, else as faulthandler names them."""

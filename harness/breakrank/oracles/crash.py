@@ -51,11 +51,9 @@ def _suspicion(thread: Event) -> tuple[bool, bool]:
 
 
 def _freeing(thread: Event) -> str:
-    """Return the native call by which a thread frees or replaces memory, innermost first; empty if there is none."""
-    for call in thread["native"][:8]:
-        if any(word in call.lower() for word in _FREES):
-            return str(call)
-    return ""
+    """Return the outermost of a thread's innermost calls that frees or replaces memory; empty if there is none."""
+    calls = [str(call) for call in thread["native"][:8] if any(word in call.lower() for word in _FREES)]
+    return calls[-1] if calls else ""
 
 
 def _meanwhile(thread: Event) -> str:
