@@ -155,6 +155,9 @@ class Attempt:
         chronicle = Chronicle(base.with_suffix(".jsonl"), self._conductor.keep)
         self._ranks[process.rank] = Rank(process, chronicle, outputs)
         self._selector.register(process.channel, selectors.EVENT_READ, (process.rank, "channel"))
+        self._selector.register(process.words.descriptor, selectors.EVENT_READ, (process.rank, "words"))
+        if "crash" in self._plan.oracles:
+            process.words.stops(process.pid)
         for name, descriptor in process.pipes.items():
             self._selector.register(descriptor, selectors.EVENT_READ, (process.rank, name))
         self._moved = time.monotonic()
@@ -195,6 +198,8 @@ class Attempt:
             number, what = key.data
             if what == "channel":
                 self._hear(self._ranks[number])
+            elif what == "words":
+                self._hear_last_words(self._ranks[number])
             else:
                 self._read_output(self._ranks[number], what)
         for report in self._session.told():
@@ -224,6 +229,10 @@ class Attempt:
                 raise Diverged(f"rank {rank.process.rank}: {message['diverged']}")
             elif self._turnstile is not None:
                 self._turnstile.hear(rank.process.rank, message)
+
+    def _hear_last_words(self, rank: Rank) -> None:
+        rank.process.words.hear(self._session.signal)
+        self._moved = time.monotonic()
 
     def _read_output(self, rank: Rank, name: str) -> None:
         descriptor = rank.process.pipes[name]
@@ -259,6 +268,9 @@ class Attempt:
             self._conductor.write(
                 "exit", attempt=self._number, rank=number, status=status, ended=rank.ended_by_us, **by
             )
+        words = rank.process.words.event()
+        if words is not None:
+            self._conductor.write("crash", attempt=self._number, rank=number, **words)
         if self._turnstile is not None:
             self._turnstile.gone(number)
 

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import psutil
 
+from breakrank.debugger import no_debugger
+
 #: Frameworks that programs may need, each with its cure.
 FRAMEWORKS = {
     "torch": "pip install torch (the CPU build: pip install uv, then uv pip install --torch-backend=cpu torch)",
@@ -66,6 +68,8 @@ def capabilities() -> dict[str, str]:
         "namespaces": _namespaces(),
         "cgroup": _cgroup(),
         "docker": _docker(),
+        "debugger": no_debugger(),
+        "compiler": _compiler(),
         "cuda": _cuda(),
     }
 
@@ -165,6 +169,10 @@ def _docker() -> str:
         except OSError as error:
             return f"the Docker daemon at {path} does not answer ({error.strerror}); start it, or join the group docker"
     return ""
+
+
+def _compiler() -> str:
+    return "" if shutil.which("cc") else "there is no C compiler (cc) on the path; apt-get install gcc libc6-dev"
 
 
 def _gpus() -> int:

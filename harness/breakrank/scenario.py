@@ -11,7 +11,7 @@ from breakrank.verdict import Outcome, Record
 from breakrank_agent.plan import Schedule, Strike
 
 #: What every scenario's oracles are, unless it names others: their order is the order of findings at one step.
-DEFAULT_ORACLES = ("ends", "progress", "finite", "replicas", "samples", "control", "checkpoint")
+DEFAULT_ORACLES = ("crash", "ends", "progress", "finite", "replicas", "samples", "control", "checkpoint")
 
 
 @dataclass(frozen=True)

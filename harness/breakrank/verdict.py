@@ -64,6 +64,9 @@ CAUSES: dict[str, str] = {
     "unlike one rank": "the parameters of {who} part from those of one rank on the same batches at step {step}{first}",
     "unsynchronised accesses": "at step {step} {one} and {other}, with nothing between them: {what}",
     "lock cycle": "{who} cannot go on at step {step}: {cycle}",
+    "unordered file accesses": "at step {step} {one} and {other} with nothing between them",
+    "unordered renames": "at step {step} {one} and {other} with nothing between them: it is whoever comes last's",
+    "died of a signal": "{who} died of {signal} at step {step} {where}{meanwhile}",
 }
 
 
@@ -282,8 +285,9 @@ class Verdict:
         if self.outcome is Outcome.VOID:
             return self.void[0] if self.void else "nothing can be said: no rule matches how the ranks ended"
         objections = tuple(f.sentence() for f in self.findings)
+        deaths = tuple(f.sentence() for f in self.findings if f.cause == "died of a signal")
         said = {
-            Outcome.CRASHED: self.crashed + objections,
+            Outcome.CRASHED: deaths + self.crashed + objections,
             Outcome.DETECTED: self.reported + objections,
             Outcome.HUNG: (*objections, "a rank had to be ended by us"),
         }.get(self.outcome, objections)

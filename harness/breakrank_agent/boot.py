@@ -1,8 +1,9 @@
 """How a rank begins: `python -m breakrank_agent.boot` starts the agent and then the program, as its main module.
 
 The variable BREAKRANK_BOOT holds a JSON object: `plan` (path), `rank`, `attempt`, `world`, `log` (path of the mapped
-log), `stacks` (path where stacks are dumped on a signal), `channel` (descriptor), `program` (`module:function`),
-`programs` (folder). Without an agent (`agent` false) the program runs alone.
+log), `stacks` (path where stacks are dumped on a signal), `words` (path of the FIFO for the stacks of a rank that
+dies), `channel` (descriptor), `program` (`module:function`), `programs` (folder). Without an agent (`agent` false) the
+program runs alone.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import faulthandler
+import fcntl
 import importlib
 import json
 import os
@@ -35,6 +37,9 @@ _PR_SET_PTRACER, _ANYBODY = 0x59616D61, -1
 leave: Callable[[int], NoReturn] = os._exit
 
 _stacks: Optional[TextIO] = None
+_words = -1
+#: fcntl(2); Python names it since 3.10.
+_F_SETPIPE_SZ = 1031
 
 
 def main() -> NoReturn:
@@ -57,8 +62,7 @@ def start_agent(spec: dict[str, Any]) -> Agent:
     channel = Channel(spec["channel"]) if spec.get("channel") is not None else None
     agent = Agent(plan, spec["rank"], spec["attempt"], LogWriter(spec["log"]), channel)
     _stacks = open(spec["stacks"], "w")  # noqa: SIM115 - it stays open for as long as the rank lives
-    # What a user's script prints stays its own.
-    faulthandler.enable(file=_stacks if plan.command else sys.stderr)
+    _speak_when_dying(spec["words"])
     faulthandler.register(STACKS_SIGNAL, file=_stacks, all_threads=True)
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(_ANYBODY), 0, 0, 0)
@@ -70,6 +74,21 @@ def start_agent(spec: dict[str, Any]) -> Agent:
     install_all(agent)
     agent.reach("start")
     return agent
+
+
+def _speak_when_dying(path: str) -> None:
+    """Have faulthandler write the stacks into the FIFO at `path`; in a child that is forked, where other stacks go.
+
+    The pipe holds one packet: who dies waits in the kernel until the Conductor, which has seen the first, takes it.
+    """
+    global _words
+    _words = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    # A kernel that refuses costs what the other threads were doing, and no more.
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(_words, _F_SETPIPE_SZ, 4096)
+        fcntl.fcntl(_words, fcntl.F_SETFL, os.O_DIRECT)
+    faulthandler.enable(file=_words)
+    os.register_at_fork(after_in_child=lambda: faulthandler.enable(file=_stacks or sys.stderr))
 
 
 def run_program(agent: Optional[Agent], program: str) -> int:

@@ -80,7 +80,7 @@ class Agent:
         self.controlled = plan.schedule.mode == "controlled" and channel is not None
         self.accesses = Accesses(self)
         #: Whether accesses are recorded: somebody judges them, or chooses between them.
-        self.watches = self.controlled or "race" in plan.oracles
+        self.watches = self.controlled or not {"race", "files"}.isdisjoint(plan.oracles)
         #: Which of this rank's threads moves, under a controlled schedule.
         self.turns: Optional[Turns] = None
         if self.controlled and channel is not None:

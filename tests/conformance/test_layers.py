@@ -17,6 +17,7 @@ LAYERS = [
         *("digest", "laws", "lineage", "ends", "blame", "script", "witness", "ordering"),
         *("calls", "reductions", "alignment", "mismatch", "evidence", "waits", "stuck", "rendezvous", "oddity"),
         *("warden", "session", "output", "weights", "roster", "stacks", "follower"),
+        *("debugger", "in_gdb", "last_words"),
     ),
     ("runners", "oracles", "catalogue"),
     ("turnstile", "strikes", "ranks", "watchdog", "autopsy", "conductor", "judge", "doctor", "looks", "why"),

@@ -42,8 +42,10 @@ def test_a_segmentation_fault_is_a_crash_of_its_rank(run):
     assert result.verdict.outcome is Outcome.CRASHED
     assert saved.history.ranks[0, 1].died_of() == "SIGSEGV"
     assert result.verdict.blame.ranks == (1,)
-    # faulthandler was on: the line that died is in what the rank printed.
-    assert b"string_at" in (result.folder / "attempt-0" / "rank-1.err").read_bytes()
+    (finding,) = result.verdict.findings
+    assert (finding.cause, finding.ranks, finding.step) == ("died of a signal", (1,), 2)
+    assert finding.evidence["site"].startswith("small.py:")
+    assert "string_at" in (result.folder / "attempt-0" / "rank-1.crash").read_text()
 
 
 def test_a_signal_after_the_work_is_over_is_a_good_end(run):

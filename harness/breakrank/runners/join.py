@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from breakrank.errors import BreakrankError
+from breakrank.last_words import LastWords
 from breakrank.output import Output
 from breakrank.runners.process import OURS, RANK_VARIABLES
 from breakrank.runners.rank import RankProcess
@@ -254,6 +255,7 @@ class JoinRunner:
         try:
             self._session.follow(caller.pid)
             create_log(str(log))
+            words = LastWords(base.with_suffix(".words"))
         except ProcessLookupError:
             caller.line.close()
             return None
@@ -269,11 +271,12 @@ class JoinRunner:
             "world": self._world,
             "log": str(log),
             "stacks": str(base.with_suffix(".stacks")),
+            "words": str(words.path),
         }
         with contextlib.suppress(OSError):
             caller.line.send(json.dumps(boot).encode() + b"\n")
         store = caller.hello["store"]
-        return RankProcess(rank, caller.pid, LogReader(str(log)), caller.line, {}, store, self._world)
+        return RankProcess(rank, caller.pid, LogReader(str(log)), caller.line, words, {}, store, self._world)
 
     # --- who cannot call
 

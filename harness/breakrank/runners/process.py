@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from breakrank.errors import BreakrankError
+from breakrank.last_words import LastWords
 from breakrank.runners.rank import RankProcess
 from breakrank.runners.view import View
 from breakrank.runners.zygotes import Zygotes
@@ -95,6 +96,7 @@ class ProcessRunner:
         log = base.with_suffix(".log")
         try:
             create_log(str(log))
+            words = LastWords(base.with_suffix(".words"))
         except OSError as error:
             raise BreakrankError(f"cannot allocate the log of rank {rank} in {folder}: {error.strerror}") from None
         boot = {
@@ -104,6 +106,7 @@ class ProcessRunner:
             "world": plan.ranks,
             "log": str(log),
             "stacks": str(base.with_suffix(".stacks")),
+            "words": str(words.path),
             "channel": 3,
             "program": plan.program,
             "programs": str(self.programs),
@@ -128,7 +131,7 @@ class ProcessRunner:
         channel.setblocking(False)
         for descriptor in pipes.values():
             os.set_blocking(descriptor, False)
-        return RankProcess(rank, pid, LogReader(str(log)), channel, pipes, port, plan.ranks)
+        return RankProcess(rank, pid, LogReader(str(log)), channel, words, pipes, port, plan.ranks)
 
     def _spawn(
         self,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from breakrank.last_words import LastWords
 from breakrank.runners.view import View
 from breakrank_agent.history import LogReader
 from breakrank_agent.plan import Plan
@@ -18,13 +19,14 @@ from breakrank_agent.plan import Plan
 class RankProcess:
     """One started rank: its process, the log it writes, the line to its agent, its output, the port of its store.
 
-    `world` is how many ranks its group has.
+    `world` is how many ranks its group has; through `words` comes what it says when it dies.
     """
 
     rank: int
     pid: int
     log: LogReader
     channel: socket.socket
+    words: LastWords
     pipes: dict[str, int] = field(default_factory=dict)
     store: int = 0
     world: int = 0
@@ -32,6 +34,7 @@ class RankProcess:
     def close(self) -> None:
         """Give back what the Conductor holds of the rank."""
         self.channel.close()
+        self.words.close()
         for descriptor in self.pipes.values():
             os.close(descriptor)
         self.log.close()

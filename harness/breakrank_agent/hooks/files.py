@@ -9,11 +9,13 @@ a turn when they are opened only.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
 import hashlib
 import io
 import os
 import sys
+from types import FrameType
 from typing import Any, Optional
 
 from breakrank_agent.frames import hide
@@ -22,6 +24,7 @@ from breakrank_agent.probe import Agent
 WAITS_FOR = ""
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_LOCKS = ("fcntl.flock", "fcntl.lockf")
 #: Audit events that change a path, with the positions of that path and of the folder that it is relative to, if any.
 _CHANGES = {
     "os.rename": (1, 3),
@@ -42,11 +45,16 @@ def install(agent: Agent) -> None:
         if event == "open":
             if isinstance(args[2], int) and args[2] & _WRITES:
                 _write(agent, "open", _within(agent, args[0]))
-            elif agent.controlled and args[1] is not None:
+            elif agent.watches and args[1] is not None:
                 _read(agent, _within(agent, args[0]))
         elif event in _CHANGES:
             path, folder = _CHANGES[event]
-            _write(agent, event[3:], _within(agent, args[path], -1 if folder is None else args[folder]))
+            where = _within(agent, args[path], -1 if folder is None else args[folder])
+            if event == "os.rename" and agent.watches:
+                _move_away(agent, _within(agent, args[0], args[2]))
+            _write(agent, "open folder" if event == "os.mkdir" and _may_be_there() else event[3:], where)
+        elif event in _LOCKS and agent.watches and not agent.busy:
+            _lock(agent, args[0])
 
     sys.addaudithook(hook)
     if agent.controlled:
@@ -56,12 +64,36 @@ def install(agent: Agent) -> None:
 def _write(agent: Agent, how: str, path: Optional[str]) -> None:
     if path is not None:
         agent.reach("write", path=path, how=how)
-        agent.take_turn(how, "w", path)
+        agent.take_turn(how, "w", path, site=agent.sites.here().line)
 
 
 def _read(agent: Agent, path: Optional[str]) -> None:
     if path is not None:
-        agent.take_turn("open", "r", path)
+        agent.take_turn("open", "r", path, site=agent.sites.here().line)
+
+
+def _move_away(agent: Agent, path: Optional[str]) -> None:
+    """Record that a rename takes a file away from here; the turn is that of where it goes."""
+    if path is not None:
+        agent.accesses.access("move", "w", path, None, site=agent.sites.here().line)
+
+
+def _lock(agent: Agent, descriptor: int) -> None:
+    """Record that a file is a lock: who opens it does so for its name, and not for what it holds."""
+    with contextlib.suppress(OSError):
+        path = _within(agent, os.readlink(f"/proc/self/fd/{descriptor}"))
+        if path is not None:
+            agent.accesses.access("lock", "r", path, None)
+
+
+def _may_be_there() -> bool:
+    """Whether a folder is being made that may be there already (`exist_ok`): then it does not matter who makes it."""
+    frame: Optional[FrameType] = sys._getframe(2)
+    while frame is not None and frame.f_code.co_name in ("mkdir", "makedirs", "ensure_dir"):
+        if frame.f_locals.get("exist_ok"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _within(agent: Agent, path: Any, folder: int = -1) -> Optional[str]:
@@ -132,7 +164,7 @@ class _ScheduledFile(io.FileIO):
 
     def write(self, data: Any, /) -> int:
         """Write as ever, in a turn."""
-        self._agent.take_turn("write", "w", self._path)
+        self._agent.take_turn("write", "w", self._path, site=self._agent.sites.here().line)
         self._known = self._known and self.tell() == self._size
         written = super().write(data)
         self._digest.update(memoryview(data).cast("B")[:written])

@@ -268,7 +268,7 @@ def _wrap_files(agent: Agent) -> None:
         agent.reading(obj, "save")
         if _is_path(f):
             # C++ writes it in one go. A file object asks for a turn before each of its own writes.
-            agent.take_turn("save", "w", path)
+            agent.take_turn("save", "w", path, site=agent.sites.here().line)
         try:
             with agent.quietly():
                 save(obj, f, *args, **kwargs)
@@ -284,7 +284,7 @@ def _wrap_files(agent: Agent) -> None:
         path = _path(agent, f)
         agent.reach("restore", path=path)
         if _is_path(f):
-            agent.take_turn("load", "r", path)
+            agent.take_turn("load", "r", path, site=agent.sites.here().line)
         with agent.quietly():
             digest = _file_digest(f)
         try:

@@ -1,0 +1,71 @@
+"""Objects to a rank that died of a signal of its own doing, and says where, and what its other threads were doing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from breakrank.ends import where_at
+from breakrank.history import History, RankHistory
+from breakrank.oracles import Terms
+from breakrank.verdict import Finding
+from breakrank_agent.history import Event
+
+#: Signals that a process gets for what it did itself; any other was sent by somebody.
+_OWN = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGSYS")
+#: Native calls that free memory, move it or put other memory in its place.
+_FREES = ("munmap", "free", "resize", "realloc", "set_data", "mremap", "ftruncate", "decref", "reset")
+
+
+def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
+    """Return a finding for each rank that died of such a signal before its work was over."""
+    words = {(event["attempt"], event["rank"]): event for event in history.seen("crash")}
+    dead = [lived for _, lived in sorted(history.ranks.items()) if lived.died_of() in _OWN]
+    return [_finding(lived, words.get((lived.attempt, lived.rank), {})) for lived in dead]
+
+
+def _finding(lived: RankHistory, said: Mapping[str, Any]) -> Finding:
+    threads: list[Event] = said.get("threads", [])
+    died = next((t for t in threads if t["died"]), {})
+    others = sorted((t for t in threads if not t["died"] and t["frames"]), key=_suspicion)
+    evidence = {
+        "signal": lived.died_of(),
+        "where": f"in {_place(died)}" if died.get("frames") else "where no Python line is known",
+        "meanwhile": _meanwhile(others[0]) if others and not others[0]["waits"] else "",
+        "site": _site(died),
+        "native": died.get("native", [])[:8],
+        "address": said.get("address", ""),
+        "others": [
+            {"thread": t["thread"], "site": _site(t), "waits": t["waits"], "native": t["native"][:8]} for t in others
+        ],
+        "unread": said.get("unread", ""),
+    }
+    places = tuple(site for site in (_site(died), *(_site(t) for t in others if not t["waits"])) if site)
+    return Finding("crash", "died of a signal", (lived.rank,), where_at(lived), lived.attempt, places, evidence)
+
+
+def _suspicion(thread: Event) -> tuple[bool, bool]:
+    """Sort first the thread that frees memory, and last those that wait for something."""
+    return not _freeing(thread), bool(thread["waits"])
+
+
+def _freeing(thread: Event) -> str:
+    """Return the outermost of a thread's innermost calls that frees or replaces memory; empty if there is none."""
+    calls = [str(call) for call in thread["native"][:8] if any(word in call.lower() for word in _FREES)]
+    return calls[-1] if calls else ""
+
+
+def _meanwhile(thread: Event) -> str:
+    call = _freeing(thread)
+    return f", while thread {thread['thread']} was in {_place(thread)}{f' ({call})' if call else ''}"
+
+
+def _place(thread: Event) -> str:
+    return f"{thread['frames'][-1][2]} ({_site(thread)})"
+
+
+def _site(thread: Mapping[str, Any]) -> str:
+    """Return the innermost of the user's lines: `train.py:8`."""
+    frames = thread.get("frames") or []
+    return f"{os.path.basename(frames[-1][0])}:{frames[-1][1]}" if frames else ""

@@ -1,0 +1,19 @@
+"""New weights are put in the place of those that another thread reads."""
+
+from __future__ import annotations
+
+from breakrank import SURVIVED, Case, Job, Scenario, crashed
+
+SCENARIO = Scenario(
+    family="memory",
+    job=Job(ranks=2, steps=4, data="digits"),
+    cases=[
+        Case(
+            "torch-swapping-while-read",
+            "freed:swapping_while_read",
+            control="freed:swapping_between_reads",
+            expect=crashed(oracle="crash", rank=1, step=3, cause="died of a signal"),
+        ),
+        Case("torch-swapping-between-reads", "freed:swapping_between_reads", expect=SURVIVED),
+    ],
+)

@@ -1,0 +1,19 @@
+"""A shard that one rank has mapped is written anew by another, and gets shorter."""
+
+from __future__ import annotations
+
+from breakrank import SURVIVED, Case, Job, Scenario, crashed
+
+SCENARIO = Scenario(
+    family="storage",
+    job=Job(ranks=2, steps=4, data="digits"),
+    cases=[
+        Case(
+            "torch-truncating",
+            "mapped:truncating",
+            control="mapped:rotating",
+            expect=crashed(oracle="crash", rank=1, step=3, cause="died of a signal"),
+        ),
+        Case("torch-rotating", "mapped:rotating", expect=SURVIVED),
+    ],
+)

@@ -1,0 +1,232 @@
+"""Two ranks and the same path: with nothing between them, and with what orders them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from breakrank_agent import step
+
+
+def racy() -> None:
+    """Do all that races, each with a path of its own."""
+    go(RACY)
+
+
+def clean() -> None:
+    """Do all that does not race, each with a path of its own."""
+    go(CLEAN)
+
+
+def go(variants) -> None:
+    dist.init_process_group("gloo")
+    for variant in variants:
+        name = Path(f"{variant.__name__}.bin")
+        if dist.get_rank() == 0 and variant in (both_clear, one_clears_then_both_write):
+            name.mkdir()
+            (name / "old.bin").write_bytes(b"before")
+        elif dist.get_rank() == 0 and variant not in (both_make, both_have_a_folder):
+            name.write_bytes(b"before")
+        dist.barrier()
+        variant(dist.get_rank(), name)
+        dist.barrier()
+    step()
+    dist.destroy_process_group()
+
+
+# --- what races
+
+
+def both_write(rank, path):
+    path.write_bytes(b"after")
+
+
+def both_save(rank, path):
+    torch.save(torch.ones(1), path)
+
+
+def one_writes_one_reads(rank, path):
+    path.write_bytes(b"after") if rank == 0 else path.read_bytes()
+
+
+def one_saves_one_loads(rank, path):
+    if rank == 0:
+        torch.save(torch.ones(1), path)
+    else:
+        with contextlib.suppress(Exception):
+            torch.load(path)
+
+
+def both_rename(rank, path):
+    own = path.with_suffix(f".{rank}")
+    own.write_bytes(b"after")
+    os.replace(own, path)
+
+
+def one_writes_one_renames(rank, path):
+    if rank == 0:
+        path.write_bytes(b"after")
+    else:
+        own = path.with_suffix(".tmp")
+        own.write_bytes(b"after")
+        os.replace(own, path)
+
+
+def one_removes_one_reads(rank, path):
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink() if rank == 0 else path.read_bytes()
+
+
+def one_moves_one_reads(rank, path):
+    with contextlib.suppress(FileNotFoundError):
+        path.rename("moved.bin") if rank == 0 else path.read_bytes()
+
+
+def one_truncates_one_reads(rank, path):
+    os.truncate(path, 1) if rank == 0 else path.read_bytes()
+
+
+def both_make(rank, path):
+    with contextlib.suppress(FileExistsError):
+        path.mkdir()
+
+
+def both_clear(rank, path):
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(exist_ok=True)
+
+
+def one_writes_the_other_when_told_by_nobody(rank, path):
+    """A barrier of one rank alone orders nothing."""
+    alone = dist.new_group([0])
+    if rank == 0:
+        path.write_bytes(b"after")
+        dist.barrier(alone)
+    else:
+        path.write_bytes(b"last")
+
+
+RACY = [
+    both_write,
+    both_save,
+    one_writes_one_reads,
+    one_saves_one_loads,
+    both_rename,
+    one_writes_one_renames,
+    one_removes_one_reads,
+    one_moves_one_reads,
+    one_truncates_one_reads,
+    both_make,
+    both_clear,
+    one_writes_the_other_when_told_by_nobody,
+]
+
+# --- what does not
+
+
+def both_read(rank, path):
+    path.read_bytes()
+
+
+def each_writes_its_own(rank, path):
+    path.with_suffix(f".{rank}").write_bytes(b"after")
+
+
+def one_writes_then_the_other_reads(rank, path):
+    if rank == 0:
+        path.write_bytes(b"after")
+    dist.barrier()
+    path.read_bytes()
+
+
+def one_writes_then_the_other(rank, path):
+    if rank == 0:
+        path.write_bytes(b"after")
+    dist.barrier()
+    if rank == 1:
+        path.write_bytes(b"last")
+
+
+def one_saves_and_broadcasts(rank, path):
+    if rank == 0:
+        torch.save(torch.ones(1), path)
+    dist.broadcast(torch.ones(1), src=0)
+    torch.load(path)
+
+
+def one_writes_and_sends(rank, path):
+    word = torch.ones(1)
+    if rank == 0:
+        path.write_bytes(b"after")
+        dist.send(word, 1)
+    else:
+        dist.recv(word, 0)
+        path.write_bytes(b"last")
+
+
+def one_renames_one_reads(rank, path):
+    if rank == 0:
+        own = path.with_suffix(".tmp")
+        own.write_bytes(b"after")
+        os.replace(own, path)
+    else:
+        path.read_bytes()
+
+
+def each_renames_in_turn(rank, path):
+    for turn in range(2):
+        if turn == rank:
+            own = path.with_suffix(f".{rank}")
+            own.write_bytes(b"after")
+            os.replace(own, path)
+        dist.barrier()
+
+
+def both_have_a_folder(rank, path):
+    path.mkdir(exist_ok=True)
+    os.makedirs(path / "deep", exist_ok=True)
+    (path / f"{rank}.bin").write_bytes(b"own")
+
+
+def both_write_under_a_lock(rank, path):
+    with open(path.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        path.write_bytes(b"after")
+        fcntl.flock(lock, fcntl.LOCK_UN)
+
+
+def one_clears_then_both_write(rank, path):
+    if rank == 0:
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir()
+    dist.barrier()
+    (path / f"{rank}.bin").write_bytes(b"own")
+
+
+def one_removes_when_both_have_read(rank, path):
+    path.read_bytes()
+    dist.barrier()
+    if rank == 0:
+        path.unlink()
+
+
+CLEAN = [
+    both_read,
+    each_writes_its_own,
+    one_writes_then_the_other_reads,
+    one_writes_then_the_other,
+    one_saves_and_broadcasts,
+    one_writes_and_sends,
+    one_renames_one_reads,
+    each_renames_in_turn,
+    both_have_a_folder,
+    both_write_under_a_lock,
+    one_clears_then_both_write,
+    one_removes_when_both_have_read,
+]
