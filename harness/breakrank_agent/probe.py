@@ -91,10 +91,8 @@ class Agent:
         #: What the hooks of the loaded framework offer; set by them.
         self.handles: Optional[Payload] = None
         self.summarize: Callable[[], dict[str, Any]] = dict
-        #: True while the agent itself works with tensors or files: hooks then pass everything through.
-        self.busy = False
-        #: The thread that it is in.
-        self.busy_in: Optional[int] = None
+        #: The threads in which the agent itself works with tensors or files.
+        self._quiet: set[int] = set()
         #: How many backward passes the main thread is in. A backend's own thread then acts on its behalf.
         self.backwards = 0
         #: Called on entering a point, and before the last event: what was under way may have been completed meanwhile.
@@ -151,6 +149,11 @@ class Agent:
         """A child that the rank forked is no rank."""
         self.here = False
         self._finished = True
+
+    @property
+    def busy(self) -> bool:
+        """Whether the agent itself is at work in this thread: hooks then pass everything through."""
+        return bool(self._quiet) and threading.get_ident() in self._quiet
 
     @property
     def over(self) -> bool:
@@ -332,13 +335,16 @@ class Agent:
 
     @contextlib.contextmanager
     def quietly(self) -> Iterator[None]:
-        """Let the agent's own work pass every hook unseen."""
-        before, self.busy = (self.busy, self.busy_in), True
-        self.busy_in = threading.get_ident()
+        """Let the agent's own work in this thread pass every hook unseen."""
+        ident = threading.get_ident()
+        if ident in self._quiet:
+            yield
+            return
+        self._quiet.add(ident)
         try:
             yield
         finally:
-            self.busy, self.busy_in = before
+            self._quiet.discard(ident)
 
     def _strike(self, step: int, point: str, visit: int) -> None:
         due = self._due.pop((step, point, visit), [])

@@ -125,7 +125,7 @@ def _kernel(agent: Agent, name: str, operator: Any, after: Any, groups: _Groups)
     redispatch, watches = operator.redispatch, agent.watches
 
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-        facts = None if agent.busy and agent.busy_in == threading.get_ident() else call.describe(args)
+        facts = None if agent.busy else call.describe(args)
         if facts is None:
             return redispatch(keyset & after, *args, **kwargs)
         if watches:
