@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from breakrank.ends import reported, where_at
 from breakrank.history import History, RankHistory
 from breakrank.laws import outside_majority
-from breakrank.verdict import Blame, Finding, name_ranks
+from breakrank.verdict import HAZARDS, Blame, Finding, name_ranks
 
 #: What a report says when a peer, or the way to it, was lost: a rank with such a report may be a victim.
 LOST = re.compile(
@@ -19,7 +19,7 @@ LOST = re.compile(
     re.IGNORECASE,
 )
 #: What goes wrong between ranks: all of them are to blame, even if these are all ranks of the job.
-_BETWEEN_RANKS = ("lost update", "replicas differ", "torn file", "lost write")
+_BETWEEN_RANKS = ("lost update", "replicas differ", "torn file", "lost write", *HAZARDS)
 #: How a report names a rank.
 NAMED = re.compile(r"\brank (\d+)\b", re.IGNORECASE)
 #: What a report says when a rank waited in vain.

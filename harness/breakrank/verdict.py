@@ -68,6 +68,8 @@ CAUSES: dict[str, str] = {
     "unordered renames": "at step {step} {one} and {other} with nothing between them: it is whoever comes last's",
     "died of a signal": "{who} died of {signal} at step {step} {where}{meanwhile}",
 }
+#: What is found whether or not it did harm in this run.
+HAZARDS = frozenset(("unsynchronised accesses", "unordered file accesses", "unordered renames"))
 
 
 class Outcome(enum.Enum):
@@ -278,7 +280,7 @@ class Verdict:
     @property
     def harmed(self) -> bool:
         """Whether harm was done: something else was found than that it may be."""
-        return any(finding.cause != "unsynchronised accesses" for finding in self.findings)
+        return any(finding.cause not in HAZARDS for finding in self.findings)
 
     def sentence(self) -> str:
         """Say in one sentence what happened."""
