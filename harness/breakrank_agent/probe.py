@@ -20,7 +20,7 @@ from typing import Any, Callable, Optional
 from breakrank_agent.accesses import Accesses, Span
 from breakrank_agent.clock import MAIN, Clock
 from breakrank_agent.fault import Call, Part, Payload
-from breakrank_agent.history import RECORD_LIMIT, LogWriter, encode, event_text, members
+from breakrank_agent.history import RECORD_LIMIT, LogWriter, encode, event_text, members, pause
 from breakrank_agent.plan import Plan, Strike
 from breakrank_agent.schedules import policy
 from breakrank_agent.sites import Sites
@@ -91,8 +91,8 @@ class Agent:
         #: What the hooks of the loaded framework offer; set by them.
         self.handles: Optional[Payload] = None
         self.summarize: Callable[[], dict[str, Any]] = dict
-        #: The threads in which the agent itself works with tensors or files.
-        self._quiet: set[int] = set()
+        #: The threads in which the agent itself works with tensors or files, and how deep they are in it.
+        self._quiet: dict[int, int] = {}
         #: How many backward passes the main thread is in. A backend's own thread then acts on its behalf.
         self.backwards = 0
         #: Called on entering a point, and before the last event: what was under way may have been completed meanwhile.
@@ -126,7 +126,7 @@ class Agent:
         self._inside = False
         self._finished = False
         self._pid = os.getpid()
-        os.register_at_fork(after_in_child=self._leave)
+        os.register_at_fork(before=self._hush, after_in_parent=self._speak, after_in_child=self._leave)
         self._due: dict[tuple[int, str, int], list[tuple[int, Strike]]] = {}
         #: Strikes of lasting faults that have begun, here or in an earlier attempt, by point.
         self._lasting: dict[str, list[tuple[int, Strike]]] = {}
@@ -144,6 +144,17 @@ class Agent:
         for due in [*self._due.values(), *self._lasting.values()]:
             for index, _ in due:
                 self.record("strike", strike=index, phase="armed")
+
+    def _hush(self) -> None:
+        """Let what this thread does pass unseen; a fork, too: Python renews locks in the child before we leave it."""
+        ident = threading.get_ident()
+        self._quiet[ident] = self._quiet.get(ident, 0) + 1
+
+    def _speak(self) -> None:
+        ident = threading.get_ident()
+        self._quiet[ident] -= 1
+        if not self._quiet[ident]:
+            del self._quiet[ident]
 
     def _leave(self) -> None:
         """A child that the rank forked is no rank."""
@@ -210,7 +221,7 @@ class Agent:
         if self._alone and threading.get_ident() != self.main:
             self._alone = False
             while self._inside:
-                time.sleep(0)
+                pause(0)
         with self._lock:
             yield
 
@@ -336,15 +347,11 @@ class Agent:
     @contextlib.contextmanager
     def quietly(self) -> Iterator[None]:
         """Let the agent's own work in this thread pass every hook unseen."""
-        ident = threading.get_ident()
-        if ident in self._quiet:
-            yield
-            return
-        self._quiet.add(ident)
+        self._hush()
         try:
             yield
         finally:
-            self._quiet.discard(ident)
+            self._speak()
 
     def _strike(self, step: int, point: str, visit: int) -> None:
         due = self._due.pop((step, point, visit), [])
