@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from breakrank.ends import reported, where_at
 from breakrank.history import History, RankHistory
@@ -153,9 +154,36 @@ def _behind_a_victim(history: History, victim: RankHistory) -> Blame:
         op = victim.points("collective")[-1].get("op", "a collective")
         return _name(behind, f"did not come to {op} at step {where_at(victim)}, where rank {victim.rank} waited")
     if LOST.search(reported(victim)):
+        unlike = _unlike_its_steps(history)
+        if unlike is not None:
+            return unlike
         link = f"the link between {name_ranks([p.rank for p in history.last])}" if len(others) == 1 else "a link"
         return Blame((), f"{link}: rank {victim.rank} lost its connection while every other rank still ran")
     return Blame((), f"rank {victim.rank} was the first to report ({reported(victim)}), and no peer had ended before")
+
+
+def _unlike_its_steps(history: History) -> Blame | None:
+    """Blame the ranks with a whole step that had other collectives than their earlier ones, where the others' had not.
+
+    Off by one, a collective pairs with the next one of its kind, and only the last one finds nobody: the connection is
+    lost when the rank that is through with its work leaves.
+    """
+    ways = {lived.rank: _collectives_of_steps(lived) for lived in history.last}
+    for step in range(2, min((lived.last_step for lived in history.last), default=0) + 1):
+        odd = [rank for rank, way in ways.items() if way.get(step) not in [way.get(n) for n in range(1, step)]]
+        if odd:
+            # Where all of them are, the program has changed its way.
+            return Blame(tuple(odd), f"made other collectives at step {step} than before") if odd != [*ways] else None
+    return None
+
+
+def _collectives_of_steps(lived: RankHistory) -> dict[int, list[tuple[Any, ...]]]:
+    """Return by step what collectives a rank made, in order."""
+    made: dict[int, list[tuple[Any, ...]]] = {}
+    for event in lived.points("collective"):
+        told = tuple(str(event.get(name)) for name in ("op", "group", "shapes", "root", "peer"))
+        made.setdefault(int(event["step"]), []).append(told)
+    return made
 
 
 def _does_not_come(history: History, findings: Sequence[Finding]) -> Blame | None:

@@ -180,6 +180,27 @@ def test_a_connection_lost_between_two_ranks_that_live_is_the_fault_of_neither()
     assert found.words().startswith("the link between ranks 0 and 1: rank 0 lost its connection while")
 
 
+def test_a_rank_whose_step_lacks_a_collective_of_its_earlier_ones_is_to_blame_for_a_connection_lost_later() -> None:
+    job = Golden()
+    for step in (1, 2, 3):
+        for one in job.ranks:
+            one.enters("backward").enters("collective")
+            if (one.rank, step) != (1, 2):
+                one.enters("collective")
+            one.ends_step()
+    job[0].enters("collective").reports("RuntimeError", LOST)
+    found = blame(job.history().without_faults(), [])
+    assert found.words() == "rank 1: made other collectives at step 2 than before"
+
+
+def test_a_program_that_changes_its_way_on_all_ranks_at_once_is_no_reason_to_blame_one() -> None:
+    job = Golden().trains(1)
+    for one in job.ranks:
+        one.enters("backward").enters("collective").enters("collective").ends_step()
+    job[0].enters("collective").reports("RuntimeError", LOST)
+    assert blame(job.history().without_faults(), []).ranks == ()
+
+
 def test_among_many_ranks_a_lost_link_is_known_from_one_of_its_ends() -> None:
     job = Golden(3).trains(1)
     for rank in (2, 0, 1):
