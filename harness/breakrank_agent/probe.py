@@ -208,7 +208,6 @@ class Agent:
     def reach(self, point: str, facts: str = "", number: int = 0, **values: Any) -> None:
         """Enter a point: record it, and strike if a strike is due.
 
-
         `facts` are values that are JSON already, and come again; if `number` is not 0, they end with its name.
         """
         if self._finished:
@@ -318,7 +317,7 @@ class Agent:
 
         They come before the point is entered, so that what is on record is what the rank then issues.
         """
-        if self._finished or not self.here or threading.get_ident() != self.main:
+        if self._finished or not self.here or self._sequence() != MAIN:
             return []
         visit = self.clock.next_visit("collective")
         due = self._due.get((self.clock.step, "collective", visit), [])

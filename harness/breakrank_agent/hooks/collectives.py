@@ -18,6 +18,7 @@ from typing import Any, Callable, NamedTuple, Optional
 from breakrank_agent.frames import hide
 from breakrank_agent.history import members
 from breakrank_agent.hooks.changes import FRAMES, changeable
+from breakrank_agent.hooks.torch import flatten
 from breakrank_agent.hooks.works import Flight
 from breakrank_agent.probe import Agent
 
@@ -282,7 +283,7 @@ class _Call:
         flat: list[Any] = []
         for i in self._tensors:
             if i < len(args):
-                _flatten(args[i], flat)
+                flatten(args[i], flat)
         if flat and flat[0].is_meta:
             return None
         frame = _caller()
@@ -393,11 +394,3 @@ def _timeout(group: Any) -> Optional[float]:
         return float(backend.options._timeout.total_seconds())
     except (AttributeError, IndexError, RuntimeError):
         return None
-
-
-def _flatten(value: Any, into: list[Any]) -> None:
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            _flatten(item, into)
-    elif value is not None:
-        into.append(value)
