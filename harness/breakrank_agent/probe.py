@@ -165,13 +165,14 @@ class Agent:
         """Let one thread write at a time.
 
         As long as the main thread is alone it takes no lock, which would cost as much as the record. Whoever else
-        comes says so, and waits until it is through with what it writes; from then on all take the lock.
+        comes takes the lock, says so, and waits until the main thread is through with what it writes; from then on that
+        takes the lock, too. It is never inside while it waits for the lock.
         """
-        if self._alone and threading.get_ident() != self.main:
-            self._alone = False
-            while self._inside:
-                time.sleep(0)
         with self._lock:
+            if threading.get_ident() != self.main:
+                self._alone = False
+                while self._inside:
+                    time.sleep(0)
             yield
 
     def _mark(self, kind: str, point: str, facts: str, number: int) -> Optional[tuple[int, int]]:
