@@ -75,3 +75,10 @@ def test_pytest_is_imported_by_the_plugin_alone():
 def test_faults_import_no_framework():
     for path in (HARNESS / "breakrank_agent" / "faults").glob("*.py"):
         assert not any(n.split(".")[0] in ("torch", "tensorflow", "numpy") for n in imports(path))
+
+
+@pytest.mark.parametrize("package", sorted(path.parent for path in OURS if path.name == "__init__.py"), ids=lambda p: p.name)
+def test_each_package_is_among_those_that_are_installed(package):
+    """An editable installation finds packages that are not listed; the wheel leaves them out."""
+    name = package.relative_to(HARNESS).as_posix().replace("/", ".")
+    assert f'    "{name}",\n' in (HARNESS.parent / "pyproject.toml").read_text()
