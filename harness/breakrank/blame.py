@@ -169,8 +169,12 @@ def _unlike_its_steps(history: History) -> Blame | None:
     lost when the rank that is through with its work leaves.
     """
     ways = {lived.rank: _collectives_of_steps(lived) for lived in history.last}
-    for step in range(2, min((lived.last_step for lived in history.last), default=0) + 1):
-        odd = [rank for rank, way in ways.items() if way.get(step) not in [way.get(n) for n in range(1, step)]]
+    known: dict[int, set[tuple[Any, ...]]] = {rank: set() for rank in ways}
+    for step in range(1, min((lived.last_step for lived in history.last), default=0) + 1):
+        made = {rank: tuple(way.get(step, ())) for rank, way in ways.items()}
+        odd = [rank for rank, calls in made.items() if known[rank] and calls not in known[rank]]
+        for rank, calls in made.items():
+            known[rank].add(calls)
         if odd:
             # Where all of them are, the program has changed its way.
             return Blame(tuple(odd), f"made other collectives at step {step} than before") if odd != [*ways] else None

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from breakrank.history import History, RankHistory
-from breakrank.waits import RECEIVES, SPOKEN
+from breakrank.waits import RECEIVES, SPOKEN, key
 from breakrank_agent.history import Event
 
 
@@ -117,16 +117,9 @@ def _calls(lived: RankHistory, counter: str) -> list[Call]:
     ends: dict[Any, Event] = {}
     for event in lived.of_kind("done"):
         if counter in event:
-            ends.setdefault(_key(event, counter), event)
+            ends.setdefault(key(event), event)
     issued = [event for event in lived.points("collective") if counter in event]
-    return [_call(lived.rank, event, event[counter], ends.get(_key(event, counter), {})) for event in issued]
-
-
-def _key(event: Event, counter: str) -> tuple[Any, ...]:
-    """Return what a call and its end have in common."""
-    if counter == "c":
-        return event["group"], event["c"]
-    return event["group"], event["op"], event["peer"], event["p"]
+    return [_call(lived.rank, event, event[counter], ends.get(key(event), {})) for event in issued]
 
 
 def _call(rank: int, event: Event, number: int, end: Event) -> Call:

@@ -16,7 +16,6 @@ from typing import Any
 
 from breakrank.autopsy import take_stacks
 from breakrank.chronicle import Chronicle
-from breakrank.evidence import look
 from breakrank.output import Output
 from breakrank.ranks import Rank
 from breakrank.runners.rank import RankProcess, Runner
@@ -373,10 +372,8 @@ class Attempt:
         live = list(standing.values())
         self._conductor.runner.end()
         # All of them stand still before the first is ended: none is to report the loss of another.
-        # One that is stopped already is not stopped again: nothing would ever be told of that.
-        moving = [rank for rank in live if not look(rank.process.pid).stopped]
-        for what, ranks in ((signal.SIGSTOP, moving), (signal.SIGKILL, live)):
-            for rank in ranks:
+        for what in (signal.SIGSTOP, signal.SIGKILL):
+            for rank in live:
                 rank.ended_by_us = True
                 self._session.signal(rank.process.pid, what)
         while any(rank.live for rank in self._ranks.values()):

@@ -64,7 +64,7 @@ def find_odd(ledgers: Mapping[int, Ledger], waits: Mapping[int, Wait]) -> tuple[
 
 def _outnumbered(ledgers: Mapping[int, Ledger], waits: Mapping[int, Wait]) -> tuple[tuple[int, ...], str]:
     """Return the ranks that are not where most are."""
-    odd = outside_majority({rank: _place(wait.event) for rank, wait in waits.items()})
+    odd = _outside_most({rank: _place(wait.event) for rank, wait in waits.items()})
     if not odd:
         return (), ""
     event = waits[odd[0]].event
@@ -98,8 +98,8 @@ def _messages(waits: Mapping[int, Wait]) -> bool:
     return any(wait.message for wait in waits.values())
 
 
-def outside_majority(places: Mapping[int, Any]) -> tuple[int, ...]:
-    """Return the ranks that are not where most are; none if there is no majority."""
+def _outside_most(places: Mapping[int, Any]) -> tuple[int, ...]:
+    """Return the ranks that are not where more than half of them are; none if there is no such place."""
     counts = Counter(places.values()).most_common(2)
     if len(counts) < 2 or 2 * counts[0][1] <= len(places):
         return ()

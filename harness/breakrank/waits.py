@@ -69,7 +69,7 @@ class Ledger:
         if kind == "point" and event["point"] == "collective":
             self._issue(event)
         elif kind == "done":
-            self.pending.pop(_key(event), None)
+            self.pending.pop(key(event), None)
         elif kind == "group":
             self.groups[event["group"]] = event
         elif kind == "rendezvous":
@@ -89,7 +89,7 @@ class Ledger:
             counted[group, event.get("peer", -1)] = event["p"]
         else:
             return
-        self.pending[_key(event)] = event
+        self.pending[key(event)] = event
         if event.get("seq") == MAIN and event["step"] > 0:
             self.way.go(event["step"], _signature(event))
 
@@ -159,7 +159,7 @@ def _call(event: Event) -> Call:
     return Call(event["op"], event.get("root"))
 
 
-def _key(event: Event) -> tuple[Any, ...]:
+def key(event: Event) -> tuple[Any, ...]:
     """Return what a collective and its completion have in common."""
     if "c" in event:
         return event.get("group", ""), "c", event["c"]

@@ -216,13 +216,14 @@ class Agent:
         """Let one thread write at a time.
 
         As long as the main thread is alone it takes no lock, which would cost as much as the record. Whoever else
-        comes says so, and waits until it is through with what it writes; from then on all take the lock.
+        comes takes the lock, says so, and waits until the main thread is through with what it writes; from then on that
+        takes the lock, too. It is never inside while it waits for the lock.
         """
-        if self._alone and threading.get_ident() != self.main:
-            self._alone = False
-            while self._inside:
-                pause(0)
         with self._lock:
+            if threading.get_ident() != self.main:
+                self._alone = False
+                while self._inside:
+                    pause(0)
             yield
 
     def _mark(self, kind: str, point: str, facts: str, number: int) -> Optional[tuple[int, int]]:
@@ -258,7 +259,6 @@ class Agent:
 
     def reach(self, point: str, facts: str = "", number: int = 0, **values: Any) -> None:
         """Enter a point: record it, and strike if a strike is due.
-
 
         `facts` are values that are JSON already, and come again; if `number` is not 0, they end with its name.
         """
@@ -376,7 +376,7 @@ class Agent:
 
         They come before the point is entered, so that what is on record is what the rank then issues.
         """
-        if self._finished or not self.here or threading.get_ident() != self.main:
+        if self._finished or not self.here or self._sequence() != MAIN:
             return []
         visit = self.clock.next_visit("collective")
         due = self._due.get((self.clock.step, "collective", visit), [])

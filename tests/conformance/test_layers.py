@@ -76,3 +76,10 @@ def test_pytest_is_imported_by_the_plugin_alone():
 def test_faults_import_no_framework():
     for path in (HARNESS / "breakrank_agent" / "faults").glob("*.py"):
         assert not any(n.split(".")[0] in ("torch", "tensorflow", "numpy") for n in imports(path))
+
+
+@pytest.mark.parametrize("init", [name for name in sorted(OURS.values()) if name.endswith("/__init__")])
+def test_each_package_is_among_those_that_are_installed(init):
+    """An editable installation finds packages that are not listed; the wheel leaves them out."""
+    package = init.removesuffix("/__init__").replace("/", ".")
+    assert f'    "{package}",\n' in (HARNESS.parent / "pyproject.toml").read_text()

@@ -24,10 +24,14 @@ def test_records_of_several_threads_are_whole_and_counted_apart(tmp_path: Path) 
     """Goal: the main thread, which takes no lock while it is alone, is not alone for most of its points."""
     agent, reader = begun(tmp_path)
     each = 2000
+    # A thread that begins when another one is over may get its identity.
+    together = threading.Barrier(4)
 
     def work() -> None:
+        together.wait()
         for number in range(each):
             agent.reach("collective", ',"c":', number + 1)
+        together.wait()
 
     others = [threading.Thread(target=work) for _ in range(3)]
     for other in others:

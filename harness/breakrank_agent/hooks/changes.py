@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, Callable, NamedTuple, Optional
 
-from breakrank_agent.hooks.torch import raw_bytes
+from breakrank_agent.hooks.torch import flatten, raw_bytes
 from breakrank_agent.plan import Strike
 from breakrank_agent.probe import Agent, NoHandles
 
@@ -153,7 +153,7 @@ class Form:
 
     def tensors_of(self, args: Any) -> list[Any]:
         """Return all tensors of a call."""
-        return [tensor for i in self.tensors for tensor in _flat(args[i])]
+        return flatten([args[i] for i in self.tensors], [])
 
     def result(self, args: Any, work: Any) -> Any:
         """Return what the operator returns for a call whose tensors are in place."""
@@ -329,14 +329,6 @@ def _wait(result: Any) -> None:
 
 def _digest(tensor: Any) -> str:
     return hashlib.blake2b(raw_bytes(tensor), digest_size=4).hexdigest()
-
-
-def _flat(value: Any) -> Iterator[Any]:
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _flat(item)
-    elif value is not None:
-        yield value
 
 
 def _rebuilt(value: Any, rest: Iterator[Any]) -> Any:

@@ -19,6 +19,7 @@ from typing import Any, Callable, NamedTuple, Optional
 from breakrank_agent.frames import hide
 from breakrank_agent.history import members
 from breakrank_agent.hooks.changes import changeable
+from breakrank_agent.hooks.torch import flatten
 from breakrank_agent.hooks.works import Flight, Part
 from breakrank_agent.probe import Agent
 from breakrank_agent.turns import Turns
@@ -312,7 +313,7 @@ class _Call:
         flat: list[Any] = []
         for i in self._tensors:
             if i < len(args):
-                _flatten(args[i], flat)
+                flatten(args[i], flat)
         if flat and flat[0].is_meta:
             return None
         frame = _caller()
@@ -426,11 +427,3 @@ def _timeout(group: Any) -> Optional[float]:
         return float(backend.options._timeout.total_seconds())
     except (AttributeError, IndexError, RuntimeError):
         return None
-
-
-def _flatten(value: Any, into: list[Any]) -> None:
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            _flatten(item, into)
-    elif value is not None:
-        into.append(value)

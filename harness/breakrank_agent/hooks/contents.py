@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 from breakrank_agent.history import members
 from breakrank_agent.hooks.collectives import Facts
-from breakrank_agent.hooks.torch import raw_bytes
+from breakrank_agent.hooks.torch import flatten, raw_bytes
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch"
@@ -62,8 +62,8 @@ class Contents:
             return None
         said = dict(zip(names, args))
         reads, writes = READS_WRITES[name]
-        read = _flat(said.get(reads)) if facts.here or name not in ROOT_READS else []
-        handed = _flat(said.get(writes))
+        read = flatten(said.get(reads), []) if facts.here or name not in ROOT_READS else []
+        handed = flatten(said.get(writes), [])
         written = handed if facts.here or name not in ROOT_WRITES else []
         splits = (said.get("input_split_sizes"), said.get("output_split_sizes"))
         pieces_read = facts.size if name in PIECES_READ else 0
@@ -199,9 +199,3 @@ def _beside(tensor: Any) -> str:
         piece = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage, first, (last - first,))
         digest.update(raw_bytes(piece.cpu().contiguous()))
     return digest.hexdigest()
-
-
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, (list, tuple)):
-        return [tensor for item in value for tensor in _flat(item)]
-    return [] if value is None else [value]

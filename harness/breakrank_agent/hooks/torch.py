@@ -137,6 +137,16 @@ def in_parts(parameters: list[Any]) -> list[list[Any]]:
     return [parameters[start : start + together] for start in range(0, len(parameters), together)]
 
 
+def flatten(value: Any, into: list[Any]) -> list[Any]:
+    """Append what is not None in nested lists to `into`, and return that."""
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            flatten(item, into)
+    elif value is not None:
+        into.append(value)
+    return into
+
+
 def raw_bytes(tensor: Any) -> memoryview:
     """Return a writable view of the bytes of a contiguous CPU tensor."""
     size = tensor.numel() * tensor.element_size()
