@@ -14,7 +14,13 @@ SCENARIO = Scenario(
     cases=[
         Case("torch-by-hand", "averaging:plain", expect=hung(oracle="progress", step=3, cause="locked")),
         Case("torch-limited", "averaging:limited", expect=DETECTED),
-        Case("torch-held", "locked:held", strikes=(), control="locked:given_up", expect=hung(oracle="progress")),
+        Case(
+            "torch-held",
+            "locked:held",
+            strikes=(),
+            control="locked:given_up",
+            expect=hung(oracle="progress", step=3, cause="locked"),
+        ),
         Case("torch-given-up", "locked:given_up", strikes=(), control="locked:given_up", expect=SURVIVED),
     ],
 )

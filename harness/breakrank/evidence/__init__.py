@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from breakrank.evidence import gloo, store
+from breakrank.evidence import gloo, interpreter, store
 from breakrank.evidence.threads import State, Thread, fields, read_threads, waits_for_a_thread
 
 #: One function per backend: what one of its threads does, or None if it is no thread of the backend's. It is told what
 #: the rank is in, as its log says: nothing special, a `message` (send or recv), or the `setup` of a group.
-BACKENDS: tuple[Callable[[Thread, str], State | None], ...] = (gloo.state, store.state)
+BACKENDS: tuple[Callable[[Thread, str], State | None], ...] = (interpreter.state, gloo.state, store.state)
 #: A process that catches one of these can be woken by a timer that nobody sees.
 _ALARMS = sum(1 << (number - 1) for number in (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF))
 
