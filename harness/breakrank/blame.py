@@ -109,7 +109,8 @@ def _left_early(history: History, findings: Sequence[Finding]) -> Blame | None:
     ]
     if left:
         return _name(left, f"left with exit code {left[0].status} at step {where_at(left[0])}, and said nothing")
-    return _peer(history, "peer ended", "ended while others wait for it")
+    held = "ended, and what it left behind holds its connections open"
+    return _peer(history, "peer ended", "ended while others wait for it") or _peer(history, "connection held", held)
 
 
 def _reported_first(history: History, findings: Sequence[Finding]) -> Blame | None:

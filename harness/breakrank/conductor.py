@@ -11,11 +11,13 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from breakrank.autopsy import take_stacks
 from breakrank.chronicle import Chronicle
+from breakrank.heirs import find_heirs
 from breakrank.output import Output
 from breakrank.ranks import Rank
 from breakrank.runners.rank import RankProcess, Runner
@@ -117,7 +119,7 @@ class Attempt:
         self._ranks: dict[int, Rank] = {}
         self._selector = selectors.DefaultSelector()
         self._strikes = Strikes(self._plan, number, self._session, conductor.view.seen_from_outside, conductor.write)
-        self._watchdog = Watchdog(self._plan, conductor.steps)
+        self._watchdog = Watchdog(self._plan, conductor.steps, partial(find_heirs, self._session))
         self._turnstile: Turnstile | None = None
         self._written: set[str] = set()
         self._moved = self._shown = time.monotonic()

@@ -23,7 +23,7 @@ _WAITS = (
     *("peer stopped", "peer ended", "deadlock", "endless", "no progress", "never full", "crossed groups"),
     *("no sender", "no receiver", "locked", "lock cycle", "rank missing", "rank twice"),
     *("world size differs", "master differs"),
-    *("backend differs", "interface differs"),
+    *("backend differs", "interface differs", "connection held"),
 )
 
 

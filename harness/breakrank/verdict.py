@@ -67,6 +67,8 @@ CAUSES: dict[str, str] = {
     "unordered file accesses": "at step {step} {one} and {other} with nothing between them",
     "unordered renames": "at step {step} {one} and {other} with nothing between them: it is whoever comes last's",
     "died of a signal": "{who} died of {signal} at step {step} {where}{meanwhile}",
+    "connection held": "{who} {waits} in {where} at step {step} for rank {peer}, which has ended and left a process "
+    "behind that holds its connections open{would}",
 }
 #: What is found whether or not it did harm in this run.
 HAZARDS = frozenset(("unsynchronised accesses", "unordered file accesses", "unordered renames"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import os
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from breakrank.evidence import Stillness, look
@@ -25,14 +27,19 @@ Reason = dict[str, Any]
 class Watchdog:
     """Says why an attempt is to be ended; `why` is empty for a wait after a failure. `steps` is 0 if not known.
 
-    A rank that has made the plan's last step waits for nothing, and is as good as gone for whoever waits for it.
+    `heirs` is asked, with the pids of the ranks that run, who holds the connections of one that has ended. A rank that
+    has made the plan's last step waits for nothing, and is as good as gone for whoever waits for it.
     """
 
-    def __init__(self, plan: Plan, steps: int) -> None:
+    def __init__(self, plan: Plan, steps: int, heirs: Callable[[Collection[int]], Collection[int]]) -> None:
         self._plan = plan
         self._steps = steps
+        self._heirs = heirs
         self._stillness = Stillness()
         self._asked = 0
+        #: Who holds connections of ranks that have ended, and the ranks of which it is known that nobody does.
+        self._holders: Collection[int] = ()
+        self._closed: set[int] = set()
 
     def forget(self) -> None:
         """Something has moved, or may not be judged."""
@@ -58,7 +65,7 @@ class Watchdog:
             return None
         stopped = {n for n, r in live.items() if look(r.process.pid).stopped}
         waiting = {n: r for n, r in live.items() if n not in stopped}
-        found = None if acts else self._proof(ranks, waiting, stopped, stuck)
+        found = None if acts or self._is_held(ranks) else self._proof(ranks, waiting, stopped, stuck)
         # Where it is the framework's turn to speak, and it does not, the deadline speaks.
         reason = self._proven(ranks, waiting, found, struck, idle) if found is not None else None
         if reason is not None:
@@ -121,6 +128,20 @@ class Watchdog:
         """Return the time-out that will end a wait, if the plan has the patience for it, else 0."""
         return timeout_s if timeout_s is not None and timeout_s <= self._plan.patience_s else 0.0
 
+    def _is_held(self, ranks: Mapping[int, Rank]) -> bool:
+        """Whether a rank has ended, and what it has left behind holds its connections open.
+
+        Who waits for that rank is then woken from outside, when they are closed; looks from before prove nothing.
+        """
+        gone = {n for n, r in ranks.items() if r.gone}
+        if gone <= self._closed:
+            return False
+        if not any(os.path.exists(f"/proc/{pid}") for pid in self._holders):
+            self.forget()
+            self._holders = self._heirs([r.process.pid for r in ranks.values() if r.live])
+            self._closed |= set() if self._holders else gone
+        return bool(self._holders)
+
     def _unproven(self, ranks: Mapping[int, Rank], stopped: Collection[int]) -> Stuck:
         """Return what is known of waits that are not proven, when the deadline has passed."""
         ledgers = {n: r.ledger for n, r in ranks.items()}
@@ -128,6 +149,8 @@ class Watchdog:
         if suspected is not None:
             return suspected
         found = explain(ledgers, [n for n, r in ranks.items() if r.gone or r.done], stopped)
+        if found.why == "peer ended" and self._is_held(ranks):
+            return replace(found, why="connection held")
         away = tuple(n for n, r in ranks.items() if r.live and n not in found.waits and n not in stopped)
         shown_by = "is in no collective, where others wait" if away and found.waits else ""
         return Stuck("deadline", away if found.waits else (), found.waits, shown_by)

@@ -76,7 +76,7 @@ def established(pid: int, peer: int, but: int = 0) -> dict[Link, int]:
 
     Connections to the port `but`, on either side, are left out.
     """
-    mine, theirs = _ends(pid), _ends(peer)
+    mine, theirs = ends(pid), ends(peer)
     return {
         link: descriptor
         for link, descriptor in mine.items()
@@ -86,11 +86,11 @@ def established(pid: int, peer: int, but: int = 0) -> dict[Link, int]:
 
 def connected(pid: int, port: int) -> dict[Link, int]:
     """Return the process's established connections to a port: its own end, and its descriptor."""
-    return {link: descriptor for link, descriptor in _ends(pid).items() if link.remote.port == port}
+    return {link: descriptor for link, descriptor in ends(pid).items() if link.remote.port == port}
 
 
-def _ends(pid: int) -> dict[Link, int]:
-    """Return the established connections of which a process holds an end, with its descriptor."""
+def ends(pid: int) -> dict[Link, int]:
+    """Return the established connections of which a process holds an end: this end, and its descriptor."""
     sockets = held(pid)
     with contextlib.suppress(OSError):
         return {e.link: sockets[e.inode] for e in listed(pid) if e.state == "ESTABLISHED" and e.inode in sockets}

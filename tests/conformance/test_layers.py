@@ -16,7 +16,7 @@ LAYERS = [
     (
         *("digest", "laws", "lineage", "ends", "blame", "script", "witness", "ordering"),
         *("calls", "reductions", "alignment", "mismatch", "evidence", "waits", "stuck", "rendezvous", "oddity"),
-        *("warden", "session", "output", "weights", "roster", "stacks", "follower"),
+        *("warden", "session", "output", "weights", "roster", "stacks", "follower", "heirs"),
         *("debugger", "in_gdb", "last_words"),
     ),
     ("runners", "oracles", "catalogue"),

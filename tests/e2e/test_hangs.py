@@ -66,6 +66,20 @@ def test_the_stack_of_a_stopped_rank_is_read_from_outside(run):
     assert stacks[1].startswith("(the process is stopped)") and "straggles (stuck.py:" in stacks[1]
 
 
+def test_a_killed_rank_is_missed_once_its_loader_workers_have_gone_too(run):
+    kill = faults.Kill() @ at(rank=1, step=3, point="collective")
+    result, saved = run("heirs:leaves_workers", kill, deadline_s=60.0, control="")
+    assert result.verdict.outcome is Outcome.DETECTED, result.verdict.sentence()
+    assert saved.history.last[0].report["type"] == "RuntimeError" and result.verdict.blame.ranks == (1,)
+
+
+def test_a_killed_rank_that_is_never_missed_for_what_it_left_behind_is_said_to_be(run):
+    kill = faults.Kill() @ at(rank=1, step=3, point="collective")
+    result, _ = run("heirs:leaves_a_child", kill, deadline_s=1.0, control="")
+    assert (result.verdict.outcome, result.verdict.findings[0].cause) == (Outcome.HUNG, "connection held")
+    assert "which has ended and left a process behind that holds its connections open" in result.verdict.sentence()
+
+
 @pytest.mark.parametrize("way", ["straggles", "goes_many_ways"])
 def test_ranks_that_wait_long_but_not_for_ever_are_left_alone(run, way):
     result, _ = run(f"stuck:{way}", **{**JOB, "oracles": ("ends", "progress")})
