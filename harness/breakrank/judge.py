@@ -110,8 +110,16 @@ def _see_enough(history: History, control: History | None, plan: Plan, account: 
             account.void.append(f"a record of rank {lived.rank} was too long and lost its {cut[0]['cut']}")
     # A hang before the first step is a proven fact; anything else without a step is too little to judge.
     if not history.seen("hung") and not any(_steps_seen(side) for side in (history, control) if side is not None):
-        unseen = "no rank stepped an optimizer or called breakrank_agent.step()"
-        account.void.append(f"no step was seen: {f'{plan.step} never returned' if plan.step else unseen}")
+        account.void.append(f"no step was seen: {_why_no_step(history, plan)}")
+
+
+def _why_no_step(history: History, plan: Plan) -> str:
+    """Say why no rank made a step: it failed before the first, or did not do what is taken for one."""
+    failed = [lived for lived in history.last if lived.report is not None or (lived.status or 0) > 0]
+    if failed:
+        return f"rank {failed[0].rank} reported {endings.reported(failed[0])} before the first"
+    unseen = "no rank stepped an optimizer or called breakrank_agent.step()"
+    return f"{plan.step} never returned" if plan.step else unseen
 
 
 def why_no_rank(history: History, plan: Plan) -> str:
@@ -121,7 +129,8 @@ def why_no_rank(history: History, plan: Plan) -> str:
         return "no rank was started"
     closed = "; ".join(launcher[-1]["closed"])
     hint = "ranks are Python processes with RANK and WORLD_SIZE that import torch, or call init_process_group"
-    return f"no rank of '{' '.join(plan.command)}' called home: {closed or hint}"
+    left = f"it {_left(launcher[-1])} before" if launcher[-1]["status"] else ""
+    return f"no rank of '{' '.join(plan.command)}' called home: {closed or left or hint}"
 
 
 def _left(launcher: Event) -> str:

@@ -10,6 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from breakrank.errors import BreakrankError
+from breakrank_agent.identity import is_launcher
+
+#: Launchers with an option for the folder in which the ranks run.
+_MAY_CHANGE_FOLDER = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "srun")
 
 
 def is_script(command: Sequence[str]) -> bool:
@@ -51,12 +55,12 @@ def command_line(command: Sequence[str], folder: Path | None = None) -> list[str
 def check_script(command: Sequence[str], folder: Path) -> None:
     """Raise `BreakrankError`, in one line, if the script or program of `command` is not there or is no Python."""
     words = command_line(command, folder)
+    script = words[1] if is_script(command) else _launched(command)
+    path = folder / script
+    if script and not path.is_file():
+        raise BreakrankError(f"there is no {script}" + ("" if os.path.isabs(script) else f" in {folder}"))
     if not is_script(command):
         return
-    script = words[1]
-    path = folder / script
-    if not path.is_file():
-        raise BreakrankError(f"there is no {script} in {folder}")
     try:
         compile(path.read_bytes(), script, "exec")
     except (SyntaxError, ValueError) as error:
@@ -78,6 +82,13 @@ def check_step(step: str, command: Sequence[str], folder: Path) -> None:
     name = function.rpartition(".")[2]
     if path.is_file() and not re.search(rf"\b{name}\b", path.read_text(errors="replace")):
         raise BreakrankError(f"{path.name} has no function {function}")
+
+
+def _launched(command: Sequence[str]) -> str:
+    """Return the script that a launcher starts in the folder that it is started in; empty if that is not known."""
+    if not is_launcher(command) or Path(command[0]).name in _MAY_CHANGE_FOLDER:
+        return ""
+    return next((word for word in command if word.endswith(".py") and not word.startswith("-")), "")
 
 
 def _without_python(command: Sequence[str]) -> list[str]:

@@ -31,6 +31,8 @@ def test_training_is_sound(launch):
         ("no-launcher train.py", "'no-launcher train.py' is neither a Python script nor a program that is found here"),
         ("'train.py", "No closing quotation"),
         ("", "--scenario-train needs a command"),
+        ("torchrun --nproc-per-node=2 nowhere.py", "there is no nowhere.py in"),
+        ("/nowhere/train.py", "there is no /nowhere/train.py"),
     ],
 )
 def test_a_script_that_cannot_be_run_is_one_line(project, command, words):
@@ -39,6 +41,13 @@ def test_a_script_that_cannot_be_run_is_one_line(project, command, words):
     assert result.ret == 4
     (line,) = [text for text in result.errlines if text.strip()]
     assert words in line
+
+
+def test_a_script_without_a_scenario_is_refused_in_one_line(project):
+    project.file("train.py", "print(1)")
+    result = project.pytest("--scenario-train=train.py")
+    assert result.ret == 4
+    assert "--scenario-train needs a scenario, as in --scenario=baseline" in result.stderr.str()
 
 
 def test_a_script_has_one_item_per_scenario_and_no_record(project):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from breakrank import at, controlled, faults
@@ -127,6 +129,17 @@ def test_an_explanation_has_all_its_parts(tmp_path):
     ]
     assert [part for part in parts if part not in text] == []
     assert "line 10" not in text and [text.index(p) for p in parts] == sorted(text.index(p) for p in parts)
+
+
+def test_what_a_control_that_failed_wrote_is_shown_where_nothing_came_after_it(tmp_path):
+    (tmp_path / "control/attempt-0").mkdir(parents=True)
+    (tmp_path / "control/attempt-0/rank-0.err").write_text("no GPU here\n")
+    (tmp_path / "control/launcher.err").write_text("the launcher's table\n")
+    left = {"kind": "launcher", "attempt": 0, "status": 1, "ended": False, "blames": [], "closed": []}
+    control = history(lived(0, status=1), lived(1, END), conductor=[left])
+    text = explain(replace(saved(tmp_path, QUIET), history=history(), control=control))
+    assert "  rank 0 stderr:\n    no GPU here\n  launcher stderr:\n    the launcher's table\n" in text
+    assert "rank 1 stderr" not in text
 
 
 def test_a_run_without_a_verdict_cannot_be_explained(tmp_path):

@@ -62,6 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and all the rest only if a scenario is asked for."""
     config.addinivalue_line("markers", "scenario: an item that Breakrank runs (added by itself)")
     if not options.asked_for(config):
+        with usage_errors():
+            options.check_unused(config)
         return
     from breakrank.plugin.active import activate
 

@@ -61,6 +61,10 @@ _OF_THE_PLAN = (
 )  # fmt: skip
 
 
+#: What is about a script of one's own, and does nothing by itself.
+_OF_A_SCRIPT = ("-train", "-reference", "-steps", "-step")
+
+
 def _destination(suffix: str) -> str:
     """Return the attribute of an option: not `scenario…`, which another plugin's option of that name would share."""
     return "breakrank" + suffix.replace("-", "_")
@@ -168,6 +172,14 @@ def wants_doctor(config: pytest.Config) -> bool:
 def asked_for(config: pytest.Config) -> bool:
     """Return whether any scenario is to run."""
     return any(_given(config, s) is not None for s in ("", "-replay", "-dry-run")) or _empty(config)
+
+
+def check_unused(config: pytest.Config) -> None:
+    """Raise `BreakrankError` if a script of one's own is named, or is spoken of, and no scenario to run it through."""
+    for suffix in _OF_A_SCRIPT:
+        if _given(config, suffix) is not None:
+            cure = f"as in {PREFIX}=baseline ({PREFIX}-list shows them all)"
+            raise BreakrankError(f"{PREFIX}{suffix} needs a scenario, {cure}")
 
 
 def _empty(config: pytest.Config) -> bool:

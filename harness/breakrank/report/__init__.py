@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from breakrank.errors import BreakrankError
+from breakrank.history import History
 from breakrank.report.drawing import draw, draw_growth
 from breakrank.report.events import telling_events
 from breakrank.report.stood import draw_stood
@@ -19,7 +20,9 @@ from breakrank.verdict import Blame, name_ranks
 
 __all__ = ["explain", "plan_words", "saved_verdict"]
 
-_TAIL_LINES = 8
+_STREAMS = (("stdout", "out"), ("stderr", "err"))
+#: How many lines of a rank are shown, and of a launcher, which prints its ranks' and a table of its own below them.
+_TAIL_LINES, _LAUNCHER_LINES = 8, 30
 _TAIL_BYTES = 4096
 
 
@@ -87,18 +90,29 @@ def _also(verdict: Mapping[str, Any]) -> list[str]:
 
 
 def _outputs(run: SavedRun) -> str:
-    """Return the last lines that each reporting or dying rank of the last attempt wrote."""
+    """Return the last lines that whoever failed wrote, in the control if nothing came after it."""
+    if run.history.attempts or run.control is None:
+        return _last_lines(run.folder, run.history)
+    name, history = ("control", run.control) if run.second is None else ("control-again", run.second)
+    return _last_lines(run.folder / name, history)
+
+
+def _last_lines(folder: Path, history: History) -> str:
+    """Return the last lines of each rank of the last attempt that reported or died, and of a launcher that failed."""
     blocks = []
-    for lived in run.history.last:
-        if lived.report is None and lived.died_of() is None:
+    for lived in history.last:
+        if lived.report is None and lived.died_of() is None and (lived.ended_by_us or not lived.status):
             continue
-        for stream, ending in (("stdout", "out"), ("stderr", "err")):
-            tail = _tail(run.folder / f"attempt-{lived.attempt}" / f"rank-{lived.rank}.{ending}")
+        for stream, ending in _STREAMS:
+            tail = _tail(folder / f"attempt-{lived.attempt}" / f"rank-{lived.rank}.{ending}", _TAIL_LINES)
             blocks.append(_block(f"rank {lived.rank} {stream}", tail))
+    if any(event["status"] for event in history.seen("launcher")):
+        for stream, ending in _STREAMS:
+            blocks.append(_block(f"launcher {stream}", _tail(folder / f"launcher.{ending}", _LAUNCHER_LINES)))
     return "\n".join(block for block in blocks if block)
 
 
-def _tail(path: Path) -> list[str]:
+def _tail(path: Path, lines: int) -> list[str]:
     """Return the last lines of a file; none if it is not there."""
     try:
         with path.open("rb") as file:
@@ -106,7 +120,7 @@ def _tail(path: Path) -> list[str]:
             text = file.read().decode(errors="replace")
     except OSError:
         return []
-    return text.splitlines()[-_TAIL_LINES:]
+    return text.splitlines()[-lines:]
 
 
 def _block(title: str, lines: list[str]) -> str:
