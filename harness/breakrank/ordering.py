@@ -106,6 +106,9 @@ class _Orderer:
             self._complete(thread, inside)
         if kind == "sync":
             self._sync(thread, event)
+            if event["do"] != "yield":
+                # One for each sync that the agent counts: what is put on record late names its place among them.
+                self._past[thread].append(dict(self._clock(thread)))
         elif kind == "access":
             self._access(thread, event)
         elif kind == "point" and event["point"] == "collective":
@@ -132,8 +135,6 @@ class _Orderer:
         elif event["do"] == "release":
             self._release(self._released.setdefault(name, {}), thread)
             self._holders.pop(name, None)
-        # One for each event: what is put on record late names its place among them.
-        self._past[thread].append(dict(clock))
 
     def _take_over(self, name: str, thread: Thread) -> None:
         """Come after the last holder of a file lock, which may have given it up by closing the file."""

@@ -151,6 +151,18 @@ def test_an_access_that_is_put_on_record_late_stands_where_it_was_made() -> None
     assert racing(job) == [(0, 0)] * 2
 
 
+def test_a_pick_that_left_nothing_on_record_does_not_move_what_is_put_there_late() -> None:
+    """A thread gave something up and then wrote: what its record says of its picks is none of its syncs."""
+    job = Golden(ranks=1)
+    one = syncs(job[0], "release", "elsewhere")
+    syncs(one, "yield", "")
+    syncs(one, "release", "start of thread-1")
+    syncs(one, "acquire", "start of thread-1", seq="thread-1")
+    writes(one, key="@1", at=2)
+    writes(one, key="@1", seq="thread-1")
+    assert racing(job) == [(0, 0)]
+
+
 def test_a_start_and_a_join_order_a_thread() -> None:
     job = Golden(ranks=1)
     one = writes(job[0], key="@1")
