@@ -11,6 +11,7 @@ of all ranks in the order of their times are in an order in which they could hav
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -106,6 +107,9 @@ class _Orderer:
             self._complete(thread, inside)
         if kind == "sync":
             self._sync(thread, event)
+            if event["do"] != "yield":
+                # One for each sync that the agent counts: what is put on record late names its place among them.
+                self._past[thread].append(dict(self._clock(thread)))
         elif kind == "access":
             self._access(thread, event)
         elif kind == "point" and event["point"] == "collective":
@@ -132,8 +136,6 @@ class _Orderer:
         elif event["do"] == "release":
             self._release(self._released.setdefault(name, {}), thread)
             self._holders.pop(name, None)
-        # One for each event: what is put on record late names its place among them.
-        self._past[thread].append(dict(clock))
 
     def _take_over(self, name: str, thread: Thread) -> None:
         """Come after the last holder of a file lock, which may have given it up by closing the file."""
@@ -260,14 +262,15 @@ def unordered(touching: Sequence[Access]) -> Iterator[Pair]:
 
     Of a thread's equal accesses only the last is kept: whoever does not come after it is found by it.
     """
-    last: dict[tuple[Thread, bool, int, int, str], Access] = {}
+    last: dict[tuple[Thread, bool, str, str], Access] = {}
     for access in touching:
         for earlier in last.values():
             conflict = earlier.thread != access.thread and (earlier.writes or access.writes)
             if conflict and _apart(earlier, access) and overlap(earlier.event, access.event):
                 yield Pair(earlier, access)
         event = access.event
-        last[access.thread, access.writes, event.get("lo", 0), event.get("hi", -1), event.get("site", "")] = access
+        which = str([event.get(name) for name in ("lo", "hi", "shape", "strides", "pieces")])
+        last[access.thread, access.writes, which, event.get("site", "")] = access
 
 
 def _apart(one: Access, other: Access) -> bool:
@@ -280,9 +283,24 @@ def overlap(one: Event, other: Event) -> bool:
         return True
     if one["hi"] <= other["lo"] or other["hi"] <= one["lo"]:
         return False
-    if not one.get("shape") and not other.get("shape"):
+    if not any(event.get(name) for event in (one, other) for name in ("shape", "pieces")):
         return True
-    return _meet(_box(one), _box(other))
+    return any(_meet(_box(a), _box(b)) for a, b in _near(one, other))
+
+
+def common(one: Event, other: Event) -> tuple[int, int]:
+    """Return the first bytes that two accesses have in common, or the range in which they lie."""
+    met = next((pair for pair in _near(one, other) if _meet(_box(pair[0]), _box(pair[1]))), (one, other))
+    return max(e["lo"] for e in met), min(e["hi"] for e in met)
+
+
+def _near(one: Event, other: Event) -> Iterator[tuple[Event, Event]]:
+    """Yield the pieces of two accesses whose ranges overlap; what is not by an index is one piece."""
+    mine, theirs = ([{"lo": lo, "hi": hi} for lo, hi in e.get("pieces", ())] or [e] for e in (one, other))
+    begin, end = [piece["lo"] for piece in theirs], [piece["hi"] for piece in theirs]
+    for piece in mine:
+        for near in theirs[bisect_right(end, piece["lo"]) : bisect_left(begin, piece["hi"])]:
+            yield piece, near
 
 
 class _Box(NamedTuple):

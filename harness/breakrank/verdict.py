@@ -72,6 +72,8 @@ CAUSES: dict[str, str] = {
 }
 #: What is found whether or not it did harm in this run.
 HAZARDS = frozenset(("unsynchronised accesses", "unordered file accesses", "unordered renames"))
+#: The oracles that find what they look for at each seed, since it need not do harm.
+ALWAYS_FOUND = ("race", "files")
 
 
 class Outcome(enum.Enum):
@@ -162,9 +164,21 @@ class Record:
             and (self.rank is None or self.rank in first.ranks)
         )
 
-    def holds(self, outcome: Outcome, findings: Sequence[Finding]) -> bool:
+    def resembles(self, outcome: Outcome, findings: Sequence[Finding]) -> bool:
         """Return whether a verdict at another seed is of the record's kind: its outcome, by the same oracle first."""
         return Record(self.outcome, self.oracle).matches(outcome, findings)
+
+    def allows(self, outcome: Outcome, findings: Sequence[Finding]) -> bool:
+        """Return whether a verdict at another seed does not contradict the record.
+
+        A sound program is sound at each. A broken one may do harm at one seed and none at another, unless what is on
+        record is found whether or not it does harm.
+        """
+        if self.outcome in (Outcome.SURVIVED, Outcome.DETECTED):
+            return outcome in (Outcome.SURVIVED, Outcome.DETECTED) and not findings
+        if self.oracle in ALWAYS_FOUND and not any(finding.oracle == self.oracle for finding in findings):
+            return False
+        return outcome is not Outcome.VOID
 
     def words(self) -> str:
         """Say the record in short."""

@@ -23,7 +23,8 @@ KEPT = 16
 class Span(NamedTuple):
     """The bytes that a tensor covers of its storage: from `lo` up to `hi`, with gaps if `shape` is not empty.
 
-    `strides` are in bytes, and so is `item`, the size of one element.
+    `strides` are in bytes, and so is `item`, the size of one element. `pieces` are the ranges of bytes that an index
+    names, where there are several.
     """
 
     lo: int
@@ -31,9 +32,12 @@ class Span(NamedTuple):
     shape: tuple[int, ...] = ()
     strides: tuple[int, ...] = ()
     item: int = 0
+    pieces: tuple[tuple[int, int], ...] = ()
 
     def facts(self) -> dict[str, Any]:
         """Return it as facts of an event."""
+        if self.pieces:
+            return {"lo": self.lo, "hi": self.hi, "pieces": self.pieces}
         if not self.shape:
             return {"lo": self.lo, "hi": self.hi}
         return {"lo": self.lo, "hi": self.hi, "shape": self.shape, "strides": self.strides, "item": self.item}

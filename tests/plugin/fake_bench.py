@@ -1,7 +1,8 @@
 """A plugin that replaces the bench: a run is made up in a moment, from the name of its program.
 
 `fake:sound` survives, `fake:silent` loses an update, `fake:void` says nothing, `fake:flaky` has another digest each
-time, `fake:broken` cannot be run, `fake:interrupt` is interrupted, `fake:slow` shows progress for a while.
+time, `fake:fickle` is wrong at even seeds, `fake:broken` cannot be run, `fake:interrupt` is interrupted, `fake:slow`
+shows progress for a while.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ LOST = Finding(
     "lost update",
     (1,),
     2,
-    evidence={"applied": 1, "expected": 2, "how": "rank 1 wrote over them", "events": EVENTS},
+    evidence={"how": "1 of 2 updates arrived: rank 1 wrote over the other", "events": EVENTS},
 )
 
 
-def verdict(program, digest):
+def verdict(program, seed, digest):
+    if program == "fake:fickle" and seed % 2 == 0:
+        return Verdict(Outcome.SILENT, (Finding("control", "wrong result", (0,), 2),), digest=digest)
     if program == "fake:silent":
         return Verdict(Outcome.SILENT, (LOST,), Blame((1,), "it wrote what it had read before"), digest=digest)
     if program == "fake:void":
@@ -63,7 +66,7 @@ class FakeBench:
         digest = f"{plan.key()}{self.made if plan.program == 'fake:flaky' else ''}"
         digest = os.environ.get("FAKE_DIGEST", digest)
         folder = self._folder(plan)
-        result = Result(plan, verdict(plan.program, digest), folder, 0.25, record)
+        result = Result(plan, verdict(plan.program, plan.seed, digest), folder, 0.25, record)
         saved = {**result.verdict.to_json(), "record": record.words() if record else None, "as_recorded": None}
         (folder / "verdict.json").write_text(json.dumps({**saved, "as_recorded": result.as_recorded, "seconds": 0.25}))
         return result

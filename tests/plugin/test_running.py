@@ -86,6 +86,30 @@ def test_repeats_that_differ_fail_with_the_first_difference(project):
     result.stdout.fnmatch_lines(["flaky::a: run 2 of 3 differs from run 1: *", "*1/3*"])
 
 
+def test_a_search_says_at_how_many_seeds_there_was_which_outcome_and_where_something_was_corrupted_first(project):
+    project.scenario("fickle", "Case('a', 'fake:fickle', silent(oracle='control'))")
+    result = project.pytest("--scenario=fickle", "--scenario-seeds=1..4")
+    result.assert_outcomes(passed=1)
+    said = "SURVIVED at 2 (first 1), SILENT at 2 (first 2); corrupted at 2 of 4 seeds, first at seed 2: the result of *"
+    result.stdout.fnmatch_lines([f"fickle *a *SILENT *as recorded *4/4 *{said}", "1 as recorded, 0 changed, *"])
+
+
+@pytest.mark.parametrize(
+    ("seeds", "record", "why"),
+    [
+        ("1..4", "SURVIVED", "seed 2: SILENT: the result of rank 0 differs *"),
+        ("1..4", "silent(oracle='race')", "seed 1: SURVIVED: no rank reported *"),
+        ("1..1", "silent(oracle='control')", "what is on record, SILENT (control), came at no seed"),
+    ],
+)
+def test_a_search_runs_every_seed_and_then_says_which_of_them_the_record_does_not_allow(project, seeds, record, why):
+    project.scenario("fickle", f"Case('a', 'fake:fickle', {record})")
+    result = project.pytest("--scenario=fickle", f"--scenario-seeds={seeds}")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["fickle::a: *; corrupted at *", f"  {why}", "0 as recorded, 1 changed, *"])
+    assert len(list((project.path / ".breakrank").glob("fickle-a-*"))) == int(seeds[-1])
+
+
 def test_a_replay_that_comes_out_the_same_passes_alone(project):
     project.file("test_mine.py", "def test_mine(): pass")
     project.pytest("--scenario=racy", "-k", "broken")

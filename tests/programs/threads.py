@@ -142,7 +142,98 @@ def made_by_one_used_by_the_other() -> None:
     together(make, use)
 
 
+#: Rows that two threads name, with one in common, and with none.
+MEETING, APART = (torch.tensor([0, 2, 5]), torch.tensor([1, 5, 7])), (torch.tensor([0, 2, 5]), torch.tensor([1, -2, 7]))
+
+
+def put_at_rows_that_meet() -> None:
+    m = torch.zeros(8, 4)
+
+    def part(rows: torch.Tensor) -> None:
+        m[rows] = 1.0
+
+    together(lambda: part(MEETING[0]), lambda: part(MEETING[1]))
+
+
+def added_at_rows_that_meet() -> None:
+    m = torch.zeros(8, 4)
+    together(*(lambda rows=rows: m.index_add_(0, rows, torch.ones(3, 4)) for rows in MEETING))
+
+
+def gathered_where_scattered() -> None:
+    m, at = torch.zeros(8, 4), [rows.view(3, 1) for rows in MEETING]
+    together(lambda: m.scatter_(0, at[0], 1.0), lambda: m.gather(0, at[1]))
+
+
+def embedded_where_filled() -> None:
+    m = torch.zeros(8, 4)
+    together(lambda: m.index_fill_(0, MEETING[0], 1.0), lambda: torch.nn.functional.embedding(MEETING[1], m))
+
+
+def masked_where_they_meet() -> None:
+    m = torch.zeros(8)
+    together(lambda: m.masked_fill_(torch.arange(8) < 4, 1.0), lambda: m[torch.arange(8) > 2].sum())
+
+
+def put_where_a_slice_is_read() -> None:
+    m = torch.zeros(8, 4)
+    together(lambda: m[:, 1].sum(), lambda: m.put_(torch.tensor([9, 2]), torch.ones(2)))
+
+
 # --- clean
+
+
+def rows_apart() -> None:
+    m, ones = torch.zeros(8, 4), torch.ones(3, 4)
+
+    def part(mine: int) -> None:
+        rows = APART[mine]
+        m[rows] = 1.0
+        m[rows] += m[rows]
+        m.index_put_((rows,), ones, accumulate=True)
+        m.index_add_(0, rows, ones).index_copy_(0, rows, ones).index_fill_(0, rows, 2.0)
+        m.index_select(0, rows % 8)
+        torch.nn.functional.embedding(rows % 8, m)
+
+    together(lambda: part(0), lambda: part(1))
+
+
+def elements_apart_by_an_index() -> None:
+    m = torch.zeros(8, 4)
+
+    def part(mine: int) -> None:
+        at = (APART[mine] % 8).view(3, 1).expand(3, 4).contiguous()
+        m.scatter_(0, at, 1.0).scatter_add_(0, at, torch.ones(3, 4))
+        m.gather(0, at)
+        m[:, 2:].gather(0, at[:, :2])
+
+    together(lambda: part(0), lambda: part(1))
+
+
+def masks_apart() -> None:
+    m = torch.zeros(8, 4)
+
+    def part(mine: int) -> None:
+        mask = torch.arange(32).view(8, 4) % 2 == mine
+        m.masked_fill_(mask, 1.0).masked_scatter_(mask, torch.ones(16))
+        m[mask] = 2.0
+        m.masked_select(mask)
+        m[torch.arange(8) % 2 == mine, mine] = 3.0
+        m.put_(torch.tensor([mine, mine + 8]), torch.ones(2))
+        m.take(torch.tensor([mine + 2, mine - 4]))
+
+    together(lambda: part(0), lambda: part(1))
+
+
+def columns_apart_by_an_index() -> None:
+    m = torch.zeros(8, 4)
+
+    def part(mine: int) -> None:
+        m[:, torch.tensor([mine, mine + 2])] = 1.0
+        m[2:, None, torch.tensor([mine])].sum()
+        m.t()[torch.tensor([mine])] = 2.0
+
+    together(lambda: part(0), lambda: part(1))
 
 
 def one_lock() -> None:
@@ -316,6 +407,12 @@ RACY = (
     saved_while_written,
     shared_by_dlpack_while_written,
     made_by_one_used_by_the_other,
+    put_at_rows_that_meet,
+    added_at_rows_that_meet,
+    gathered_where_scattered,
+    embedded_where_filled,
+    masked_where_they_meet,
+    put_where_a_slice_is_read,
 )
 CLEAN = (
     one_lock,
@@ -334,28 +431,37 @@ CLEAN = (
     told_by_condition,
     let_in_by_semaphore,
     returned_by_a_future,
+    rows_apart,
+    elements_apart_by_an_index,
+    masks_apart,
+    columns_apart_by_an_index,
 )
 
 
-def racy() -> None:
-    """Run the first half of what races."""
-    for variant in RACY[: len(RACY) // 2]:
+def run(variants: tuple[Callable[[], None], ...]) -> None:
+    for variant in variants:
         variant()
     step()
+
+
+def racy() -> None:
+    """Run a third of what races: no more than an attempt's findings are named."""
+    run(RACY[:7])
 
 
 def racy_too() -> None:
-    """Run the other half."""
-    for variant in RACY[len(RACY) // 2 :]:
-        variant()
-    step()
+    """Run the next third."""
+    run(RACY[7:14])
+
+
+def racy_by_index() -> None:
+    """Run the last third, which touches tensors by index."""
+    run(RACY[14:])
 
 
 def clean() -> None:
     """Run all that does not race."""
-    for variant in CLEAN:
-        variant()
-    step()
+    run(CLEAN)
 
 
 def count(guard: Callable[[], threading.Lock]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from golden import Golden, GoldenRank
 
-from breakrank.ordering import accesses, overlap, overwritten, unordered
+from breakrank.ordering import accesses, common, overlap, overwritten, unordered
 
 BYTES = {"lo": 0, "hi": 4}
 
@@ -151,6 +151,18 @@ def test_an_access_that_is_put_on_record_late_stands_where_it_was_made() -> None
     assert racing(job) == [(0, 0)] * 2
 
 
+def test_a_pick_that_left_nothing_on_record_does_not_move_what_is_put_there_late() -> None:
+    """A thread gave something up and then wrote: what its record says of its picks is none of its syncs."""
+    job = Golden(ranks=1)
+    one = syncs(job[0], "release", "elsewhere")
+    syncs(one, "yield", "")
+    syncs(one, "release", "start of thread-1")
+    syncs(one, "acquire", "start of thread-1", seq="thread-1")
+    writes(one, key="@1", at=2)
+    writes(one, key="@1", seq="thread-1")
+    assert racing(job) == [(0, 0)]
+
+
 def test_a_start_and_a_join_order_a_thread() -> None:
     job = Golden(ranks=1)
     one = writes(job[0], key="@1")
@@ -211,6 +223,26 @@ def test_strided_tensors_overlap_exactly_where_they_have_a_byte_in_common() -> N
         answers.add(bool(here & there))
         assert overlap(one, other) == bool(here & there), (one, other)
     assert answers == {True, False}
+
+
+def test_pieces_overlap_exactly_where_they_have_a_byte_in_common() -> None:
+    draw = random.Random(0)
+    answers = set()
+    for _ in range(1000):
+        edges = sorted(draw.sample(range(60), 2 * draw.randint(1, 6)))
+        pieces = list(zip(edges[::2], edges[1::2], strict=True))
+        one = {"lo": edges[0], "hi": edges[-1], "pieces": pieces}
+        here = {byte for lo, hi in pieces for byte in range(lo, hi)}
+        shape, strides = (draw.randint(1, 4),), (4 * draw.randint(1, 5),)
+        other, there = span(4 * draw.randint(0, 10), shape, strides)
+        answers.add(bool(here & there))
+        assert overlap(one, other) == overlap(other, one) == bool(here & there), (one, other)
+    assert answers == {True, False}
+
+
+def test_of_two_accesses_by_index_the_first_bytes_in_common_are_named() -> None:
+    one, other = {"pieces": [(0, 4), (8, 12), (20, 24)]}, {"pieces": [(4, 8), (10, 14), (22, 30)]}
+    assert common({"lo": 0, "hi": 24, **one}, {"lo": 4, "hi": 30, **other}) == (10, 12)
 
 
 def test_columns_of_a_large_matrix_are_told_apart() -> None:

@@ -146,6 +146,26 @@ def test_a_record_matches_the_first_finding_only(record: Record, matches: bool) 
     assert record.matches(Outcome.SILENT, [first, second]) is matches
 
 
+@pytest.mark.parametrize(
+    ("record", "allowed"),
+    [
+        (SURVIVED, {"well", "noticed"}),
+        (silent(oracle="control"), {"well", "noticed", "harmed", "raced"}),
+        (silent(oracle="race", step=7), {"raced"}),
+    ],
+    ids=["sound", "harm at some seeds", "found at each seed"],
+)
+def test_what_a_record_allows_at_another_seed(record: Record, allowed: set[str]) -> None:
+    verdicts = {
+        "well": (Outcome.SURVIVED, []),
+        "noticed": (Outcome.DETECTED, []),
+        "harmed": (Outcome.SILENT, [Finding("control", "wrong result", (0,), 1)]),
+        "raced": (Outcome.DETECTED, [objection(0), Finding("race", "unsynchronised accesses", (0,), 1)]),
+        "void": (Outcome.VOID, []),
+    }
+    assert {name for name, verdict in verdicts.items() if record.allows(*verdict)} == allowed
+
+
 def test_a_record_without_a_finding_does_not_match_a_verdict_with_one() -> None:
     assert SURVIVED.matches(Outcome.SURVIVED, [])
     assert not SURVIVED.matches(Outcome.SURVIVED, [objection(0)])

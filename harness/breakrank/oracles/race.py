@@ -8,7 +8,7 @@ from typing import Any
 
 from breakrank.history import History, RankHistory
 from breakrank.oracles import Abstain, Terms
-from breakrank.ordering import Access, Pair, accesses, by_storage, overwritten, unordered
+from breakrank.ordering import Access, Pair, accesses, by_storage, common, overwritten, unordered
 from breakrank.verdict import Finding
 from breakrank_agent.history import Event
 
@@ -110,7 +110,7 @@ def _short(op: str) -> str:
 
 def _bytes(one: Access, other: Access, touching: Sequence[Access]) -> str:
     """Say which bytes of which tensor both touch."""
-    lo, hi = max(one.event["lo"], other.event["lo"]), min(one.event["hi"], other.event["hi"])
+    lo, hi = common(one.event, other.event)
     named = [a.event["tensor"] for a in touching if "tensor" in a.event]
     tensor = f"a tensor ({named[0]})" if named else "a tensor"
     return f"bytes {lo} to {hi} of {tensor}"

@@ -11,6 +11,7 @@ import pytest
 
 from breakrank.errors import BreakrankError
 from breakrank.plugin.boundary import OUR_ERRORS, one_line
+from breakrank.plugin.search import Search
 from breakrank.scenario import Case, Scenario
 from breakrank.verdict import Record
 from breakrank_agent.plan import Plan
@@ -124,61 +125,19 @@ class ScenarioItem(BreakrankItem):
             difference = active.difference(first.folder, last.folder)
             raise Failed(f"{self.nodeid}: {what}: {difference}\n  {first.folder}\n  {last.folder}")
 
-
     def _search(self, active: Active, plan: Plan) -> None:
-        """Run the case at every seed asked for. Raises `Failed` at the first seed whose verdict is of another kind."""
+        """Run the case at every seed asked for, and raise `Failed` in the end if the record does not stand."""
         search = Search(len(active.options.seeds))
         for seed in active.options.seeds:
             drawn = active.at_seed(self.scenario, self.case, plan, seed)
-            result = active.run(self.nodeid, drawn, self.record, self.scenario.path)
-            search.add(result)
-            self.tell_result(search.shown or result)
+            search.add(active.run(self.nodeid, drawn, self.record, self.scenario.path))
+            stands = search.stands()
+            self.tell_result(search.shown)
             self.tell(repeats=search.count(), sentence=search.words())
-            if not search.holds(result):
-                raise Failed(f"{self.nodeid}: seed {seed}: {active.explain(result.folder)}")
-        self.tell(as_recorded=True if self.record is not None else None)
-
-
-class Search:
-    """What came of several seeds: at how many something was found, at how many harm was done, and first at which."""
-
-    def __init__(self, asked: int) -> None:
-        self._asked = asked
-        self._found: list[Result] = []
-        self._harmed: list[Result] = []
-        self._run = 0
-
-    def add(self, result: Result) -> None:
-        """Take the next seed's result."""
-        self._run += 1
-        if result.verdict.findings:
-            self._found.append(result)
-        if result.verdict.harmed:
-            self._harmed.append(result)
-
-    @property
-    def shown(self) -> Result | None:
-        """The result that shows most: the first with harm, else the first with a finding."""
-        return next(iter((*self._harmed, *self._found)), None)
-
-    @staticmethod
-    def holds(result: Result) -> bool:
-        """Whether the verdict is of the record's kind; without a record, whether nothing is to be objected to."""
-        verdict = result.verdict
-        return result.record.holds(verdict.outcome, verdict.findings) if result.record else result.as_recorded
-
-    def count(self) -> str:
-        """Return how many seeds were run, of how many."""
-        return f"{self._run}/{self._asked}"
-
-    def words(self) -> str:
-        """Say at how many seeds, and the first."""
-        if self.shown is None:
-            return f"nothing was found at {self._run} seeds"
-        corrupted = f"harm at {len(self._harmed)}"
-        if self._harmed:
-            corrupted += f", first at seed {self._harmed[0].plan.seed}"
-        return f"found at {len(self._found)} of {self._run} seeds, {corrupted}: {self.shown.verdict.sentence()}"
+            self.tell(as_recorded=stands if self.record is not None else None)
+        if not search.stands():
+            lines = "\n  ".join([f"{self.nodeid}: {search.words()}", *search.objections()])
+            raise Failed(f"{lines}\n{active.explain(search.shown.folder)}")
 
 
 class ReplayItem(BreakrankItem):

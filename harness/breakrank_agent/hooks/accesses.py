@@ -5,7 +5,8 @@ so not used again; one in a shared mapping by device and inode, which are the sa
 operators by (`numpy`, `tolist`, `print`, `torch.save`, DLPack, a deep copy) is taken for a read of the whole tensor.
 
 Under a controlled schedule a thread lets others move before an operator that touches what is not its own alone. If it
-is *split*, an operator that reads and writes the same storage works on a copy, and lets others move before it stores.
+is *split*, an operator that reads and writes the same storage works on a copy, and lets others move before it stores;
+one that does so by an index stays one move, since a copy holds what it does not name, too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any, Callable, NamedTuple, Optional
 
 from breakrank_agent.accesses import Accesses, Kept, Span
+from breakrank_agent.hooks.indices import MOST, Pick, adds, pick_of, pieces, span_of
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch"
@@ -77,6 +79,8 @@ class _Form(NamedTuple):
     #: Whether it reads and writes the same tensor, and whether it makes new ones.
     updates: bool
     makes: bool
+    #: What it picks of its first argument, if it is one by index.
+    pick: Optional[Pick] = None
 
 
 def _form(func: Any) -> Optional[_Form]:
@@ -92,7 +96,9 @@ def _form(func: Any) -> Optional[_Form]:
         modes.append(("w" if blind else "rw") if written else "r")
     makes = any(result.alias_info is None for result in func._schema.returns)
     names = [argument.name for argument in func._schema.arguments]
-    return _Form(func.__name__, tuple(modes), dict(zip(names, modes)), "rw" in modes, makes)
+    pick = pick_of(name, names)
+    updates = "rw" in modes and pick is None
+    return _Form(func.__name__, tuple(modes), dict(zip(names, modes)), updates, makes, pick)
 
 
 def _collective_form(func: Any) -> _Form:
@@ -154,7 +160,7 @@ class _Watch:
         self._collectives: dict[Any, _Form] = {}
         self._known: dict[int, _Storage] = {}
         self._limit = _MANY
-        self._mapped = self._taking = False
+        self._mapped = self._taking = self._coarse = False
         self._split = agent.plan.schedule.split and agent.controlled
 
         def hook(event: str, args: tuple[Any, ...]) -> None:
@@ -219,6 +225,9 @@ class _Watch:
     def _touches(self, form: _Form, args: Any, kwargs: Any) -> list[_Touch]:
         """Return what the operator touches that may be touched by others, writes last."""
         found: list[_Touch] = []
+        if form.pick is not None:
+            self._add_picked(form, form.pick, args, kwargs, found)
+            args = (None, *args[1:])
         for mode, value in zip(form.modes, args):
             self._add(value, mode, found)
         for name, value in kwargs.items():
@@ -235,6 +244,24 @@ class _Watch:
         elif isinstance(value, (list, tuple)):
             for item in value:
                 self._add(item, mode, found)
+
+    def _add_picked(self, form: _Form, pick: Pick, args: Any, kwargs: Any, found: list[_Touch]) -> None:
+        """Add what an operator by index touches of its first argument: what the index names."""
+        touch = self._touch(args[0], pick.mode)
+        if touch is None:
+            return
+        with self._agent.quietly():
+            picked = pieces(args[0], touch.storage.base, pick, args)
+        if adds(form.name.split(".")[0], args, kwargs):
+            touch = touch._replace(mode="rw")
+        if picked is None:
+            found.append(touch)
+        elif picked:
+            found.append(touch._replace(span=span_of(picked)))
+            if len(picked) > MOST and not self._coarse:
+                self._coarse = True
+                text = f"what an index names in more than {MOST} pieces is taken for all that lies between them"
+                self._agent.record("note", text=text, limits=True)
 
     def _touch(self, tensor: Any, mode: str) -> Optional[_Touch]:
         try:
