@@ -6,7 +6,7 @@ group lets them wait, which is 30 minutes if nobody says otherwise.
 
 from __future__ import annotations
 
-from breakrank import DETECTED, Case, Job, Scenario, at, faults, hung
+from breakrank import DETECTED, Case, Job, Scenario, at, faults, hung, silent
 
 SCENARIO = Scenario(
     family="network",
@@ -15,6 +15,7 @@ SCENARIO = Scenario(
     cases=[
         Case("torch-by-hand", "averaging:plain", expect=hung(oracle="progress", step=3, cause="unreachable")),
         Case("torch-limited", "averaging:limited", expect=DETECTED),
+        Case("torch-unassisted", "averaging:unassisted", expect=silent(oracle="replicas", step=3)),
         Case("torch-meeting", "averaging:met", expect=DETECTED),
     ],
 )

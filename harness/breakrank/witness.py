@@ -208,39 +208,6 @@ def held_back(fault: Fault, evidence: Evidence) -> str | None:
     return f"the kernel: {after.held_back} times something was held back at the rank's end"
 
 
-class SentAgain(NamedTuple):
-    """How often the kernels of the peers have sent something again, and whether all ways are open now."""
-
-    segments: int
-    open: bool
-
-
-def look_at_segments(fault: Fault, target: Target) -> SentAgain | None:
-    """Ask the peers' kernels, and sound the ways."""
-    ways = look_at_ways(fault, target)
-    if ways is None:
-        return None
-    segments = sum(_sent_again(pid) for pid in target.peers.values())
-    return SentAgain(segments, set(ways.arrived.values()) == {ways.sent})
-
-
-def _sent_again(pid: int) -> int:
-    """Return how many TCP segments were sent again in the network of a process (proc(5), net/snmp)."""
-    with contextlib.suppress(OSError, ValueError):
-        lines = Path(f"/proc/{pid}/net/snmp").read_text().splitlines()
-        names, values = (line.split() for line in lines if line.startswith("Tcp:"))
-        return int(values[names.index("RetransSegs")])
-    return 0
-
-
-def sent_again(fault: Fault, evidence: Evidence) -> str | None:
-    """The kernels of the peers count segments that they had to send again, and all ways are open again."""
-    before, after = evidence.before, evidence.after
-    if before is None or after is None or not after.open or after.segments <= before.segments:
-        return None
-    return f"the peers' kernels: {after.segments - before.segments} segments sent again, and all ways are open"
-
-
 def batch(fault: Fault, evidence: Evidence) -> str | None:
     """The digest of the batch, read again by the recorder before it is handed out, is another one than as loaded."""
     seen = evidence.seen
@@ -370,7 +337,6 @@ WITNESSES: Mapping[str, Witness] = {
     "closed ways": Witness(closed_ways, look_at_ways),
     "lossy ways": Witness(lossy_ways, look_at_ways),
     "held back": Witness(held_back, look_at_queue),
-    "sent again": Witness(sent_again, look_at_segments),
     "address space": Witness(address_space, look_at_limit),
     "issued": Witness(issued),
     "took": Witness(took),

@@ -150,6 +150,13 @@ class Fault:
         """Do it, from inside the rank. Faults of side `inside` override this."""
         raise NotImplementedError(f"{self.name()} does not strike from inside")
 
+    def goes_on(self, target: Target) -> bool:
+        """Go on with it, now and again after it has landed; return whether there is more to come.
+
+        While there is, nobody's wait is proof of a hang.
+        """
+        return False
+
     def heal(self, target: Target) -> None:
         """Undo what outlives the strike."""
 

@@ -11,7 +11,6 @@ import errno
 import os
 import random
 import socket
-import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
@@ -26,8 +25,6 @@ Way = tuple[int, int]
 _DEVICE = "eth0"
 #: Of how many packets in a row it is drawn which are lost.
 CYCLE = 64
-#: How long a flapping link waits for somebody to send. A limit: TCP sends again after 0.2 s.
-_SENDS_S = 5.0
 
 #: pidfd_getfd(2) has this number on every architecture.
 _PIDFD_GETFD = 438
@@ -192,7 +189,10 @@ class ResetConnections(Fault):
 
 @dataclass(frozen=True)
 class FlapLink(Fault):
-    """The rank's link is down and up again, `times` times: each time down until a peer's kernel has sent in vain."""
+    """The rank's link is down and up again, `times` times: each time down until somebody has sent in vain.
+
+    It goes down again once all that was sent has arrived.
+    """
 
     times: int = 2
 
@@ -200,16 +200,31 @@ class FlapLink(Fault):
     walled: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("netns",)
     certifies: ClassVar[str] = "a link that comes back while TCP still tries; says nothing about one that stays down"
-    witness: ClassVar[str] = "sent again"
+    witness: ClassVar[str] = "closed ways"
+
+    def closes(self, rank: int, ranks: Collection[int]) -> set[Way]:
+        """Return the ways on which nothing arrives while it is down."""
+        return _between({rank}, set(ranks) - {rank})
 
     def strike(self, target: Target) -> None:
-        """Set it down, wait until what a peer sends was sent again, and set it up. Raises `OSError` if nobody sends."""
-        for _ in range(self.times):
+        """Set the rank's end down."""
+        target.walls.run("ip", "link", "set", _DEVICE, "down")
+        target.kept.update(down=True, left=self.times - 1)
+
+    def goes_on(self, target: Target) -> bool:
+        """Set it up when somebody has sent in vain, and down again when everything has arrived."""
+        sent_in_vain = _tries_in_vain(target)
+        if target.kept["down"] and sent_in_vain:
+            target.walls.run("ip", "link", "set", _DEVICE, "up")
+            target.kept["down"] = False
+        elif not target.kept["down"] and target.kept["left"] and not sent_in_vain:
             target.walls.run("ip", "link", "set", _DEVICE, "down")
-            try:
-                _await_sent_again(target)
-            finally:
-                target.walls.run("ip", "link", "set", _DEVICE, "up")
+            target.kept.update(down=True, left=target.kept["left"] - 1)
+        return bool(target.kept["down"] or target.kept["left"])
+
+    def heal(self, target: Target) -> None:
+        """Set it up, wherever it stopped."""
+        target.walls.run("ip", "link", "set", _DEVICE, "up")
 
 
 @dataclass(frozen=True)
@@ -298,15 +313,15 @@ def _unfilter(target: Target, rank: int, name: str) -> None:
     target.walls_of(rank).run("nft", "delete", "table", "inet", f"breakrank_{name}")
 
 
-def _await_sent_again(target: Target) -> None:
-    """Wait until the kernel of a peer has sent again what it has sent to the rank. Raises `OSError` if none does."""
-    here, limit = as_listed(target.walls.address), time.monotonic() + _SENDS_S
-    while time.monotonic() < limit:
-        for pid in target.peers.values():
-            if any(entry.again and entry.link.remote.host == here for entry in listed(pid)):
-                return
-        time.sleep(0.005)
-    raise OSError(f"nobody sent anything to rank {target.rank} while its link was down")
+def _tries_in_vain(target: Target) -> bool:
+    """Return whether a kernel has sent something between the rank and a peer that nobody has confirmed."""
+    here = as_listed(target.walls.address)
+    return any(
+        entry.tries and here in (entry.link.local.host, entry.link.remote.host)
+        for pid in (target.pid, *target.peers.values())
+        for entry in listed(pid)
+        if entry.state == "ESTABLISHED"
+    )
 
 
 def _shut_down(one: socket.socket) -> None:
