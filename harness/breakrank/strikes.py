@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from breakrank.runners.rank import RankProcess
+from breakrank.runners.walls import Walls
 from breakrank.session import Session
 from breakrank.witness import WITNESSES, Evidence
 from breakrank_agent.fault import Fault
@@ -32,6 +34,18 @@ class _Target:
     peers: Mapping[int, int]
     store: int
     kept: dict[str, Any]
+    around: Mapping[int, Walls]
+
+    @property
+    def walls(self) -> Walls:
+        """What is around the rank. Raises `OSError` if nothing is."""
+        return self.walls_of(self.rank)
+
+    def walls_of(self, rank: int) -> Walls:
+        """Return what is around a rank of the job. Raises `OSError` if nothing is, or there is no such rank."""
+        if rank not in self.around:
+            raise OSError(f"there are no walls around a rank {rank}; use --scenario-runner=sandbox")
+        return self.around[rank]
 
     def signal(self, number: int) -> None:
         self.session.signal(self.pid, number)
@@ -41,7 +55,8 @@ class _Target:
 class _OnRank:
     """One strike on one rank. `state`: armed, parked, fired, struck, landed, missed or overtaken.
 
-    `again` says that a lasting fault strikes another time, `refused` why the machine would not let it strike.
+    `again` says that a lasting fault strikes another time, `refused` why the machine would not let it strike, `more`
+    that one that has landed goes on.
     """
 
     index: int
@@ -52,6 +67,7 @@ class _OnRank:
     since: float = 0.0
     again: bool = False
     refused: str = ""
+    more: bool = False
     evidence: Evidence = field(default_factory=Evidence)
     kept: dict[str, Any] = field(default_factory=dict)
 
@@ -64,6 +80,7 @@ class Strikes:
         self._work = work
         self._pids: dict[int, int] = {}
         self._store = 0
+        self._around: dict[int, Walls] = {}
         self._session = session
         self._write = write
         self._all = [
@@ -73,12 +90,14 @@ class Strikes:
             for rank in strike.ranks
         ]
 
-    def started(self, rank: int, pid: int, store: int) -> None:
-        """A rank exists now; `store` is the port of its job's store."""
-        self._pids[rank] = pid
-        self._store = store
-        for item in self._of(rank):
-            item.pid = pid
+    def started(self, process: RankProcess) -> None:
+        """A rank exists now."""
+        self._pids[process.rank] = process.pid
+        self._store = process.store
+        if process.walls is not None:
+            self._around[process.rank] = process.walls
+        for item in self._of(process.rank):
+            item.pid = process.pid
 
     def park(self, rank: int, index: int) -> None:
         """A rank waits at the point of a strike from outside."""
@@ -111,6 +130,8 @@ class Strikes:
         """Strike where every rank of a strike has come, look for witnesses, and return the ranks to release."""
         released: list[int] = []
         for item in self._all:
+            if item.more:
+                self._go_on(item)
             if item.state == "parked" and item.again:
                 self._strike([item])
         for index in sorted({item.index for item in self._all}):
@@ -131,6 +152,7 @@ class Strikes:
         now = time.monotonic()
         return any(
             item.state == "parked"
+            or item.more
             or (item.state == "struck" and (item.strike.fault.side == "outside" or now - item.since < CONFIRM_S))
             for item in self._all
         )
@@ -154,6 +176,9 @@ class Strikes:
                 except ProcessLookupError:
                     # What was struck in a rank went with the rank.
                     continue
+                except OSError as error:
+                    self._say(item, "unhealed", why=str(error))
+                    continue
                 self._say(item, "healed")
 
     def _of(self, rank: int) -> Iterable[_OnRank]:
@@ -172,9 +197,17 @@ class Strikes:
             except OSError as error:
                 item.refused = str(error)
 
+    def _go_on(self, item: _OnRank) -> None:
+        try:
+            item.more = item.strike.fault.goes_on(self._target(item))
+        except OSError as error:
+            item.more = False
+            self._settle(item, str(error))
+
     def _target(self, item: _OnRank) -> _Target:
         peers = {rank: pid for rank, pid in self._pids.items() if rank != item.rank}
-        return _Target(self._session, item.rank, item.pid, str(self._work), peers, self._store, item.kept)
+        work = str(self._work)
+        return _Target(self._session, item.rank, item.pid, work, peers, self._store, item.kept, self._around)
 
     def _look(self, item: _OnRank) -> Any:
         look = WITNESSES[item.strike.fault.witness].look
@@ -194,6 +227,7 @@ class Strikes:
             if item.strike.fault.own_act() is not None:
                 self._say(item, "act", status=item.strike.fault.own_act())
             self._say(item, "landed", witness=witness)
+            item.more = type(item.strike.fault).goes_on is not Fault.goes_on
             return True
         if time.monotonic() - item.since > CONFIRM_S and item.strike.fault.side == "outside":
             self._settle(item, f"{item.strike.fault.witness}: not seen within {CONFIRM_S:g} s")

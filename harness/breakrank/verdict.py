@@ -69,6 +69,7 @@ CAUSES: dict[str, str] = {
     "died of a signal": "{who} died of {signal} at step {step} {where}{meanwhile}",
     "connection held": "{who} {waits} in {where} at step {step} for rank {peer}, which has ended and left a process "
     "behind that holds its connections open{would}",
+    "unreachable": "{wait}, and {shown}{elsewhere}{would}",
 }
 #: What is found whether or not it did harm in this run.
 HAZARDS = frozenset(("unsynchronised accesses", "unordered file accesses", "unordered renames"))

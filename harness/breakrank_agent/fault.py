@@ -7,10 +7,31 @@ import functools
 import importlib
 import pkgutil
 import re
+import socket
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
 from breakrank_agent.plan import PlanError, Strike, Trigger
+
+
+class Walls(Protocol):
+    """What a runner has put up around one rank: its own network and host name, and more."""
+
+    @property
+    def address(self) -> str:
+        """The rank's own address."""
+
+    def run(self, *command: str, text: str = "", inside: tuple[str, ...] = ("net",)) -> str:
+        """Run a program of the machine in the namespaces `inside`, on `text`; return what it prints.
+
+        Raises `OSError` with what the program says if it fails.
+        """
+
+    def datagrams(self) -> socket.socket:
+        """Return a socket for datagrams at the rank's address. Raises `OSError`."""
+
+    def open_socket(self, family: int, kind: int, protocol: int = 0) -> socket.socket:
+        """Return a new socket in the rank's network. Raises `OSError`."""
 
 
 class Target(Protocol):
@@ -26,6 +47,17 @@ class Target(Protocol):
     peers: Mapping[int, int]
     store: int
     kept: dict[str, Any]
+
+    @property
+    def around(self) -> Mapping[int, Walls]:
+        """What is around each rank of the job; empty where nothing is."""
+
+    @property
+    def walls(self) -> Walls:
+        """What is around the rank. Raises `OSError` if nothing is."""
+
+    def walls_of(self, rank: int) -> Walls:
+        """Return what is around a rank of the job. Raises `OSError` if nothing is, or there is no such rank."""
 
     def signal(self, number: int) -> None:
         """Send the signal `number` to the rank."""
@@ -93,6 +125,8 @@ class Fault:
     on: ClassVar[str] = ""
     #: The points that it can strike at; empty: all of them.
     points: ClassVar[tuple[str, ...]] = ()
+    #: Whether the rank must have walls of its own: a runner such as `sandbox`, not the plain processes.
+    walled: ClassVar[bool] = False
     #: Whether it can strike a user's own script, and not only the programs that come with us.
     strikes_scripts: ClassVar[bool] = True
     #: The signal (negative) or exit code that the fault itself delivers to its rank; None: the rank lives on.
@@ -115,6 +149,13 @@ class Fault:
     def strike_inside(self, payload: Payload) -> None:
         """Do it, from inside the rank. Faults of side `inside` override this."""
         raise NotImplementedError(f"{self.name()} does not strike from inside")
+
+    def goes_on(self, target: Target) -> bool:
+        """Go on with it, now and again after it has landed; return whether there is more to come.
+
+        While there is, nobody's wait is proof of a hang.
+        """
+        return False
 
     def heal(self, target: Target) -> None:
         """Undo what outlives the strike."""
