@@ -16,6 +16,8 @@ class Clock:
     sequence (the main thread, or a helper thread).
     """
 
+    __slots__ = ("_others", "_over", "_visits", "done", "step")
+
     def __init__(self) -> None:
         self.step = 0
         self.done = 0
@@ -24,17 +26,22 @@ class Clock:
         self._visits: dict[str, int] = {}
         self._others: dict[tuple[str, str], int] = {}
 
-    def enter(self, point: str, sequence: str = MAIN) -> tuple[int, int]:
-        """Enter a point and return (step, visit). The point `step` ends the step, whoever says so."""
-        if sequence != MAIN and point != "step":
-            visit = self._others[sequence, point] = self._others.get((sequence, point), 0) + 1
-            return self.step, visit
+    def enter(self, point: str) -> tuple[int, int]:
+        """Enter a point of the main thread and return (step, visit). The point `step` ends the step."""
         if self._over and point in OPENS_STEP:
             self._open()
-        visit = self._visits[point] = self._visits.get(point, 0) + 1
+        visits = self._visits
+        visit = visits[point] = visits.get(point, 0) + 1
         if point == "step":
             self.done = self.step
             self._over = True
+        return self.step, visit
+
+    def enter_beside(self, point: str, sequence: str) -> tuple[int, int]:
+        """Enter a point of another sequence and return (step, visit)."""
+        if point == "step":
+            return self.enter(point)
+        visit = self._others[sequence, point] = self._others.get((sequence, point), 0) + 1
         return self.step, visit
 
     def next_visit(self, point: str) -> int:

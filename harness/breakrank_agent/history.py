@@ -19,7 +19,9 @@ import mmap
 import os
 import struct
 import time
+from array import array
 from collections.abc import Iterator, Mapping
+from time import monotonic
 from typing import Any, BinaryIO, Callable
 
 from breakrank_agent.clock import MAIN
@@ -27,7 +29,7 @@ from breakrank_agent.plan import POINTS
 
 Event = dict[str, Any]
 
-VERSION = 2
+VERSION = 3
 MAGIC = b"BRKRANK1"
 HEADER_SIZE = 64
 DEFAULT_SIZE = 1 << 20
@@ -52,14 +54,25 @@ def _encoder() -> Callable[[Any], str]:
 _to_json = _encoder()
 
 _LENGTH = struct.Struct("<I")
-#: A point, or the end of a collective, in few bytes: in a step, most of what the agent costs is how much memory it
-#: touches. Length of the rest, kind, the point's index, the place of its facts in the table (0: none), n, step, visit,
-#: the number that the facts end with (0: none), t.
-_MARK = struct.Struct("<IBBHIIIId")
-_MARK_LENGTH = _MARK.size - _LENGTH.size
-_BODY = struct.Struct("<BBHIIIId")
-_KINDS = {"point": 1, "done": 2}
-_POINTS = {name: index for index, name in enumerate(POINTS)}
+#: A record begins at a multiple of so many bytes: its length, then what it says.
+_WORD = 8
+#: A point, or the end of a collective, in few words: length, code, the place of its facts in the table (0: none); n;
+#: step; visit; the number that the facts end with (0: none); t. In a step, most of what the agent costs is how much
+#: memory it touches, and to store a word touches less of it than a struct that packs them all.
+_MARK = struct.Struct("<IHHQQQQd")
+_MARK_WORDS, _MARK_SIZE = _MARK.size // _WORD, _MARK.size
+#: A payload that is a list of whole numbers: length, code, the place of its facts, n, step, t; the numbers follow.
+_LIST = struct.Struct("<IHHIId")
+#: What a list consists of, as the module array names it: whole numbers of four bytes.
+NUMBER = "i"
+#: The most numbers of a list in few words: as text, it has to be within the limit of a record, too.
+_MOST_LISTED = 4096
+#: What is told in few words has a code; of a record that is text, the first byte is a brace.
+_CODES = {name: code for code, name in enumerate((*POINTS, "done", "list"), 1)}
+_NAMES = {bytes([code]): name for name, code in _CODES.items()}
+#: The first word of a mark without facts, and what the place of facts is shifted by in it.
+_FIRST_WORDS = {name: (_MARK_SIZE - _LENGTH.size) | code << 32 for name, code in _CODES.items()}
+_PLACE_AT = 48
 #: Words of the header, of eight bytes each; magic, version and size are the first two.
 _HEAD, _TAIL, _DROPPED = 2, 3, 4
 
@@ -72,10 +85,11 @@ class HistoryError(ValueError):
 
 
 def create_log(path: str, size: int = DEFAULT_SIZE) -> None:
-    """Allocate the mapped log at `path`: the header, `size` bytes of records, the table of facts.
+    """Allocate the mapped log at `path`: the header, `size` bytes of records (whole words), the table of facts.
 
     The blocks are reserved here, so that a disk that fills later cannot touch what a rank records. Raises `OSError`.
     """
+    size += -size % _WORD
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(descriptor, 0, HEADER_SIZE + size + TABLE_SIZE)
@@ -87,6 +101,8 @@ def create_log(path: str, size: int = DEFAULT_SIZE) -> None:
 class _Log:
     """The ring both ends share: a byte counter of what was written, one of what was drained."""
 
+    __slots__ = ("_map", "_size", "_table_end", "_words")
+
     def __init__(self, path: str) -> None:
         with open(path, "r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
@@ -95,7 +111,8 @@ class _Log:
             raise HistoryError(f"{path} is no log of version {VERSION}")
         self._size: int = size
         # A cast view stores a word in one go. struct.pack_into zeroes it first, and the other side could read that.
-        self._words = memoryview(self._map)[:HEADER_SIZE].cast("Q")
+        self._words = memoryview(self._map).cast("Q")
+        self._table_end = HEADER_SIZE + size
 
     def _get(self, word: int) -> int:
         return int(self._words[word])
@@ -108,43 +125,73 @@ class _Log:
         """How many records were lost; more than none is VOID."""
         return self._get(_DROPPED)
 
-    def close(self) -> None:
-        """Unmap the log."""
-        self._words.release()
-        self._map.close()
-
 
 class LogWriter(_Log):
-    """The rank's end. The caller holds a lock: one record is written at a time."""
+    """The rank's end. The caller holds a lock: one record is written at a time.
+
+    `count` is the index that the next event of the main thread has in its sequence.
+    """
+
+    __slots__ = ("_codes", "_head", "_places", "_shift", "_times", "_until", "count")
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
+        self.count = 0
         self._head = self._get(_HEAD)
-        self._room_from = self._size + self._get(_TAIL)
-        self._pack = _MARK.pack_into
-        self._table_end = HEADER_SIZE + self._size
+        #: Up to where a record lies in one piece of what is free, and what is to be added for its place in the map.
+        self._until = self._shift = 0
+        self._codes = _FIRST_WORDS
+        self._times = memoryview(self._map).cast("d")
         self._places: dict[str, int] = {"": 0}
 
-    def mark(self, kind: str, point: str, visit: int, facts: str, number: int, n: int, step: int, now: float) -> bool:
-        """Append a point, or the end of a collective, in few bytes; return False if it has to be written in full.
+    def mark(self, what: str, facts: str, number: int, step: int, visit: int) -> bool:
+        """Append a point of the main thread, or `done`, in few words; return False if it has to be written in full.
 
         `facts` are values that are JSON already; if `number` is not 0, they end with the name of that value.
         """
-        head = self._head
-        start = head % self._size
-        if head + _MARK.size > self._room_from:
-            self._room_from = self._size + self._get(_TAIL)
-        if head + _MARK.size > self._room_from or start + _MARK.size > self._size:
+        end = self._head + _MARK_SIZE
+        if end > self._until and not self._has_room(_MARK_SIZE):
             return False
-        place = self._places.get(facts)
-        if place is None:
-            place = self._places[facts] = self._keep(facts)
+        first = self._codes[what]
+        if facts:
+            place = self._place(facts)
+            if place < 0:
+                return False
+            first |= place << _PLACE_AT
+        words, at, n = self._words, (self._head + self._shift) >> 3, self.count
+        words[at] = first
+        words[at + 1] = n
+        words[at + 2] = step
+        words[at + 3] = visit
+        words[at + 4] = number
+        self._times[at + 5] = monotonic()
+        self.count = n + 1
+        words[_HEAD] = self._head = end
+        return True
+
+    def numbers(self, facts: str, numbers: array[int], step: int) -> bool:
+        """Append a payload that is a list of numbers; return False if it has to be written in full.
+
+        `facts` are values that are JSON already, and end with the name of the list.
+        """
+        size = _LIST.size + len(numbers) * numbers.itemsize
+        need = size + -size % _WORD
+        if len(numbers) > _MOST_LISTED or (self._head + need > self._until and not self._has_room(need)):
+            return False
+        place = self._place(facts)
         if place < 0:
             return False
-        at = HEADER_SIZE + start
-        self._pack(self._map, at, _MARK_LENGTH, _KINDS[kind], _POINTS[point], place, n, step, visit, number, now)
-        self._words[_HEAD] = self._head = head + _MARK.size
+        at = self._head + self._shift
+        _LIST.pack_into(self._map, at, size - _LENGTH.size, _CODES["list"], place, self.count, step, monotonic())
+        self._map[at + _LIST.size : at + size] = numbers
+        self.count += 1
+        self._words[_HEAD] = self._head = self._head + need
         return True
+
+    def _place(self, facts: str) -> int:
+        """Return the place of facts in the table, or -1 if there is no room for them."""
+        place = self._places.get(facts)
+        return self._keep(facts) if place is None else place
 
     def _keep(self, facts: str) -> int:
         """Write facts into the table; return their place, or -1 if there is no room."""
@@ -156,39 +203,56 @@ class LogWriter(_Log):
         # The length last: it says that they are there.
         self._map[at : at + _LENGTH.size] = _LENGTH.pack(len(data))
         self._table_end = end
-        return len(self._places)
+        place = self._places[facts] = len(self._places)
+        return place
+
+    def _has_room(self, need: int) -> bool:
+        """Look anew at what is free; return whether a record lies there in one piece."""
+        lap = self._head - self._head % self._size
+        self._until = min(self._size + self._get(_TAIL), lap + self._size)
+        self._shift = HEADER_SIZE - lap
+        return self._head + need <= self._until
 
     def write(self, record: bytes) -> None:
         """Append one record; wait for the reader if the log is full."""
-        need = _LENGTH.size + len(record)
+        data = _LENGTH.pack(len(record)) + record
+        data += bytes(-len(data) % _WORD)
+        need = len(data)
         if need > self._size:
             self._put(_DROPPED, self.dropped + 1)
             return
-        head = self._head
-        while head + need > self._room_from:
-            self._room_from = self._size + self._get(_TAIL)
-            if head + need > self._room_from:
-                pause(0.0005)
-        data = _LENGTH.pack(len(record)) + record
-        start = head % self._size
-        at = HEADER_SIZE + start
-        if start + need <= self._size:
+        if self._head + need <= self._until or self._has_room(need):
+            at = self._head + self._shift
             self._map[at : at + need] = data
         else:
-            first = self._size - start
-            self._map[at : at + first] = data[:first]
-            self._map[HEADER_SIZE : HEADER_SIZE + need - first] = data[first:]
-        self._head = self._words[_HEAD] = head + need
+            self._write_around(data)
+        self._words[_HEAD] = self._head = self._head + need
+
+    def _write_around(self, data: bytes) -> None:
+        """Wait for room if there is none, and write what may reach over the end of the ring."""
+        while self._head + len(data) > self._size + self._get(_TAIL):
+            pause(0.0005)
+        start = self._head % self._size
+        first = min(len(data), self._size - start)
+        at = HEADER_SIZE + start
+        self._map[at : at + first] = data[:first]
+        self._map[HEADER_SIZE : HEADER_SIZE + len(data) - first] = data[first:]
 
 
 class LogReader(_Log):
     """The Conductor's end: whatever the rank wrote stays readable after the rank is gone."""
 
+    __slots__ = ("_facts", "_tail")
+
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self._tail = self._get(_TAIL)
         self._facts = [""]
-        self._table_end = HEADER_SIZE + self._size
+
+    def close(self) -> None:
+        """Unmap the log."""
+        self._words.release()
+        self._map.close()
 
     def drain(self) -> list[bytes]:
         """Return the records written since the last call, and give their room back."""
@@ -204,16 +268,24 @@ class LogReader(_Log):
             (length,) = _LENGTH.unpack(self._copy_out(self._tail, _LENGTH.size))
             records.append(self._in_full(self._copy_out(self._tail + _LENGTH.size, length)))
             self._tail += _LENGTH.size + length
+            self._tail += -self._tail % _WORD
         return records
 
     def _in_full(self, record: bytes) -> bytes:
-        """Return a record as the JSON that it stands for, if it is a mark."""
-        if len(record) != _MARK_LENGTH or record[0] not in _KINDS.values():
+        """Return a record as the JSON that it stands for, if it is one in few words."""
+        name = _NAMES.get(record[:1])
+        if name is None:
             return record
-        kind, point, place, n, step, visit, number, now = _BODY.unpack(record)
-        values = f',"point":"{POINTS[point]}","visit":{visit}' if kind == _KINDS["point"] else ""
-        name = next(name for name, code in _KINDS.items() if code == kind)
-        return event_text(name, n, MAIN, step, now, values + self._kept(place) + (str(number) if number else ""))
+        data = bytes(_LENGTH.size) + record
+        if name == "list":
+            _, _, place, n, step, now = _LIST.unpack_from(data)
+            numbers = array(NUMBER, data[_LIST.size :]).tolist()
+            return event_text("payload", n, MAIN, step, now, f"{self._kept(place)}{numbers}")
+        _, _, place, n, step, visit, number, now = _MARK.unpack(data)
+        values = self._kept(place) + (str(number) if number else "")
+        if name == "done":
+            return event_text(name, n, MAIN, step, now, values)
+        return event_text("point", n, MAIN, step, now, f',"point":"{name}","visit":{visit}{values}')
 
     def _kept(self, place: int) -> str:
         """Return facts of the table by their place."""

@@ -14,13 +14,16 @@ import os
 import sys
 import threading
 import time
+from array import array
 from collections.abc import Iterator
+from threading import get_ident
+from types import FrameType
 from typing import Any, Callable, Optional
 
 from breakrank_agent.accesses import Accesses, Span
 from breakrank_agent.clock import MAIN, Clock
 from breakrank_agent.fault import Call, Part, Payload
-from breakrank_agent.history import RECORD_LIMIT, LogWriter, encode, event_text, members, pause
+from breakrank_agent.history import NUMBER, RECORD_LIMIT, LogWriter, encode, event_text, members, pause
 from breakrank_agent.plan import Plan, Strike
 from breakrank_agent.schedules import policy
 from breakrank_agent.sites import Sites
@@ -70,11 +73,34 @@ class Channel:
 class Agent:
     """The agent of one rank in one attempt."""
 
+    #: What each point asks for lies side by side: what a point costs is how much memory it touches.
+    __slots__ = (
+        *("__dict__", "_alone", "_armed", "_inside", "_log", "before_point", "clock", "flying", "look_back", "main"),
+        *("over", "quiet"),
+    )
+
     def __init__(self, plan: Plan, rank: int, attempt: int, log: LogWriter, channel: Optional[Channel]) -> None:
+        self._inside = False
+        #: Whether the last event is on record.
+        self.over = False
+        #: What is under way: as long as it is empty, there is nothing to look back at.
+        self.flying: dict[int, Any] = {}
+        self.main = threading.main_thread().ident
+        #: Called before each point of the main thread, while somebody looks for something.
+        self.before_point: Optional[Callable[[], None]] = None
+        self._alone = not _free_threads()
+        self.clock = Clock()
+        self._log = log
+        #: Whether a strike was armed here.
+        self._armed = False
+        #: The threads in which the agent itself works with tensors or files, and how deep they are in it.
+        self.quiet: dict[int, int] = {}
+        #: Whether this is the rank's own process, and not a child that it forked.
+        self.here = True
+        self.steps_by = ""
         self.plan = plan
         self.rank = rank
         self.attempt = attempt
-        self.clock = Clock()
         self.channel = channel
         self.folder = os.getcwd()
         self.controlled = plan.schedule.mode == "controlled" and channel is not None
@@ -91,16 +117,10 @@ class Agent:
         #: What the hooks of the loaded framework offer; set by them.
         self.handles: Optional[Payload] = None
         self.summarize: Callable[[], dict[str, Any]] = dict
-        #: The threads in which the agent itself works with tensors or files, and how deep they are in it.
-        self._quiet: dict[int, int] = {}
-        #: How many backward passes the main thread is in. A backend's own thread then acts on its behalf.
-        self.backwards = 0
+        #: What has called the backward pass that the main thread is in. A backend's own thread then acts on its behalf.
+        self.backward: Optional[FrameType] = None
         #: Called on entering a point, and before the last event: what was under way may have been completed meanwhile.
         self.look_back: Callable[[], None] = _nothing
-        #: What is under way: as long as it is empty, there is nothing to look back at.
-        self.flying: dict[int, Any] = {}
-        #: Whether this is the rank's own process, and not a child that it forked.
-        self.here = True
         self.sites = Sites(self.folder)
         #: The collectives under way, and what they read and write, where that is asked for; set by their hooks.
         self.works: Any = None
@@ -109,34 +129,29 @@ class Agent:
         self.reading: Callable[[Any, str], None] = _nothing
         #: Called with the operator and arguments of a collective, and whether it goes on after the call; likewise.
         self.taking: Callable[[Any, Any, bool], None] = _nothing
-        self.steps_by = ""
-        #: Called before each point of the main thread, while somebody looks for something.
-        self.before_point: Optional[Callable[[], None]] = None
         #: Called at the end of each step, when all else of it is on record.
         self.after_step: list[Callable[[], None]] = []
         #: What counts the things that are alive, where that is asked for; set by its hook, for those of frameworks.
         self.census: Any = None
         self._state: Optional[dict[str, Any]] = None
-        self._log = log
         self._lock = threading.RLock()
-        self.main = threading.main_thread().ident
         self._sequences: dict[int, str] = {}
-        self._counts: dict[str, int] = {MAIN: 0}
-        self._alone = not _free_threads()
-        self._inside = False
-        self._finished = False
+        #: How many events the other threads' sequences have; the log counts the main thread's.
+        self._counts: dict[str, int] = {}
         self._pid = os.getpid()
         os.register_at_fork(before=self._hush, after_in_parent=self._speak, after_in_child=self._leave)
         self._due: dict[tuple[int, str, int], list[tuple[int, Strike]]] = {}
         #: Strikes of lasting faults that have begun, here or in an earlier attempt, by point.
         self._lasting: dict[str, list[tuple[int, Strike]]] = {}
-        self._on_batch: list[tuple[int, Strike]] = []
+        #: Strikes that are due on the batch which is being loaded.
+        self.on_batch: list[tuple[int, Strike]] = []
         for index, strike in enumerate(plan.strikes):
             trigger = strike.trigger
             if rank in strike.ranks and trigger.attempt == attempt:
                 self._due.setdefault((trigger.step, trigger.point, trigger.visit), []).append((index, strike))
             elif rank in strike.ranks and trigger.attempt < attempt and strike.fault.lasts():
                 self._lasting.setdefault(trigger.point, []).append((index, strike))
+        self._armed = bool(self._due or self._lasting)
 
     def begin(self, **facts: Any) -> None:
         """Write the first event, and one for every strike that is armed here."""
@@ -147,29 +162,24 @@ class Agent:
 
     def _hush(self) -> None:
         """Let what this thread does pass unseen; a fork, too: Python renews locks in the child before we leave it."""
-        ident = threading.get_ident()
-        self._quiet[ident] = self._quiet.get(ident, 0) + 1
+        ident = get_ident()
+        self.quiet[ident] = self.quiet.get(ident, 0) + 1
 
     def _speak(self) -> None:
-        ident = threading.get_ident()
-        self._quiet[ident] -= 1
-        if not self._quiet[ident]:
-            del self._quiet[ident]
+        ident = get_ident()
+        self.quiet[ident] -= 1
+        if not self.quiet[ident]:
+            del self.quiet[ident]
 
     def _leave(self) -> None:
         """A child that the rank forked is no rank."""
         self.here = False
-        self._finished = True
+        self.over = True
 
     @property
     def busy(self) -> bool:
         """Whether the agent itself is at work in this thread: hooks then pass everything through."""
-        return bool(self._quiet) and threading.get_ident() in self._quiet
-
-    @property
-    def over(self) -> bool:
-        """Whether the last event is on record."""
-        return self._finished
+        return bool(self.quiet) and get_ident() in self.quiet
 
     def record(self, kind: str, **values: Any) -> None:
         """Append an event to this thread's sequence."""
@@ -177,7 +187,7 @@ class Agent:
 
     def _put(self, kind: str, values: str) -> None:
         """Append an event of which the values are JSON already to this thread's sequence."""
-        if threading.get_ident() == self.main:
+        if get_ident() == self.main:
             self._inside = True
             try:
                 if self._alone:
@@ -195,19 +205,23 @@ class Agent:
 
     def name_sequence(self, name: str) -> None:
         """Give this thread's sequence its name."""
-        self._sequences[threading.get_ident()] = name
+        self._sequences[get_ident()] = name
 
     def sequence(self) -> str:
         """Return the name of this thread's sequence."""
-        if threading.get_ident() == self.main:
+        if get_ident() == self.main:
             return MAIN
         with self._lock:
             return self._sequence()
 
     def _append(self, kind: str, sequence: str, values: str) -> None:
         """Write an event of which the values are JSON already."""
-        number = self._counts.get(sequence, 0)
-        self._counts[sequence] = number + 1
+        if sequence == MAIN:
+            number = self._log.count
+            self._log.count = number + 1
+        else:
+            number = self._counts.get(sequence, 0)
+            self._counts[sequence] = number + 1
         line = event_text(kind, number, sequence, self.clock.step, time.monotonic(), values)
         self._log.write(line if len(line) <= RECORD_LIMIT else encode(json.loads(line)))
 
@@ -220,30 +234,11 @@ class Agent:
         takes the lock, too. It is never inside while it waits for the lock.
         """
         with self._lock:
-            if threading.get_ident() != self.main:
+            if get_ident() != self.main:
                 self._alone = False
                 while self._inside:
                     pause(0)
             yield
-
-    def _mark(self, kind: str, point: str, facts: str, number: int) -> Optional[tuple[int, int]]:
-        """Write a point, or the end of a collective, for the main thread; return step and visit of a point.
-
-        None: there are other threads, and nothing is written.
-        """
-        self._inside = True
-        try:
-            if not self._alone:
-                return None
-            step, visit = self.clock.enter(point) if kind == "point" else (self.clock.step, 0)
-            n = self._counts[MAIN]
-            if self._log.mark(kind, point, visit, facts, number, n, step, time.monotonic()):
-                self._counts[MAIN] = n + 1
-            else:
-                self._append(kind, MAIN, _in_full(kind, point, visit, facts, number))
-            return step, visit
-        finally:
-            self._inside = False
 
     def _sequence(self) -> str:
         """Return the name of this thread's sequence.
@@ -252,54 +247,81 @@ class Agent:
         thread, which is none of Python's. DDP starts its buckets in one order, so that these are the main thread's
         points, counted with its own.
         """
-        ident = threading.get_ident()
-        if ident == self.main or (self.backwards and not _is_pythons(ident)):
+        ident = get_ident()
+        if ident == self.main or (self.backward is not None and not _is_pythons(ident)):
             return MAIN
         return self._sequences.setdefault(ident, f"thread-{len(self._sequences) + 1}")
 
-    def reach(self, point: str, facts: str = "", number: int = 0, **values: Any) -> None:
+    def reach(self, point: str, facts: str = "", number: int = 0, says: str = "") -> None:
         """Enter a point: record it, and strike if a strike is due.
 
-        `facts` are values that are JSON already, and come again; if `number` is not 0, they end with its name.
+        `facts` are values that are JSON already, and come again; if `number` is not 0, they end with its name. `says`
+        are further ones, which do not come again.
         """
-        if self._finished:
+        if self.over:
             return
         if self.flying:
             self.look_back()
-        main = threading.get_ident() == self.main
-        if main and self.before_point is not None:
-            self.before_point()
-        entered = self._mark("point", point, facts, number) if main and not values else None
-        if entered is None:
-            with self._writing():
-                sequence = MAIN if main else self._sequence()
-                entered = self.clock.enter(point, sequence)
-                text = _in_full("point", point, entered[1], facts, number) + members(values)
-                self._append("point", sequence, text)
+        if get_ident() == self.main:
+            if self.before_point is not None:
+                self.before_point()
+            self._inside = True
+            try:
+                alone = self._alone
+                if alone:
+                    step, visit = self.clock.enter(point)
+                    if says or not self._log.mark(point, facts, number, step, visit):
+                        self._append("point", MAIN, _in_full(point, visit, facts, number, says))
+            finally:
+                self._inside = False
+            if alone:
+                if self._armed:
+                    self._strike(step, point, visit)
+                return
+        self._reach_in_company(point, facts, number, says)
+
+    def _reach_in_company(self, point: str, facts: str, number: int, says: str) -> None:
+        """Enter a point where there are several threads that may write."""
+        with self._writing():
+            sequence = self._sequence()
             main = sequence == MAIN
-        if (self._due or self._lasting) and (main or point == "step"):
-            self._strike(entered[0], point, entered[1])
+            step, visit = self.clock.enter(point) if main else self.clock.enter_beside(point, sequence)
+            self._append("point", sequence, _in_full(point, visit, facts, number, says))
+        if self._armed and (main or point == "step"):
+            self._strike(step, point, visit)
 
     def complete(self, facts: str, number: int, says: str = "") -> None:
         """Record that a collective is over; `facts` end with the name of its number, `says` is what else there is."""
-        if self._finished:
+        if self.over:
             return
-        if not says and threading.get_ident() == self.main and self._mark("done", "collective", facts, number):
-            return
+        if not says and get_ident() == self.main:
+            self._inside = True
+            try:
+                if self._alone and self._log.mark("done", facts, number, self.clock.step, 0):
+                    return
+            finally:
+                self._inside = False
         self._put("done", f"{facts}{number}{says}")
+
+    def count(self, of: str, name: str, numbers: list[Any]) -> bool:
+        """Record what a point handled, where it is a list of whole numbers; return False if it is not, or too long."""
+        try:
+            packed = array(NUMBER, numbers)
+        except (TypeError, OverflowError):
+            return False
+        if self.over or not self.here or get_ident() != self.main:
+            return False
+        self._inside = True
+        try:
+            return self._alone and self._log.numbers(f',"of":"{of}","{name}":', packed, self.clock.step)
+        finally:
+            self._inside = False
 
     def close_step(self, by: str) -> None:
         """End the step, if `by` is what counts the steps of this program."""
-        if self._finished or not self.here:
+        if self.over or not self.here:
             return
-        if self.plan.step and by != self.plan.step:
-            return
-        taken_over = by == "the program" and self.steps_by not in ("", by)
-        if taken_over or not self.steps_by:
-            self.steps_by = by
-            self.record("note", text=f"steps are counted by {by}", steps_by=by)
-        if self.steps_by != by or taken_over:
-            # A program that says its steps says the first one after its backward pass, which had counted until then.
+        if by != self.steps_by and not self._is_counted(by):
             return
         self.reach("step")
         if self.plan.payloads:
@@ -309,9 +331,19 @@ class Agent:
         if self.clock.done == self.plan.until:
             self._stop_here(self.clock.done)
 
+    def _is_counted(self, by: str) -> bool:
+        """Take what ends a step here for the first time for what counts the steps, or not; return whether it did so."""
+        if (self.plan.step and by != self.plan.step) or (self.steps_by and by != "the program"):
+            return False
+        # A program that says its steps says the first one after its backward pass, which had counted until then.
+        first = not self.steps_by
+        self.steps_by = by
+        self.record("note", text=f"steps are counted by {by}", steps_by=by)
+        return first
+
     def take_turn(self, op: str, mode: str, key: str, span: Optional[Span] = None, **facts: Any) -> None:
         """Wait for a turn among the ranks, if the schedule is controlled; record what is then read or written."""
-        if self.turns is not None and not self._finished and self.turns.me() is not None:
+        if self.turns is not None and not self.over and self.turns.me() is not None:
             self.turns.point()
             turn = self.turns.ask({"move": [op, key]}).get("turn")
             self.accesses.access(op, mode, key, span, turn=turn, **facts)
@@ -327,17 +359,17 @@ class Agent:
 
     def payload(self, of: str, **values: Any) -> None:
         """Record what a point handled."""
-        if values and not self._finished and self.here:
+        if values and not self.over and self.here:
             self.record("payload", of=of, **values)
 
     def raised(self, point: str, error: BaseException) -> None:
         """Record that an exception passes through a point."""
-        if not self._finished and self.here:
+        if not self.over and self.here:
             self.record("raised", point=point, type=type(error).__name__, message=str(error)[:500])
 
     def tell(self, name: str, values: dict[str, Any]) -> None:
         """Record what the program said."""
-        if not self._finished and self.here:
+        if not self.over and self.here:
             self.record("told", name=name, values=values)
 
     def set_state(self, values: dict[str, Any]) -> None:
@@ -376,7 +408,7 @@ class Agent:
 
         They come before the point is entered, so that what is on record is what the rank then issues.
         """
-        if self._finished or not self.here or self._sequence() != MAIN:
+        if self.over or not self.here or self._sequence() != MAIN:
             return []
         visit = self.clock.next_visit("collective")
         due = self._due.get((self.clock.step, "collective", visit), [])
@@ -388,13 +420,13 @@ class Agent:
 
     def take_batch_strikes(self) -> list[tuple[int, Strike]]:
         """Return the strikes that are due on the batch which is now being loaded."""
-        due, self._on_batch = self._on_batch, []
+        due, self.on_batch = self.on_batch, []
         return due
 
     def _strike_inside(self, index: int, strike: Strike) -> None:
         if strike.fault.on == "batch":
             # There is no batch yet: the loader's hook strikes it as soon as there is.
-            self._on_batch.append((index, strike))
+            self.on_batch.append((index, strike))
             return
         handles = self.handles or NoHandles()
         look = functools.partial(_digest, handles.gradients) if strike.fault.witness == "gradients" else self._params
@@ -421,7 +453,7 @@ class Agent:
 
     def finish(self, how: str, code: Optional[int], error: Optional[BaseException] = None) -> None:
         """The main module is over: write the report, if there is one, and the last point."""
-        if self._finished or not self.here:
+        if self.over or not self.here:
             return
         if error is not None:
             self.record(
@@ -437,7 +469,7 @@ class Agent:
         if self.works is not None:
             self.works.forget()
         self.record("end", how=how, code=code, state=self._state, **self.summarize())
-        self._finished = True
+        self.over = True
         if self.turns is not None:
             self.turns.leave()
 
@@ -450,10 +482,9 @@ class Agent:
         return absolute
 
 
-def _in_full(kind: str, point: str, visit: int, facts: str, number: int) -> str:
-    """Return the values of an event that did not fit into a mark."""
-    values = f',"point":"{point}","visit":{visit}' if kind == "point" else ""
-    return values + facts + (str(number) if number else "")
+def _in_full(point: str, visit: int, facts: str, number: int, says: str) -> str:
+    """Return the values of a point that did not fit into few words."""
+    return f',"point":"{point}","visit":{visit}{facts}{number or ""}{says}'
 
 
 def _free_threads() -> bool:

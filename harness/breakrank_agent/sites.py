@@ -17,6 +17,8 @@ class Site(NamedTuple):
 
 
 NOWHERE = Site()
+#: Stands for the definition of a function where its instructions are numbered.
+_DEFINED = -2
 
 
 class Sites:
@@ -27,7 +29,8 @@ class Sites:
         self._foreign = [os.path.dirname(__file__)]
         self._python = sysconfig.get_paths()["stdlib"] + os.sep
         self._files: dict[str, Optional[str]] = {}
-        self._sites: dict[tuple[int, int], tuple[Site, CodeType]] = {}
+        #: By code and instruction.
+        self._places: dict[tuple[int, int], tuple[Site, CodeType]] = {}
 
     def add_foreign(self, path: str) -> None:
         """Take the code of a folder, or of a file, for a framework's from now on."""
@@ -45,25 +48,32 @@ class Sites:
         while frame is not None:
             code = frame.f_code
             name = code.co_filename
-            if (files[name] if name in files else self._file(name)) is not None:
-                return self._site(code, frame.f_lineno)
+            file = files.get(name, "")
+            if file == "":
+                file = self._file(name)
+            if file is not None:
+                known = self._places.get((id(code), frame.f_lasti))
+                return known[0] if known is not None else self._learn(code, frame.f_lasti, frame.f_lineno)
             frame = frame.f_back
         return NOWHERE
 
     def of(self, code: CodeType) -> Site:
         """Return where a function is defined, if it is the user's."""
-        return NOWHERE if self.is_foreign(code) else self._site(code, code.co_firstlineno)
+        if self.is_foreign(code):
+            return NOWHERE
+        known = self._places.get((id(code), _DEFINED))
+        return known[0] if known is not None else self._learn(code, _DEFINED, code.co_firstlineno)
 
     def is_foreign(self, code: CodeType) -> bool:
         """Whether a function is a framework's, Python's or ours."""
         return self._file(code.co_filename) is None
 
-    def _site(self, code: CodeType, line: int) -> Site:
+    def _learn(self, code: CodeType, at: int, line: int) -> Site:
+        """Return a line as a site, known by its instruction from now on: to ask a frame for its line takes long."""
+        site = Site(f"{self._file(code.co_filename)}:{line}", code.co_name)
         # By identity, as a code object is hashed by all that is in it; the one that is kept keeps its identity, too.
-        known = self._sites.get((id(code), line))
-        if known is None:
-            known = self._sites[id(code), line] = (Site(f"{self._file(code.co_filename)}:{line}", code.co_name), code)
-        return known[0]
+        self._places[id(code), at] = site, code
+        return site
 
     def _file(self, name: str) -> Optional[str]:
         """Return a file as it reads from the working folder or the path of imports, or None if it is foreign."""

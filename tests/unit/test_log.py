@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -12,6 +14,7 @@ import pytest
 
 from breakrank_agent.history import (
     HEADER_SIZE,
+    NUMBER,
     RECORD_LIMIT,
     TABLE_SIZE,
     HistoryError,
@@ -62,7 +65,7 @@ def test_a_record_is_read_once_and_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_records_wrap_around_the_end_of_the_ring(tmp_path: Path) -> None:
-    path = ring(tmp_path, size=101)
+    path = ring(tmp_path, size=104)
     writer, reader = LogWriter(path), LogReader(path)
     for number in range(500):
         writer.write(record(number))
@@ -150,7 +153,7 @@ def test_a_log_is_never_laid_over_another(tmp_path: Path) -> None:
 def test_a_file_that_is_no_log_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "other"
     path.write_bytes(b"\0" * 200)
-    with pytest.raises(HistoryError, match=r"other is no log of version 2"):
+    with pytest.raises(HistoryError, match=r"other is no log of version 3"):
         LogReader(str(path))
 
 
@@ -171,24 +174,43 @@ def test_a_damaged_history_file_is_named_with_its_line(tmp_path: Path, line: byt
 
 
 def test_a_mark_is_read_as_the_event_that_it_stands_for_and_its_facts_are_kept_once(tmp_path: Path) -> None:
-    path = ring(tmp_path, size=128)
+    path = ring(tmp_path, size=144)
     writer, reader = LogWriter(path), LogReader(path)
     for number in range(1, 9):
-        assert writer.mark("point", "collective", 2, ',"op":"allreduce_","c":', number, number, 3, 0.5)
-        told = f'{{"kind":"point","n":{number},"seq":"main","step":3,"t":0.500000,"point":"collective","visit":2,'
-        assert reader.drain() == [f'{told}"op":"allreduce_","c":{number}}}'.encode()]
-    assert writer.mark("done", "collective", 0, ',"group":"0"', 0, 9, 3, 0.5)
-    assert LogReader(path).drain() == [b'{"kind":"done","n":9,"seq":"main","step":3,"t":0.500000,"group":"0"}']
+        assert writer.mark("collective", ',"op":"allreduce_","c":', number, 3, 2)
+        (event,) = map(json.loads, reader.drain())
+        assert event.pop("t") >= 0
+        told = {"kind": "point", "n": number - 1, "seq": "main", "step": 3, "point": "collective", "visit": 2}
+        assert event == {**told, "op": "allreduce_", "c": number}
+        assert list(event) == [*told, "op", "c"]
+    assert writer.mark("done", ',"group":"0"', 0, 3, 0)
+    (event,) = map(json.loads, LogReader(path).drain())
+    assert event == {"kind": "done", "n": 8, "seq": "main", "step": 3, "t": event["t"], "group": "0"}
+
+
+def test_a_list_of_numbers_is_read_as_the_payload_that_it_stands_for(tmp_path: Path) -> None:
+    path = ring(tmp_path, size=512)
+    writer, reader = LogWriter(path), LogReader(path)
+    for n, numbers in enumerate(([], [7], [0, -1, 2**31 - 1], list(range(64)))):
+        assert writer.numbers(',"of":"load","indices":', array(NUMBER, numbers), 5)
+        (event,) = map(json.loads, reader.drain())
+        told = {"kind": "payload", "n": n, "seq": "main", "step": 5, "t": event["t"], "of": "load"}
+        assert event == {**told, "indices": numbers}
+        writer.write(b"{}")
+        assert reader.drain() == [b"{}"]
 
 
 def test_what_does_not_fit_into_a_mark_is_left_to_be_written_in_full(tmp_path: Path) -> None:
-    path = ring(tmp_path, size=48)
-    writer = LogWriter(path)
-    assert writer.mark("point", "load", 1, "", 0, 1, 1, 0.5)
-    assert not writer.mark("point", "load", 1, "", 0, 2, 1, 0.5), "the ring is full"
-    LogReader(path).drain()
-    assert not writer.mark("point", "load", 1, "", 0, 2, 1, 0.5), "it would reach over the end of the ring"
-    writer.write(b"x" * 12)
-    LogReader(path).drain()
-    assert not writer.mark("point", "load", 1, "x" * TABLE_SIZE, 0, 2, 1, 0.5), "there is no room for the facts"
-    assert writer.mark("point", "load", 1, "", 0, 2, 1, 0.5)
+    path = ring(tmp_path, size=72)
+    writer, reader = LogWriter(path), LogReader(path)
+    assert writer.mark("load", "", 0, 1, 1)
+    assert not writer.mark("load", "", 0, 1, 1), "the ring is full"
+    reader.drain()
+    assert not writer.mark("load", "", 0, 1, 1), "it would reach over the end of the ring"
+    assert not writer.numbers("", array(NUMBER, range(8)), 1), "that would, too"
+    writer.write(b"x" * 20)
+    reader.drain()
+    assert not writer.mark("load", "x" * TABLE_SIZE, 0, 1, 1), "there is no room for the facts"
+    assert writer.mark("load", ',"few":1', 0, 1, 1)
+    (event,) = map(json.loads, reader.drain())
+    assert (event["n"], event["few"]) == (1, 1)

@@ -13,6 +13,8 @@ import os
 import sys
 import threading
 import weakref
+from collections.abc import Iterator, Sequence
+from threading import get_ident
 from types import FrameType
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -80,6 +82,8 @@ _THROUGH = (("_ops.py",), ("_compile.py",), ("_dynamo", "eval_frame.py"))
 
 #: How many different calls of one operator are known by heart.
 KEPT = 1024
+#: Of how many of its tensors the record of a call says the shape.
+MOST_TENSORS = 16
 
 _libraries: list[Any] = []  # a torch.library.Library lives as long as it is referred to
 
@@ -126,19 +130,17 @@ def _kernel(agent: Agent, name: str, operator: Any, after: Any, groups: _Groups)
     redispatch, watches = operator.redispatch, agent.watches
 
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-        facts = None if agent.busy else call.describe(args)
+        facts = None if agent.over or (agent.quiet and agent.busy) else call.describe(args)
         if facts is None:
             return redispatch(keyset & after, *args, **kwargs)
+        number = next(facts.numbers)
         if watches:
             agent.taking(operator, args, facts.asked)
         watched = agent.contents.watch(name, call.names, args, facts) if agent.contents is not None else None
-        if watched is None:
-            agent.reach("collective", facts.text, facts.number)
-        else:
-            agent.reach("collective", f"{facts.text}{facts.number}", **{"in": watched.read})
-        flight = Flight(facts.over, facts.number, watched)
-        if watches and agent.turns is not None and agent.here:
-            flight.part = _take_part(agent.turns, name, facts.part())
+        agent.reach("collective", facts.text, number, "" if watched is None else members({"in": watched.read}))
+        flight = Flight(facts.over, number, watched)
+        if watches and agent.turns is not None:
+            flight.part = _take_part(agent.turns, name, facts.part(number))
         try:
             result = redispatch(keyset & after, *args, **kwargs)
         except BaseException as error:
@@ -212,27 +214,32 @@ def _reduction(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 class Facts(NamedTuple):
-    """What the record says of a call: its group and size, all of it as JSON, the same of its completion, its number.
+    """What the record says of a call: its group and size, all of it as JSON, the same of its completion.
 
-    Both texts end with the name of the number. `asked`: Python asked for a work to wait for. `here`: this rank is the
-    root, or there is none. `pair`: the source and the destination of a message, by their ranks in the group.
+    Both texts end with the name of its number, which is the next of `numbers`. `asked`: Python asked for a work to wait
+    for. `here`: this rank is the root, or there is none. `pair`: the source and the destination of a message, by their
+    ranks in the group.
     """
 
     group: str
     size: int
     text: str
     over: str
-    number: int
+    numbers: Iterator[int]
     asked: bool
     here: bool
     pair: Optional[tuple[int, int]]
 
-    def part(self) -> Part:
+    def part(self, number: int) -> Part:
         """Return what it is a part of."""
         if self.pair is None:
-            return Part(f"{self.group} {self.number}", self.size, self.asked)
+            return Part(f"{self.group} {number}", self.size, self.asked)
         source, destination = self.pair
-        return Part(f"{self.group} {source}>{destination} {self.number}" if min(self.pair) >= 0 else "", 2, self.asked)
+        return Part(f"{self.group} {source}>{destination} {number}" if min(self.pair) >= 0 else "", 2, self.asked)
+
+
+#: Where a call comes from: the user's line, whether Python asked for a work, and what to reduce by.
+_Place = tuple[str, bool, str]
 
 
 class _Group:
@@ -252,9 +259,9 @@ class _Group:
         self.calls = itertools.count(1)
         self.messages: dict[tuple[int, int], itertools.count[int]] = {}
 
-    def next(self, pair: Optional[tuple[int, int]]) -> int:
-        """Return the number of a collective in the group, or of a message between two of its ranks."""
-        return next(self.calls if pair is None else self.messages.setdefault(pair, itertools.count(1)))
+    def numbers(self, pair: Optional[tuple[int, int]]) -> Iterator[int]:
+        """Return what numbers the collectives in the group, or the messages between two of its ranks."""
+        return self.calls if pair is None else self.messages.setdefault(pair, itertools.count(1))
 
     def in_world(self, rank: int) -> int:
         """Return the global rank of a rank of the group; -1 stays what it is."""
@@ -267,17 +274,14 @@ class _Groups:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         #: By the identity of the object, which is cheaper to ask for than the name.
-        self._known: dict[int, _Group] = {}
+        self.known: dict[int, _Group] = {}
         self._times: dict[str, int] = {}
 
-    def of(self, group: Any) -> _Group:
-        """Return what is known of a group; at its first call, record it."""
-        known = self._known.get(id(group))
-        if known is not None and known.group() is group:
-            return known
+    def meet(self, group: Any) -> _Group:
+        """Record a group at its first call, and return what is known of it."""
         name = group.group_name
         times = self._times[name] = self._times.get(name, 0) + 1
-        made = self._known[id(group)] = _Group(group, name if times == 1 else f"{name}#{times}")
+        made = self.known[id(group)] = _Group(group, name if times == 1 else f"{name}#{times}")
         if self._agent.here:
             facts = {"backend": _backend(group), "timeout_s": _timeout(group)}
             self._agent.record("group", group=made.name, ranks=made.ranks, **facts)
@@ -305,56 +309,95 @@ class _Call:
         self._root_at = self.names.index("root_rank") if "root_rank" in self.names else -1
         self._async_at = self.names.index("async_op") if "async_op" in self.names else -1
         self._reduces = "reduce_op" in self.names
-        self._known: dict[Any, tuple[str, str]] = {}
+        # What calls an all-reduce from C++ by itself is DDP's reducer, which sums.
+        self._default = "SUM" if name == "allreduce_" else ""
+        self._known: dict[Any, Facts] = {}
+        #: Where the only tensors are, if they are in a list.
+        only = self._tensors[0] if len(self._tensors) == 1 else -1
+        self._list_at = only if only >= 0 and str(arguments[only].type) == "List[Tensor]" else -1
+        self._engine = getattr(getattr(torch.autograd.graph, "_engine_run_backward", None), "__code__", None)
 
     def describe(self, args: Any) -> Optional[Facts]:
         """Return what the record says of this call; None for one that is only traced, with tensors of no device."""
-        group = self._groups.of(self._unbox(args[self._group_at]))
+        unboxed = self._unbox(args[self._group_at])
+        group = self._groups.known.get(id(unboxed))
+        if group is None or group.group() is not unboxed:
+            group = self._groups.meet(unboxed)
+        flat = args[self._list_at] if self._list_at >= 0 else self._flat(args)
+        if flat and flat[0].is_meta:
+            return None
+        place = self._place(args)
+        root = args[self._root_at] if self._root_at >= 0 else None
+        message = self._message(args) if self._name in PEERS else None
+        key: Any = group, place, root, message
+        for tensor in flat if len(flat) <= MOST_TENSORS else flat[:MOST_TENSORS]:
+            key = key, tensor.dtype, tensor.shape, tensor.is_contiguous()
+        return self._known.get(key) or self._learn(key, group, place, root, message, flat)
+
+    def _learn(
+        self,
+        key: Any,
+        group: _Group,
+        place: _Place,
+        root: Optional[int],
+        message: Optional[tuple[int, int]],
+        flat: Sequence[Any],
+    ) -> Facts:
+        """Return what the record says of a call that is made for the first time, and know it from now on."""
+        peer = None if message is None else message[0]
+        pair = None if peer is None else (group.rank, peer) if PEERS[self._name][1] else (peer, group.rank)
+        text, over = self._texts(group, place, root, message, flat)
+        here = root is None or root == group.rank
+        facts = Facts(group.name, group.size, text, over, group.numbers(pair), place[1], here, pair)
+        if len(self._known) < KEPT:
+            self._known[key] = facts
+        return facts
+
+    def _flat(self, args: Any) -> list[Any]:
+        """Return all tensors among the arguments."""
         flat: list[Any] = []
         for i in self._tensors:
             if i < len(args):
                 flatten(args[i], flat)
-        if flat and flat[0].is_meta:
-            return None
-        frame = _caller()
-        site, asked = self._site(frame), self._asked(args, frame)
-        root = args[self._root_at] if self._root_at >= 0 else None
-        reduce = self._reduction() if self._reduces else ""
-        peer, tag = self._message(args) if self._name in PEERS else (None, None)
-        form = (group, reduce, root, peer, tag, site, asked, flat[0].dtype if flat else None)
-        key = (*form, *(t.shape for t in flat[:16]), *(t.is_contiguous() for t in flat[:16]))
-        texts = self._known.get(key)
-        if texts is None:
-            texts = self._texts(group, reduce, root, peer, tag, site, asked, flat)
-            if len(self._known) < KEPT:
-                self._known[key] = texts
-        here = root is None or root == group.rank
-        pair = None if peer is None else (group.rank, peer) if PEERS[self._name][1] else (peer, group.rank)
-        return Facts(group.name, group.size, *texts, group.next(pair), asked, here, pair)
+        return flat
+
+    def _place(self, args: Any) -> _Place:
+        """Return where the call comes from."""
+        try:
+            # Asked for at once: each frame that one walks through is made into an object first.
+            frame = sys._getframe(3)
+        except ValueError:
+            return self._place_of(args, None)
+        begun = self._agent.backward
+        if begun is not None and frame.f_code is self._engine and get_ident() == self._agent.main:
+            # DDP's reducer, which works for who called the backward pass, and sums.
+            return self._agent.sites.above(begun).line, False, self._default
+        return self._place_of(args, _caller(frame))
+
+    def _place_of(self, args: Any, frame: Optional[FrameType]) -> _Place:
+        return self._site(frame), self._asked(args, frame), self._reduction() if self._reduces else ""
 
     def _texts(
         self,
         group: _Group,
-        reduce: str,
+        place: _Place,
         root: Optional[int],
-        peer: Optional[int],
-        tag: Optional[int],
-        site: str,
-        asked: bool,
-        flat: list[Any],
+        message: Optional[tuple[int, int]],
+        flat: Sequence[Any],
     ) -> tuple[str, str]:
         """Return all that is said of a call, and of its completion, up to its number."""
         values: dict[str, Any] = {"op": self._name, "group": group.name}
-        if peer is not None:
-            values.update(peer=group.in_world(peer), tag=tag)
-        number = ',"c":' if peer is None else ',"p":'
+        if message is not None:
+            values.update(peer=group.in_world(message[0]), tag=message[1])
+        number = ',"c":' if message is None else ',"p":'
         over = members(values) + number
-        values.update(size=group.size, shapes=[list(t.shape) for t in flat[:16]])
+        values.update(size=group.size, shapes=[list(t.shape) for t in flat[:MOST_TENSORS]])
         values["dtype"] = str(flat[0].dtype)[6:] if flat else ""
-        if not all(t.is_contiguous() for t in flat[:16]):
-            values["strides"] = [list(t.stride()) for t in flat[:16]]
+        if not all(t.is_contiguous() for t in flat[:MOST_TENSORS]):
+            values["strides"] = [list(t.stride()) for t in flat[:MOST_TENSORS]]
         if root is not None:
             values["root"] = group.in_world(root)
+        site, asked, reduce = place
         values.update({name: value for name, value in (("reduce", reduce), ("site", site)) if value})
         if asked:
             values["async"] = True
@@ -366,12 +409,11 @@ class _Call:
         return args[self.names.index(argument)] if argument else -1, args[at] if len(args) > at else 0
 
     def _reduction(self) -> str:
-        # What calls an all-reduce from C++ by itself is DDP's reducer, which sums.
-        return _said.reduce or ("SUM" if self._name == "allreduce_" else "")
+        return _said.reduce or self._default
 
     def _site(self, frame: Optional[FrameType]) -> str:
         site = self._agent.sites.above(frame)
-        if not site.line and threading.get_ident() != self._agent.main:
+        if not site.line and get_ident() != self._agent.main:
             # A thread of the autograd engine has no line of its own: it works for the one that the main thread is in.
             site = self._agent.sites.above(sys._current_frames().get(self._agent.main or 0))
         return site.line
@@ -395,12 +437,11 @@ class _Call:
         return False
 
 
-def _caller() -> Optional[FrameType]:
+def _caller(frame: Optional[FrameType]) -> Optional[FrameType]:
     """Return the frame that called the operator: beyond ours, if it was a method that reduces. C++ alone has none.
 
     A dispatch mode of ours has passed the call on, through torch's own way to call operators.
     """
-    frame = sys._getframe(2).f_back
     while frame is not None:
         name = frame.f_code.co_filename
         passed = _passed.get(name)

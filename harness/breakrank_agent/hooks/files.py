@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any, Optional
 
 from breakrank_agent.frames import hide
+from breakrank_agent.history import members
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = ""
@@ -63,7 +64,7 @@ def install(agent: Agent) -> None:
 
 def _write(agent: Agent, how: str, path: Optional[str]) -> None:
     if path is not None:
-        agent.reach("write", path=path, how=how)
+        agent.reach("write", says=members({"path": path, "how": how}))
         agent.take_turn(how, "w", path, site=agent.sites.here().line)
 
 

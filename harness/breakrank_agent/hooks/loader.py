@@ -7,8 +7,7 @@ import functools
 import hashlib
 import operator
 from collections.abc import Iterator
-from typing import Any
-from weakref import WeakKeyDictionary
+from typing import Any, Optional
 
 from breakrank_agent.fault import Part
 from breakrank_agent.frames import hide
@@ -17,6 +16,8 @@ from breakrank_agent.probe import Agent, NoHandles
 
 WAITS_FOR = "torch.utils.data.dataloader"
 
+#: What is drawn and not handed out yet is kept with the iterator that has drawn it, under this name.
+_DRAWN = "_breakrank_drawn"
 #: Codes of the module struct for torch's dtypes.
 _CODES = {"uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}
 
@@ -24,22 +25,26 @@ _CODES = {"uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "
 def install(agent: Agent) -> None:
     """Wrap the iterators of every DataLoader, which the program is about to use."""
     from torch.utils.data import dataloader
+    from torch.utils.data.dataset import Subset
 
     kind = dataloader._BaseDataLoaderIter
     fetch, draw = kind.__next__, kind._next_index
-    drawn: WeakKeyDictionary[Any, collections.deque[Any]] = WeakKeyDictionary()
+    has_indices, payloads = dataloader._DatasetKind.Map, agent.plan.payloads
 
     @functools.wraps(draw)
     def _next_index(self: Any) -> Any:
         index = draw(self)
         # Loader workers are handed their indices ahead of time; batches still come out in this order.
-        drawn.setdefault(self, collections.deque()).append(index)
+        try:
+            self.__dict__[_DRAWN].append(index)
+        except KeyError:
+            self.__dict__[_DRAWN] = collections.deque((index,))
         return index
 
     @functools.wraps(fetch)
     def __next__(self: Any) -> Any:
         agent.reach("load")
-        strikes = agent.take_batch_strikes()
+        strikes = agent.take_batch_strikes() if agent.on_batch else ()
         try:
             batch = fetch(self)
         except StopIteration:
@@ -51,11 +56,14 @@ def install(agent: Agent) -> None:
             raise
         for number, strike in strikes:
             batch = _struck(agent, number, strike, batch)
-        waiting = drawn.get(self)
+        waiting = self.__dict__.get(_DRAWN)
         index = waiting.popleft() if waiting else None
-        has_indices = self._dataset_kind == dataloader._DatasetKind.Map
-        indices = _indices(self._dataset, index) if has_indices else None
-        agent.payload("load", indices=indices, **(_digests(agent, batch, has_indices) if agent.plan.payloads else {}))
+        found = _indices(self._dataset, index, Subset) if self._dataset_kind == has_indices else None
+        if payloads or found is None:
+            digests = _digests(agent, batch, found is not None) if payloads else {}
+            agent.payload("load", indices=_plain(found), **digests)
+        elif not agent.count("load", "indices", found):
+            agent.payload("load", indices=_plain(found))
         return batch
 
     kind._next_index = _next_index
@@ -145,18 +153,22 @@ def _rebuilt(value: Any, parts: Iterator[_Part]) -> Any:
     return value
 
 
-def _indices(dataset: Any, index: Any) -> list[Any]:
-    """Return the indices in the innermost dataset: a `Subset` renumbers those of the one that it is taken from."""
-    from torch.utils.data import Subset
-
-    found = index if isinstance(index, (list, tuple)) else [index]
-    while isinstance(dataset, Subset):
+def _indices(dataset: Any, index: Any, subset: type[Any]) -> list[Any]:
+    """Return the indices in the innermost dataset: a subset renumbers those of the one that it is taken from."""
+    found = index if type(index) is list else list(index) if isinstance(index, tuple) else [index]
+    while isinstance(dataset, subset):
         found = [dataset.indices[i] for i in found]
         dataset = dataset.dataset
+    return found
+
+
+def _plain(found: Optional[list[Any]]) -> Optional[list[Any]]:
+    """Return indices as whole numbers; what is none, such as a name, as text."""
+    if found is None:
+        return None
     try:
         return list(map(operator.index, found))
     except TypeError:
-        # Names, for example.
         return [operator.index(i) if hasattr(i, "__index__") else str(i) for i in found]
 
 

@@ -17,6 +17,7 @@ from typing import Any, Callable
 
 from breakrank_agent.fault import Call, Part
 from breakrank_agent.frames import hide
+from breakrank_agent.history import members
 from breakrank_agent.hooks import after_import
 from breakrank_agent.hooks.files import digest_file
 from breakrank_agent.probe import Agent
@@ -64,7 +65,9 @@ class Training:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self.constructed = False
+        #: The first optimizer that ever stepped, and how the record names it.
         self.optimizer: Any = None
+        self.steps_by = ""
         #: The outermost modules that were called in the first step, by weak reference: they know the parameters' names.
         self.modules: list[weakref.ref[Any]] = []
 
@@ -163,8 +166,9 @@ def _wrap_backward(agent: Agent, training: Training) -> None:
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> None:
         agent.reach("backward")
-        own = threading.get_ident() == agent.main
-        agent.backwards += own
+        own, outer = threading.get_ident() == agent.main, agent.backward
+        if own:
+            agent.backward = sys._getframe(1)
         try:
             original(*args, **kwargs)
         except Exception as error:
@@ -172,9 +176,11 @@ def _wrap_backward(agent: Agent, training: Training) -> None:
             agent.raised("backward", error)
             raise
         finally:
-            agent.backwards -= own
-        # DDP has waited for its all-reduces by now.
-        agent.look_back()
+            if own:
+                agent.backward = outer
+        if agent.flying:
+            # DDP has waited for its all-reduces by now.
+            agent.look_back()
         if own and not training.constructed:
             # Without any optimizer, a step is a backward pass.
             agent.close_step("backward")
@@ -197,11 +203,12 @@ def _hook_optimizers(agent: Agent, training: Training) -> None:
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
         if training.optimizer is None:
             training.optimizer = optimizer
+            training.steps_by = f"optimizer {type(optimizer).__name__}"
         agent.reach("optimize")
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
         if optimizer is training.optimizer:
-            agent.close_step(f"optimizer {type(optimizer).__name__}")
+            agent.close_step(training.steps_by)
 
     module.register_optimizer_step_pre_hook(before)
     module.register_optimizer_step_post_hook(after)
@@ -242,7 +249,7 @@ class _Outermost:
         if self._agent.clock.done and self._found:
             torch.nn.Module.__call__ = self._call
             for kind in self._found:
-                self._wrap(kind, lambda called: self._agent.reach("forward"), lambda: None)
+                self._watch(kind)
 
     def _wrap(self, kind: Any, enter: Callable[[Any], None], leave: Callable[[], None]) -> None:
         """Call `enter` and `leave` around the outermost calls of a class's modules."""
@@ -265,6 +272,26 @@ class _Outermost:
 
         kind.__call__ = __call__
 
+    def _watch(self, kind: type[Any]) -> None:
+        """Enter the point at the outermost calls of a class's modules."""
+        agent, original = self._agent, kind.__call__
+        reach = agent.reach
+
+        @functools.wraps(original)
+        def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._depth == 0 and not (agent.quiet and agent.busy):
+                reach("forward")
+            self._depth += 1
+            try:
+                return original(module, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                self._depth -= 1
+
+        kind.__call__ = __call__
+
 
 def _wrap_files(agent: Agent) -> None:
     import torch
@@ -274,7 +301,7 @@ def _wrap_files(agent: Agent) -> None:
     @functools.wraps(save)
     def saving(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
         path = _path(agent, f)
-        agent.reach("save", path=path)
+        agent.reach("save", says=members({"path": path}))
         agent.reading(obj, "save")
         if _is_path(f):
             # C++ writes it in one go. A file object asks for a turn before each of its own writes.
@@ -292,7 +319,7 @@ def _wrap_files(agent: Agent) -> None:
     @functools.wraps(load)
     def loading(f: Any, *args: Any, **kwargs: Any) -> Any:
         path = _path(agent, f)
-        agent.reach("restore", path=path)
+        agent.reach("restore", says=members({"path": path}))
         if _is_path(f):
             agent.take_turn("load", "r", path, site=agent.sites.here().line)
         with agent.quietly():

@@ -61,7 +61,7 @@ def install(agent: Agent) -> None:
 
     if not torch.distributed.is_available():
         return
-    works = Works(agent, torch.distributed.Work)
+    works = Works(agent, torch.distributed.Work, torch.ScriptObject)
     agent.works = works
     agent.look_back = works.look_back
     if agent.turns is not None:
@@ -89,8 +89,9 @@ def install(agent: Agent) -> None:
 class Works:
     """The collectives that are under way, by the identity of their works."""
 
-    def __init__(self, agent: Agent, kind: Any) -> None:
+    def __init__(self, agent: Agent, kind: Any, boxed: type[Any]) -> None:
         self._agent = agent
+        self._boxed = boxed
         self._unbox = kind.unbox
         self._wait = kind.wait
         self._is_completed = kind.is_completed
@@ -121,11 +122,11 @@ class Works:
     def fly(self, flight: Flight, result: Any) -> None:
         """Keep the work that the call has returned; a call without one is over."""
         boxed = result[-1] if isinstance(result, (tuple, list)) and result else result
-        flight.work = self._unbox(boxed) if type(boxed).__name__ == "ScriptObject" else None
-        if flight.work is None:
+        if type(boxed) is not self._boxed:
             self._land(flight, waited=True)
-        else:
-            self._flying[id(flight.work)] = flight
+            return
+        work = flight.work = self._unbox(boxed)
+        self._flying[id(work)] = flight
 
     def fail(self, flight: Flight, error: BaseException) -> None:
         """The call, or the wait for it, has raised."""

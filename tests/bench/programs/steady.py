@@ -31,10 +31,10 @@ def toggled():
     agent = probe._agent
 
     def toggle(number):
-        agent._finished = bool(number % 2)
+        agent.over = bool(number % 2)
 
     _begin(toggle)
-    agent._finished = False
+    agent.over = False
 
 
 def _begin(before):
