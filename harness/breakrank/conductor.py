@@ -76,6 +76,8 @@ class Conductor:
         self.keep = keep
         self._progress = progress
         self._phase = phase
+        #: The files of the working folder that ranks have written, in any attempt.
+        self.written: set[str] = set()
         self._events = (folder / "conductor.jsonl").open("wb", buffering=0)
 
     def run(self) -> None:
@@ -119,7 +121,6 @@ class Attempt:
         self._strikes = Strikes(self._plan, number, self._session, conductor.view.seen_from_outside, conductor.write)
         self._watchdog = Watchdog(self._plan, conductor.steps)
         self._turnstile: Turnstile | None = None
-        self._written: set[str] = set()
         self._moved = self._shown = time.monotonic()
         self._told_of = 0.0
         if self._plan.schedule.mode == "controlled":
@@ -289,7 +290,7 @@ class Attempt:
     def _follow(self, rank: Rank, event: Event) -> None:
         rank.follow(event)
         if event["kind"] == "point" and rank.point in ("write", "save"):
-            self._written.add(event.get("path", ""))
+            self._conductor.written.add(event.get("path", ""))
         elif event["kind"] == "end" and self._turnstile is not None:
             self._turnstile.gone(rank.process.rank)
         self._strikes.event(rank.process.rank, event)
@@ -383,7 +384,7 @@ class Attempt:
     def _tell_what_is_left(self) -> None:
         """Write down the bytes of each file that the ranks wrote in the working folder, now that nobody writes."""
         work = self._conductor.folder / "work"
-        for path in sorted(self._written):
+        for path in sorted(self._conductor.written):
             if not os.path.isabs(path) and (work / path).is_file():
                 self._conductor.write("left", attempt=self._number, path=path, **digest_file(work / path))
 

@@ -119,6 +119,7 @@ class Strikes:
                 self._strike(members)
         for item in self._all:
             if item.state == "struck" and self._settled(item) and item.strike.fault.side == "outside":
+                item.strike.fault.release(self._target(item))
                 released.append(item.rank)
         return released
 

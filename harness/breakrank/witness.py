@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from breakrank.evidence.threads import read_threads, waits_for_a_thread
+from breakrank.evidence.threads import fields, read_threads, waits_for_a_thread
 from breakrank.history import signal_name
 from breakrank_agent.fault import Fault, Target
 from breakrank_agent.sockets import Link, connected, established, listed
@@ -212,25 +214,51 @@ def look_at_shard(fault: Fault, target: Target) -> str | None:
     return None
 
 
-def address_space(fault: Fault, evidence: Evidence) -> str | None:
-    """The kernel says that the address space is limited, and that it was not, or less."""
+def lowered(fault: Fault, evidence: Evidence) -> str | None:
+    """The kernel says that the process is limited, and that it was not, or less."""
     before, after = evidence.before, evidence.after
-    if after is None or before == after:
+    if before is None or after is None or not after.soft < before.soft:
         return None
-    return f"/proc/<pid>/limits: address space {_bytes(before)} became {_bytes(after)}"
+    return f"/proc/<pid>/limits: {after.name} {before.words()} became {after.words()}"
 
 
-def _bytes(limit: int | None) -> str:
-    return "unlimited" if limit is None else f"{limit} bytes"
+def told_to_go(fault: Fault, evidence: Evidence) -> str | None:
+    """The kernel lists the SIGTERM as sent to the rank and not yet taken, which it did not before."""
+    if evidence.before or not evidence.after:
+        return None
+    return f"/proc/<pid>/status: SIGTERM is pending, and {evidence.after}"
 
 
-def look_at_limit(fault: Fault, target: Target) -> int | None:
-    """Return the soft limit of the rank's address space in bytes; None if there is none, or the rank is gone."""
+def look_at_sigterm(fault: Fault, target: Target) -> str | None:
+    """Say what the rank will do with the SIGTERM that waits for it; None if none does, or the rank is gone."""
+    bit = 1 << (signal.SIGTERM - 1)
+    with contextlib.suppress(OSError, KeyError):
+        status = fields(Path(f"/proc/{target.pid}/status"))
+        if int(status["ShdPnd"], 16) & bit:
+            caught, ignored = (int(status[name], 16) & bit for name in ("SigCgt", "SigIgn"))
+            return "caught" if caught else "ignored" if ignored else "not caught"
+    return None
+
+
+class Limit(NamedTuple):
+    """One of a process's soft limits, infinite where there is none, and its unit, as the kernel names it."""
+
+    name: str
+    soft: float
+    unit: str
+
+    def words(self) -> str:
+        """Say it."""
+        return "unlimited" if self.soft == float("inf") else f"{self.soft:.0f} {self.unit}"
+
+
+def look_at_limit(name: str, fault: Fault, target: Target) -> Limit | None:
+    """Return a limit of the rank by its name in /proc/<pid>/limits; None if the rank is gone."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{target.pid}/limits").read_text().splitlines():
-            if line.startswith("Max address space"):
-                soft = line.split()[3]
-                return int(soft) if soft.isdigit() else None
+            if line.startswith(f"Max {name}"):
+                soft, _, unit = line.removeprefix(f"Max {name}").split()
+                return Limit(name, float(soft.replace("unlimited", "inf")), unit)
     return None
 
 
@@ -246,13 +274,16 @@ WITNESSES: Mapping[str, Witness] = {
     "ended": Witness(ended),
     "stopped": Witness(stopped),
     "continued": Witness(continued),
+    "told to go": Witness(told_to_go, look_at_sigterm),
     "parameters": Witness(parameters),
     "gradients": Witness(gradients),
     "batch": Witness(batch),
     "shard": Witness(shard, look_at_shard),
     "link": Witness(link, look_at_links),
     "store": Witness(store, look_at_store),
-    "address space": Witness(address_space, look_at_limit),
+    "address space": Witness(lowered, partial(look_at_limit, "address space")),
+    "file size": Witness(lowered, partial(look_at_limit, "file size")),
+    "descriptors": Witness(lowered, partial(look_at_limit, "open files")),
     "issued": Witness(issued),
     "took": Witness(took),
     "spins": Witness(spins, look_at_main_thread),

@@ -116,6 +116,9 @@ class Fault:
         """Do it, from inside the rank. Faults of side `inside` override this."""
         raise NotImplementedError(f"{self.name()} does not strike from inside")
 
+    def release(self, target: Target) -> None:
+        """Do what remains to be done when it was seen to land, or missed, before the rank goes on."""
+
     def heal(self, target: Target) -> None:
         """Undo what outlives the strike."""
 

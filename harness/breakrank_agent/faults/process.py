@@ -43,6 +43,28 @@ class Stop(Fault):
 
 
 @dataclass(frozen=True)
+class Preempt(Fault):
+    """The rank is told to go, as a scheduler does when somebody else gets the machine; it has all the grace it needs.
+
+    SIGTERM is sent while the rank stands still, so that it can be seen to wait for the rank before it is taken.
+    """
+
+    side: ClassVar[str] = "outside"
+    certifies: ClassVar[str] = "a SIGTERM to one rank; the SIGKILL that follows a grace is another strike's"
+    witness: ClassVar[str] = "told to go"
+    delivers: ClassVar[int] = -signal.SIGTERM
+
+    def strike(self, target: Target) -> None:
+        """Send SIGSTOP, then SIGTERM."""
+        target.signal(signal.SIGSTOP)
+        target.signal(signal.SIGTERM)
+
+    def release(self, target: Target) -> None:
+        """Send SIGCONT: whatever the rank does with a SIGTERM, it does now."""
+        target.signal(signal.SIGCONT)
+
+
+@dataclass(frozen=True)
 class Placebo(Fault):
     """Nothing goes wrong: the rank is stopped and continued where it is parked anyway."""
 
