@@ -91,6 +91,7 @@ class Conductor:
             self.session.clear()
             self.runner.end()
             self.runner.sum_up(self.write)
+            self.runner.close()
             self._events.close()
 
     def write(self, kind: str, **values: Any) -> None:
@@ -161,7 +162,7 @@ class Attempt:
         for name, descriptor in process.pipes.items():
             self._selector.register(descriptor, selectors.EVENT_READ, (process.rank, name))
         self._moved = time.monotonic()
-        self._strikes.started(process.rank, process.pid, process.store)
+        self._strikes.started(process)
         self._conductor.write("spawned", attempt=self._number, rank=process.rank, pid=process.pid)
 
     def _loop(self) -> bool:

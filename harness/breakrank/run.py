@@ -29,6 +29,7 @@ from breakrank.judge import judge, why_no_rank
 from breakrank.runners.join import JoinRunner
 from breakrank.runners.process import ProcessRunner, free_space, stage_agent
 from breakrank.runners.rank import Runner
+from breakrank.runners.sandbox import SandboxRunner
 from breakrank.runners.view import View, make_view
 from breakrank.runners.zygotes import Zygotes
 from breakrank.scenario import Case, Scenario
@@ -44,6 +45,9 @@ MOST_RANKS = 64
 
 #: How much of each rank's history is kept of a job that is watched, for days maybe.
 WATCHED_BYTES = 16 << 20
+
+#: Runners that start the ranks themselves. What `auto` is depends on what strikes.
+RUNNERS = {"process": ProcessRunner, "sandbox": SandboxRunner}
 
 #: Oracles that can say nothing where two undisturbed runs end differently.
 NEEDS_SAME_RESULT = ("control",)
@@ -64,7 +68,7 @@ class Choices:
     restarts: int | None = None
     patience_s: float | None = None
     tolerance: float | None = None
-    runner: str = "process"
+    runner: str = "auto"
     reference: tuple[str, ...] = ()
     steps: int | None = None
     step: str = ""
@@ -96,7 +100,7 @@ def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
         patience_s=patience_s if choices.patience_s is None else choices.patience_s,
         payloads=job.payloads,
         tolerance=case.tolerance if choices.tolerance is None else choices.tolerance,
-        runner=choices.runner,
+        runner=_runner(choices.runner, strikes, f"{scenario.name}, case {case.name}"),
         control=case.control or ("same" if strikes else ""),
         data=job.data,
         oracles=tuple(scenario.oracles),
@@ -104,6 +108,19 @@ def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
         strikes=strikes,
         environment=dict(case.environment),
     )
+
+
+def _runner(wanted: str, strikes: Sequence[Strike], name: str) -> str:
+    """Return the runner of a plan: walls only where a strike needs them. Raises `BreakrankError` where none are wanted.
+
+    What is struck through walls cannot be struck without, so that `auto` changes no record.
+    """
+    walled = [strike.fault.name() for strike in strikes if strike.fault.walled]
+    if wanted == "auto":
+        return "sandbox" if walled else "process"
+    if wanted == "process" and walled:
+        raise BreakrankError(f"{name}: {walled[0]} needs walls around the ranks; use --scenario-runner=sandbox")
+    return wanted
 
 
 def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choices) -> dict[str, Plan]:
@@ -435,7 +452,7 @@ class Bench:
         if plan.runner == "join":
             runner = JoinRunner(self._session, self._archive, agent)
         else:
-            runner = ProcessRunner(self._session, self._archive, programs, agent, self._zygotes)
+            runner = RUNNERS[plan.runner](self._session, self._archive, programs, agent, self._zygotes)
         view = None
         if where is not None:
             view = View(where) if in_place else make_view(self._session, where, folder / "work", self.runs)

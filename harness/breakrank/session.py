@@ -23,6 +23,8 @@ from breakrank.follower import Follower
 
 #: The variable that every process of ours carries: who owns it.
 VARIABLE = "BREAKRANK_SESSION"
+#: No process whose namespaces are entered, and no kinds of them.
+NO_WALLS = (0, 0)
 
 
 class Session:
@@ -66,15 +68,21 @@ class Session:
         return self._poll.fileno()
 
     def spawn(
-        self, argv: Sequence[str], env: dict[str, str], cwd: Path, descriptors: Sequence[int], join: int = 0
+        self,
+        argv: Sequence[str],
+        env: dict[str, str],
+        cwd: Path,
+        descriptors: Sequence[int],
+        join: int = 0,
+        walls: tuple[int, int] = NO_WALLS,
     ) -> int:
         """Start a process below the warden and return its pid.
 
-        `descriptors` become its 0, 1, 2, 3 …; `join` is a process whose mount namespace it enters. Raises
-        `BreakrankError` when it cannot be started.
+        `descriptors` become its 0, 1, 2, 3 …; `join` is a process whose mount namespace it enters, `walls` one with
+        the kinds of its namespaces, as flags. Raises `BreakrankError` when it cannot be started.
         """
         message = {"do": "spawn", "id": 0, "argv": list(argv), "env": {**env, **self.mark}}
-        message |= {"cwd": str(cwd), "join": join}
+        message |= {"cwd": str(cwd), "join": join, "walls": list(walls)}
         data = json.dumps(message).encode()
         try:
             socket.send_fds(self.socket, [data], list(descriptors))

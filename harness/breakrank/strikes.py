@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from breakrank.runners.rank import RankProcess
+from breakrank.runners.walls import Walls
 from breakrank.session import Session
 from breakrank.witness import WITNESSES, Evidence
 from breakrank_agent.fault import Fault
@@ -32,6 +34,18 @@ class _Target:
     peers: Mapping[int, int]
     store: int
     kept: dict[str, Any]
+    around: Mapping[int, Walls]
+
+    @property
+    def walls(self) -> Walls:
+        """What is around the rank. Raises `OSError` if nothing is."""
+        return self.walls_of(self.rank)
+
+    def walls_of(self, rank: int) -> Walls:
+        """Return what is around a rank of the job. Raises `OSError` if nothing is, or there is no such rank."""
+        if rank not in self.around:
+            raise OSError(f"there are no walls around a rank {rank}; use --scenario-runner=sandbox")
+        return self.around[rank]
 
     def signal(self, number: int) -> None:
         self.session.signal(self.pid, number)
@@ -64,6 +78,7 @@ class Strikes:
         self._work = work
         self._pids: dict[int, int] = {}
         self._store = 0
+        self._around: dict[int, Walls] = {}
         self._session = session
         self._write = write
         self._all = [
@@ -73,12 +88,14 @@ class Strikes:
             for rank in strike.ranks
         ]
 
-    def started(self, rank: int, pid: int, store: int) -> None:
-        """A rank exists now; `store` is the port of its job's store."""
-        self._pids[rank] = pid
-        self._store = store
-        for item in self._of(rank):
-            item.pid = pid
+    def started(self, process: RankProcess) -> None:
+        """A rank exists now."""
+        self._pids[process.rank] = process.pid
+        self._store = process.store
+        if process.walls is not None:
+            self._around[process.rank] = process.walls
+        for item in self._of(process.rank):
+            item.pid = process.pid
 
     def park(self, rank: int, index: int) -> None:
         """A rank waits at the point of a strike from outside."""
@@ -175,7 +192,8 @@ class Strikes:
 
     def _target(self, item: _OnRank) -> _Target:
         peers = {rank: pid for rank, pid in self._pids.items() if rank != item.rank}
-        return _Target(self._session, item.rank, item.pid, str(self._work), peers, self._store, item.kept)
+        work = str(self._work)
+        return _Target(self._session, item.rank, item.pid, work, peers, self._store, item.kept, self._around)
 
     def _look(self, item: _OnRank) -> Any:
         look = WITNESSES[item.strike.fault.witness].look

@@ -6,7 +6,8 @@ thread, so that forking from it is safe and costs little. It is the sub-reaper o
 owner closes or one of the owners' processes ends (pidfd_open(2)).
 
 Messages are JSON, one per packet (SOCK_SEQPACKET). From the owner: `spawn` (id, argv, env, cwd, join: a process
-whose mount namespace is entered, or 0; with the file descriptors that become 0, 1, 2, 3, …), `signal` (pid, signal),
+whose mount namespace is entered, or 0; walls: one and the kinds of its namespaces that are entered, as flags of
+setns(2); with the file descriptors that become 0, 1, 2, 3, …), `signal` (pid, signal),
 `adopt` (pid), `clear` (keep: end everything below except these pids). To the owner: `spawned` (id, pid), `failed` (id,
 text), `child` (pid, what: ended, stopped, continued; status), `signalled` (pid, done), `adopted` (pid), `cleared`
 (count).
@@ -28,6 +29,8 @@ from typing import Any
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PACKET = 1 << 20
+#: Flags of setns(2).
+_NEWNS, _NEWPID = 0x00020000, 0x20000000
 
 
 def main(argv: list[str]) -> None:
@@ -132,6 +135,7 @@ class Warden:
             for number, descriptor in enumerate(high[1:]):
                 os.dup2(descriptor, number, inheritable=True)
             os.closerange(len(descriptors), 64)
+            self._enter(*message["walls"])
             self._join(message["join"])
             os.chdir(message["cwd"])
             os.execvpe(message["argv"][0], message["argv"], message["env"])
@@ -148,6 +152,16 @@ class Warden:
         for descriptor in [os.open(f"/proc/{holder}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds]:
             if self._libc.setns(descriptor, 0) != 0:
                 raise OSError(ctypes.get_errno(), "the private view of the folder cannot be entered")
+
+    def _enter(self, holder: int, kinds: int) -> None:
+        """Enter what walls a rank in.
+
+        What starts cold stays in its own processes and mounts: whoever enters a namespace of processes must fork, and
+        its /proc shows those processes alone.
+        """
+        kinds &= ~(_NEWPID | _NEWNS)
+        if holder and self._libc.setns(os.pidfd_open(holder), kinds) != 0:
+            raise OSError(ctypes.get_errno(), "the walls of the rank cannot be entered")
 
     @staticmethod
     def _duplicate(descriptor: int, least: int) -> int:

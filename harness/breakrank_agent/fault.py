@@ -13,6 +13,20 @@ from typing import Any, ClassVar, Protocol
 from breakrank_agent.plan import PlanError, Strike, Trigger
 
 
+class Walls(Protocol):
+    """What a runner has put up around one rank: its own network and host name, and more."""
+
+    @property
+    def address(self) -> str:
+        """The rank's own address."""
+
+    def run(self, *command: str, text: str = "", inside: tuple[str, ...] = ("net",)) -> str:
+        """Run a program of the machine in the namespaces `inside`, on `text`; return what it prints.
+
+        Raises `OSError` with what the program says if it fails.
+        """
+
+
 class Target(Protocol):
     """The rank as a fault from outside sees it: its process, the working folder, and its peers' processes by rank.
 
@@ -26,6 +40,13 @@ class Target(Protocol):
     peers: Mapping[int, int]
     store: int
     kept: dict[str, Any]
+
+    @property
+    def walls(self) -> Walls:
+        """What is around the rank. Raises `OSError` if nothing is."""
+
+    def walls_of(self, rank: int) -> Walls:
+        """Return what is around a rank of the job. Raises `OSError` if nothing is, or there is no such rank."""
 
     def signal(self, number: int) -> None:
         """Send the signal `number` to the rank."""
@@ -93,6 +114,8 @@ class Fault:
     on: ClassVar[str] = ""
     #: The points that it can strike at; empty: all of them.
     points: ClassVar[tuple[str, ...]] = ()
+    #: Whether the rank must have walls of its own: a runner such as `sandbox`, not the plain processes.
+    walled: ClassVar[bool] = False
     #: Whether it can strike a user's own script, and not only the programs that come with us.
     strikes_scripts: ClassVar[bool] = True
     #: The signal (negative) or exit code that the fault itself delivers to its rank; None: the rank lives on.

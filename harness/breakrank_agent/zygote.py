@@ -1,8 +1,9 @@
 """A warm place to fork ranks from: the framework is imported, nothing was computed, and there is one thread.
 
 `python -m breakrank_agent.zygote` reads BREAKRANK_ZYGOTE (`control`: a descriptor, SOCK_SEQPACKET; `framework`) and
-serves requests: an object with `boot` (as in `breakrank_agent.boot`), `env`, `cwd`, and the descriptors that become 0,
-1, 2 and 3 of the rank. It answers `pid`, or `error`. Each rank is a fresh process that was forked twice, so that it
+serves requests: an object with `boot` (as in `breakrank_agent.boot`), `env`, `cwd`, `walls` (a process, or 0, and the
+kinds of its namespaces that are entered, as flags of setns(2)), and the descriptors that become 0, 1, 2 and 3 of the
+rank. It answers `pid`, or `error`. Each rank is a fresh process that was forked twice, so that it
 becomes the child of the nearest sub-reaper, the warden; it waits for one line on its descriptor 3 before it begins.
 """
 
@@ -107,16 +108,21 @@ def _serve(control: socket.socket, request: dict[str, Any], descriptors: list[in
         _middle(control, request, descriptors, reader, writer)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
-        pid = pipe.read()
+        said = pipe.read().decode()
     os.waitpid(middle, 0)
-    return {"pid": int(pid)} if pid else {"error": "the fork failed"}
+    return {"pid": int(said)} if said.isdigit() else {"error": said or "the fork failed"}
 
 
 def _middle(
     control: socket.socket, request: dict[str, Any], descriptors: list[int], reader: int, writer: int
 ) -> NoReturn:
     """Fork the rank, hand its pid on, and leave, so that the warden becomes its parent."""
-    pid = os.fork()
+    try:
+        _enter(*request["walls"])
+        pid = os.fork()
+    except OSError as error:
+        os.write(writer, str(error).encode())
+        os._exit(1)
     if pid:
         os.write(writer, str(pid).encode())
         os._exit(0)
@@ -131,6 +137,19 @@ def _middle(
         traceback.print_exc()
     finally:
         _leave(code)
+
+
+def _enter(holder: int, kinds: int) -> None:
+    """Enter the namespaces of a process, if one is named. Whoever is forked next is in all of them.
+
+    setns(2), with a descriptor of the process: since Linux 5.8.
+    """
+    if not holder:
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(os.pidfd_open(holder), kinds) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"the walls of the rank cannot be entered: {os.strerror(number)}")
 
 
 def _become(request: dict[str, Any], descriptors: list[int]) -> None:

@@ -38,7 +38,7 @@ def test_an_unknown_scenario_is_answered_with_the_nearest_names(project):
         (["--scenario-patience=nan"], "give a number from 0"),
         (["--scenario-tolerance=-0.5"], "give a number from 0"),
         (["--scenario-runner=docker"], "--scenario-runner=docker comes later"),
-        (["--scenario-runner=tin"], "use auto or process"),
+        (["--scenario-runner=tin"], "use auto, process or sandbox"),
         (["--scenario-framework=jax"], "use torch or tensorflow"),
         (["--scenario-replay=x"], "--scenario-replay runs the saved plan as it is; leave out --scenario"),
     ],

@@ -17,8 +17,10 @@ from breakrank.errors import BreakrankError
 from breakrank.script import check_script, check_step, is_script
 
 PREFIX = "--scenario"
-#: Runners of the design that come later; `auto` is `process` until then.
-LATER_RUNNERS = ("sandbox", "docker", "slurm")
+#: What the option for the runner takes. `auto` puts up walls where a strike needs them.
+RUNNERS = ("auto", "process", "sandbox")
+#: Runners of the design that come later.
+LATER_RUNNERS = ("docker", "slurm")
 _MOST_SEED = 2**63 - 1
 _MOST_REPEATS = 1000
 _MOST_RESTARTS = 100
@@ -37,7 +39,8 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("-seeds", {"metavar": "A..B", "help": "run each case once at every seed from A to B, and say at how many it does "
                 "harm, and which is the first"}),
     ("-framework", {"metavar": "NAME", "help": "only cases of this framework: torch or tensorflow"}),
-    ("-runner", {"metavar": "NAME", "help": "how ranks are started: auto or process"}),
+    ("-runner", {"metavar": "NAME", "help": "how ranks are started: process, sandbox (each behind "
+                "walls of its own), or auto, which takes the walls where a strike needs them"}),
     ("-steps", {"metavar": "N", "help": "end your own script N steps after the last strike (after N, without one)"}),
     ("-step", {"metavar": "MODULE:FUNCTION", "help": "the function of your own script, or of a module that it imports, "
                "whose return ends a step (default: the first optimizer that steps)"}),
@@ -191,7 +194,7 @@ class Options:
     deadline_s: float | None = None
     patience_s: float | None = None
     tolerance: float | None = None
-    runner: str = "process"
+    runner: str = "auto"
     framework: str = ""
     repeat: int = 1
     replay: Path | None = None
@@ -339,10 +342,15 @@ def _seeds(config: pytest.Config) -> range:
 def _runner(config: pytest.Config) -> str:
     runner = _text(config, "-runner") or "auto"
     if runner in LATER_RUNNERS:
-        raise BreakrankError(f"{PREFIX}-runner={runner} comes later; use auto or process")
-    if runner not in ("auto", "process"):
-        raise BreakrankError(f"{PREFIX}-runner is {runner!r}; use auto or process")
-    return "process"
+        raise BreakrankError(f"{PREFIX}-runner={runner} comes later; use {_either(RUNNERS)}")
+    if runner not in RUNNERS:
+        raise BreakrankError(f"{PREFIX}-runner is {runner!r}; use {_either(RUNNERS)}")
+    return runner
+
+
+def _either(words: Sequence[str]) -> str:
+    """Return `one, two or three`."""
+    return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def _framework(config: pytest.Config) -> str:

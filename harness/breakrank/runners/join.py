@@ -166,6 +166,9 @@ class JoinRunner:
             output.close()
         self._outputs.clear()
 
+    def close(self) -> None:
+        """There is nothing more to give back."""
+
     def sum_up(self, write: Callable[..., None]) -> None:
         """Write how the launcher ended, whom it blames, and which processes could not be entered."""
         printed = self._folder / "launcher.err"

@@ -17,9 +17,10 @@ from breakrank.errors import BreakrankError
 from breakrank.last_words import LastWords
 from breakrank.runners.rank import RankProcess
 from breakrank.runners.view import View
+from breakrank.runners.walls import Walls
 from breakrank.runners.zygotes import Zygotes
 from breakrank.script import command_line
-from breakrank.session import Session
+from breakrank.session import NO_WALLS, Session
 from breakrank_agent.enter import SITECUSTOMIZE
 from breakrank_agent.history import LogReader, create_log
 from breakrank_agent.plan import Plan
@@ -51,11 +52,19 @@ class ProcessRunner:
     def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterator[RankProcess]:
         """Start the ranks of `attempt` in `view`, one after the other. Raises `BreakrankError`."""
         self._restarts = plan.restarts
-        self._port = _reserve_port()
-        port = self._port.getsockname()[1]
+        port = self._find_port(plan)
         (folder / f"attempt-{attempt}").mkdir(exist_ok=True)
         for rank in range(plan.ranks):
             yield self._start_rank(plan, rank, attempt, folder, view, port)
+
+    def _find_port(self, plan: Plan) -> int:
+        """Return the port of rank 0's store."""
+        self._port = _reserve_port()
+        return int(self._port.getsockname()[1])
+
+    def _walls(self, rank: int) -> Walls | None:
+        """Return what is around a rank."""
+        return None
 
     def sources(self) -> tuple[int, ...]:
         """Return nothing: `start` has yielded every rank."""
@@ -84,6 +93,9 @@ class ProcessRunner:
 
     def sum_up(self, write: Callable[..., None]) -> None:
         """There is nothing to say."""
+
+    def close(self) -> None:
+        """There is nothing more to give back."""
 
     def end(self) -> None:
         """Give the attempt's port back."""
@@ -131,7 +143,7 @@ class ProcessRunner:
         channel.setblocking(False)
         for descriptor in pipes.values():
             os.set_blocking(descriptor, False)
-        return RankProcess(rank, pid, LogReader(str(log)), channel, words, pipes, port, plan.ranks)
+        return RankProcess(rank, pid, LogReader(str(log)), channel, words, pipes, port, plan.ranks, self._walls(rank))
 
     def _spawn(
         self,
@@ -142,16 +154,19 @@ class ProcessRunner:
         descriptors: list[int],
         channel: socket.socket,
     ) -> int:
+        around = self._walls(boot["rank"])
+        walls = (around.pid, around.flags) if around is not None else NO_WALLS
         if plan.command:
             # As it would be started by hand: cold, its own main module, its own arguments.
             env["BREAKRANK_ENTER"] = json.dumps(boot)
             if not self.agent:
                 del env["BREAKRANK_ENTER"]
-            return self.session.spawn(command_line(plan.command), env, view.folder, descriptors, join=view.holder)
+            return self.session.spawn(command_line(plan.command), env, view.folder, descriptors, view.holder, walls)
         if self.zygotes is None:
             env["BREAKRANK_BOOT"] = json.dumps(boot)
-            return self.session.spawn([sys.executable, "-m", "breakrank_agent.boot"], env, view.folder, descriptors)
-        pid = self.zygotes.fork(plan.framework, boot, env, view.folder, descriptors)
+            command = [sys.executable, "-m", "breakrank_agent.boot"]
+            return self.session.spawn(command, env, view.folder, descriptors, walls=walls)
+        pid = self.zygotes.fork(plan.framework, boot, env, view.folder, descriptors, walls)
         self.session.adopt(pid)
         channel.send(b"\n")
         return pid

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 
 from breakrank.last_words import LastWords
 from breakrank.runners.view import View
+from breakrank.runners.walls import Walls
 from breakrank_agent.history import LogReader
 from breakrank_agent.plan import Plan
 
@@ -19,7 +20,8 @@ from breakrank_agent.plan import Plan
 class RankProcess:
     """One started rank: its process, the log it writes, the line to its agent, its output, the port of its store.
 
-    `world` is how many ranks its group has; through `words` comes what it says when it dies.
+    `world` is how many ranks its group has; through `words` comes what it says when it dies; `walls` are around it, if
+    its runner puts any up.
     """
 
     rank: int
@@ -30,6 +32,7 @@ class RankProcess:
     pipes: dict[str, int] = field(default_factory=dict)
     store: int = 0
     world: int = 0
+    walls: Walls | None = None
 
     def close(self) -> None:
         """Give back what the Conductor holds of the rank."""
@@ -71,3 +74,6 @@ class Runner(Protocol):
 
     def sum_up(self, write: Callable[..., None]) -> None:
         """The run is over: write what is to be known of whatever started the ranks."""
+
+    def close(self) -> None:
+        """Strikes are healed, and nothing of the run is left to start or to end: give back what outlived attempts."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from breakrank.errors import BreakrankError
-from breakrank.session import Session
+from breakrank.session import NO_WALLS, Session
 from breakrank_agent.zygote import PACKET
 
 #: A zygote that does not answer within this time is taken for hung and replaced. Its first answer may take longer: it
@@ -42,16 +42,22 @@ class Zygotes:
         self._zygotes: dict[str, _Zygote] = {}
 
     def fork(
-        self, framework: str, boot: dict[str, Any], env: dict[str, str], cwd: Path, descriptors: list[int]
+        self,
+        framework: str,
+        boot: dict[str, Any],
+        env: dict[str, str],
+        cwd: Path,
+        descriptors: list[int],
+        walls: tuple[int, int] = NO_WALLS,
     ) -> int:
         """Fork a rank and return its pid; it waits for one line on its channel. Raises `BreakrankError`.
 
-        A zygote that fails is replaced once.
+        It enters the namespaces of a process, `walls`. A zygote that fails is replaced once.
         """
         key = _key(framework, env)
         for last in (False, True):
             zygote = self._zygotes.get(key) or self._start(key, framework, env, cwd)
-            answer = self._ask(zygote, {"boot": boot, "env": env, "cwd": str(cwd)}, descriptors)
+            answer = self._ask(zygote, {"boot": boot, "env": env, "cwd": str(cwd), "walls": walls}, descriptors)
             if "pid" in answer:
                 return int(answer["pid"])
             self._discard(key)

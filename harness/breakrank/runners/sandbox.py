@@ -1,0 +1,61 @@
+"""Ranks behind walls of their own on this machine, without a daemon: network, host name, processes and mounts."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from breakrank.errors import BreakrankError
+from breakrank.runners.process import ProcessRunner
+from breakrank.runners.rank import RankProcess
+from breakrank.runners.view import View
+from breakrank.runners.walls import Walls, raise_walls
+from breakrank_agent.plan import Plan
+
+#: The port of rank 0's store, which nobody else in its network can have.
+STORE_PORT = 29500
+
+
+@dataclass
+class SandboxRunner(ProcessRunner):
+    """Starts the ranks as the process runner does, each as if on a host of its own. The walls outlast the attempts."""
+
+    _hub: int = 0
+    _around: list[Walls] = field(default_factory=list)
+
+    def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterator[RankProcess]:
+        """Put up the walls with the first attempt, and start the ranks behind them. Raises `BreakrankError`."""
+        if not self._around:
+            self._hub, self._around = raise_walls(self.session, plan.ranks)
+        return super().start(plan, attempt, folder, view)
+
+    def close(self) -> None:
+        """Take the walls down."""
+        if self._hub:
+            self.session.kept -= {self._hub, *(walls.pid for walls in self._around)}
+            with contextlib.suppress(BreakrankError):
+                self.session.signal(self._hub, signal.SIGKILL)
+                self.session.clear()
+        self._hub, self._around = 0, []
+
+    def _find_port(self, plan: Plan) -> int:
+        return STORE_PORT
+
+    def _walls(self, rank: int) -> Walls | None:
+        return self._around[rank]
+
+    def _environment(self, plan: Plan, rank: int, attempt: int, port: int) -> dict[str, str]:
+        """Return the environment of a rank that is alone on its host."""
+        env = super()._environment(plan, rank, attempt, port)
+        env |= {
+            "LOCAL_RANK": "0",
+            "LOCAL_WORLD_SIZE": "1",
+            "GROUP_RANK": str(rank),
+            "GROUP_WORLD_SIZE": str(plan.ranks),
+            "MASTER_ADDR": self._around[0].address,
+            "GLOO_SOCKET_IFNAME": "eth0",
+        }
+        return env | dict(plan.environment)

@@ -1,0 +1,101 @@
+"""Walls: the namespaces around one rank, and what can be done in them from outside.
+
+Everything here works on a process that holds the namespaces, whoever made them: a sandbox's own, or a container's. The
+programs that do it (`ip`, `tc`, `nft`) are the machine's, entered by nsenter(1); nothing need be installed inside.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from breakrank.errors import BreakrankError
+from breakrank.runners import hub
+from breakrank.session import Session
+
+#: Kinds of namespaces that a sandbox gives each rank (namespaces(7)).
+KINDS = ("net", "uts", "ipc", "mnt", "pid")
+#: How nsenter(1) calls them.
+_OPTIONS = {"net": "--net", "uts": "--uts", "ipc": "--ipc", "mnt": "--mount", "pid": "--pid"}
+#: Opens a socket where it runs, and hands it to whoever started it.
+_OPEN = (
+    "import socket, sys\n"
+    "opened = socket.socket(int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))\n"
+    "socket.send_fds(socket.socket(fileno=int(sys.argv[1])), [b'.'], [opened.fileno()])\n"
+)
+
+
+@dataclass(frozen=True)
+class Walls:
+    """What is around one rank. `pid` is a process that is in the namespaces of `kinds` for as long as they stand.
+
+    `kinds` holds `user`, too, where the others belong to a user namespace. `address` and `host` are the rank's own.
+    """
+
+    pid: int
+    kinds: tuple[str, ...]
+    address: str
+    host: str
+
+    @property
+    def flags(self) -> int:
+        """The kinds as setns(2) takes them."""
+        return sum(hub.FLAGS[kind] for kind in self.kinds)
+
+    def run(self, *command: str, text: str = "", inside: tuple[str, ...] = ("net",)) -> str:
+        """Run a program in the namespaces `inside` and return what it prints.
+
+        `text` is its standard input. Raises `OSError` with what the program says if it fails, or is not there.
+        """
+        done = subprocess.run([*self._entering(inside), *command], input=text, capture_output=True, text=True)
+        if done.returncode != 0:
+            said = (done.stderr or done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
+            raise OSError(f"{' '.join(command)}: {said[0]}")
+        return done.stdout
+
+    def open_socket(self, family: int, kind: int, protocol: int = 0) -> socket.socket:
+        """Return a socket that is in the network of these walls. Raises `OSError`."""
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            wanted = [str(int(number)) for number in (theirs.fileno(), family, kind, protocol)]
+            command = [*self._entering(("net",)), sys.executable, "-I", "-S", "-c", _OPEN, *wanted]
+            done = subprocess.run(command, capture_output=True, text=True, pass_fds=[theirs.fileno()])
+            if done.returncode != 0:
+                raise OSError((done.stderr.strip().splitlines() or ["no socket"])[-1])
+            _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
+        return socket.socket(fileno=descriptors[0])
+
+    def _entering(self, inside: tuple[str, ...]) -> list[str]:
+        user = ["--user", "--preserve-credentials"] if "user" in self.kinds else []
+        return ["nsenter", "--target", str(self.pid), *user, *(_OPTIONS[k] for k in inside if k in self.kinds)]
+
+
+def raise_walls(session: Session, ranks: int, kinds: tuple[str, ...] = KINDS) -> tuple[int, list[Walls]]:
+    """Put up walls for each rank, and a bridge between them; return the pid that holds them all, and the walls.
+
+    They stand until that process is killed. Raises `BreakrankError` where the machine refuses.
+    """
+    if os.geteuid() != 0:
+        kinds = ("user", *kinds)
+    reader, writer = os.pipe()
+    try:
+        null = os.open(os.devnull, os.O_RDWR)
+        command = [sys.executable, "-I", "-S", hub.__file__, str(ranks), *kinds]
+        # `ip` lies where not everybody's path leads.
+        path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
+        pid = session.spawn(command, {"PATH": path}, Path("/"), [null, writer, null])
+        os.close(null)
+    finally:
+        os.close(writer)
+    with os.fdopen(reader) as pipe:
+        said = pipe.readline().strip()
+    word, _, numbers = said.partition(" ")
+    if word != "ready":
+        raise BreakrankError(f"no sandbox can be made here: {said or 'the process that holds it died'}; see the doctor")
+    holders = [int(number) for number in numbers.split()]
+    session.kept.update((pid, *holders))
+    return pid, [Walls(one, kinds, hub.address(rank), hub.host_name(rank)) for rank, one in enumerate(holders)]
