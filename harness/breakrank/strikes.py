@@ -172,6 +172,9 @@ class Strikes:
                 except ProcessLookupError:
                     # What was struck in a rank went with the rank.
                     continue
+                except OSError as error:
+                    self._say(item, "unhealed", why=str(error))
+                    continue
                 self._say(item, "healed")
 
     def _of(self, rank: int) -> Iterable[_OnRank]:

@@ -7,6 +7,7 @@ import functools
 import importlib
 import pkgutil
 import re
+import socket
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
@@ -26,6 +27,12 @@ class Walls(Protocol):
         Raises `OSError` with what the program says if it fails.
         """
 
+    def datagrams(self) -> socket.socket:
+        """Return a socket for datagrams at the rank's address. Raises `OSError`."""
+
+    def open_socket(self, family: int, kind: int, protocol: int = 0) -> socket.socket:
+        """Return a new socket in the rank's network. Raises `OSError`."""
+
 
 class Target(Protocol):
     """The rank as a fault from outside sees it: its process, the working folder, and its peers' processes by rank.
@@ -40,6 +47,10 @@ class Target(Protocol):
     peers: Mapping[int, int]
     store: int
     kept: dict[str, Any]
+
+    @property
+    def around(self) -> Mapping[int, Walls]:
+        """What is around each rank of the job; empty where nothing is."""
 
     @property
     def walls(self) -> Walls:
