@@ -134,6 +134,8 @@ class Attempt:
             self._start()
             hung = self._loop()
             self._strikes.finish()
+            # What is left is read where it lies when nothing is in the way any more.
+            self._strikes.heal()
             self._tell_what_is_left()
             failed = any(rank.failed for rank in self._ranks.values())
             self._conductor.write("attempt", attempt=self._number, failed=failed, hung=hung)
@@ -269,6 +271,9 @@ class Attempt:
             self._conductor.write(
                 "exit", attempt=self._number, rank=number, status=status, ended=rank.ended_by_us, **by
             )
+        acted = self._strikes.acted(number)
+        if acted:
+            self._conductor.write("enforced", attempt=self._number, rank=number, **acted)
         words = rank.process.words.event()
         if words is not None:
             self._conductor.write("crash", attempt=self._number, rank=number, **words)
@@ -393,6 +398,7 @@ class Attempt:
         """End what the ranks left running, read what is left to read, and give everything back."""
         self._conductor.runner.end_attempt()
         self._strikes.heal()
+        self._strikes.close()
         for rank in self._ranks.values():
             self._drain_rank(rank)
             for name in rank.outputs:

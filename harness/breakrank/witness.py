@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from breakrank.evidence.threads import fields, read_threads, waits_for_a_thread
+from breakrank.hierarchy import Hierarchies, frozen
 from breakrank.history import signal_name
 from breakrank.soundings import COUNT, Soundings, Way, both_ways
 from breakrank_agent.fault import Fault, Target
@@ -334,7 +335,7 @@ def lowered(fault: Fault, evidence: Evidence) -> str | None:
     before, after = evidence.before, evidence.after
     if before is None or after is None or not after.soft < before.soft:
         return None
-    return f"/proc/<pid>/limits: {after.name} {before.words()} became {after.words()}"
+    return f"{after.name} {before.words()} became {after.words()}"
 
 
 def told_to_go(fault: Fault, evidence: Evidence) -> str | None:
@@ -356,7 +357,7 @@ def look_at_sigterm(fault: Fault, target: Target) -> str | None:
 
 
 class Limit(NamedTuple):
-    """One of a process's soft limits, infinite where there is none, and its unit, as the kernel names it."""
+    """What the kernel says of one of a process's limits: who says it, how much, infinite where there is none, of what."""
 
     name: str
     soft: float
@@ -364,7 +365,7 @@ class Limit(NamedTuple):
 
     def words(self) -> str:
         """Say it."""
-        return "unlimited" if self.soft == float("inf") else f"{self.soft:.0f} {self.unit}"
+        return "unlimited" if self.soft == float("inf") else f"{self.soft:g} {self.unit}".strip()
 
 
 def look_at_limit(name: str, fault: Fault, target: Target) -> Limit | None:
@@ -373,8 +374,24 @@ def look_at_limit(name: str, fault: Fault, target: Target) -> Limit | None:
         for line in Path(f"/proc/{target.pid}/limits").read_text().splitlines():
             if line.startswith(f"Max {name}"):
                 soft, _, unit = line.removeprefix(f"Max {name}").split()
-                return Limit(name, float(soft.replace("unlimited", "inf")), unit)
+                return Limit(f"/proc/<pid>/limits: {name}", float(soft.replace("unlimited", "inf")), unit)
     return None
+
+
+def look_at_bound(controller: str, unit: str, fault: Fault, target: Target) -> Limit | None:
+    """Return the limit that the kernel has for a controller of the group that it says the rank is in."""
+    bound = Hierarchies().bound(target.pid, controller)
+    return None if bound is None else Limit(f"the control group's {controller}:", bound.limit, unit)
+
+
+def now_frozen(fault: Fault, evidence: Evidence) -> str | None:
+    """The kernel says that the group that the rank is in is frozen, and that it was not."""
+    return "the control group's freezer: all of it stands still" if evidence.after and not evidence.before else None
+
+
+def look_at_freezer(fault: Fault, target: Target) -> bool:
+    """Whether the rank's group is frozen."""
+    return frozen(target.pid)
 
 
 @dataclass(frozen=True)
@@ -396,6 +413,10 @@ WITNESSES: Mapping[str, Witness] = {
     "shard": Witness(shard, look_at_shard),
     "link": Witness(link, look_at_links),
     "store": Witness(store, look_at_store),
+    "frozen": Witness(now_frozen, look_at_freezer),
+    "memory": Witness(lowered, partial(look_at_bound, "memory", "bytes")),
+    "cpu": Witness(lowered, partial(look_at_bound, "cpu", "cores")),
+    "pids": Witness(lowered, partial(look_at_bound, "pids", "processes")),
     "closed ways": Witness(closed_ways, look_at_ways),
     "lossy ways": Witness(lossy_ways, look_at_ways),
     "held back": Witness(held_back, look_at_queue),
