@@ -78,6 +78,8 @@ class Conductor:
         self.keep = keep
         self._progress = progress
         self._phase = phase
+        #: The files of the working folder that ranks have written, in any attempt.
+        self.written: set[str] = set()
         self._events = (folder / "conductor.jsonl").open("wb", buffering=0)
 
     def run(self) -> None:
@@ -122,7 +124,6 @@ class Attempt:
         self._strikes = Strikes(self._plan, number, self._session, conductor.view.seen_from_outside, conductor.write)
         self._watchdog = Watchdog(self._plan, conductor.steps, partial(find_heirs, self._session))
         self._turnstile: Turnstile | None = None
-        self._written: set[str] = set()
         self._moved = self._shown = time.monotonic()
         self._told_of = 0.0
         if self._plan.schedule.mode == "controlled":
@@ -135,6 +136,8 @@ class Attempt:
             self._start()
             hung = self._loop()
             self._strikes.finish()
+            # What is left is read where it lies when nothing is in the way any more.
+            self._strikes.heal()
             self._tell_what_is_left()
             failed = any(rank.failed for rank in self._ranks.values())
             self._conductor.write("attempt", attempt=self._number, failed=failed, hung=hung)
@@ -270,6 +273,9 @@ class Attempt:
             self._conductor.write(
                 "exit", attempt=self._number, rank=number, status=status, ended=rank.ended_by_us, **by
             )
+        acted = self._strikes.acted(number)
+        if acted:
+            self._conductor.write("enforced", attempt=self._number, rank=number, **acted)
         words = rank.process.words.event()
         if words is not None:
             self._conductor.write("crash", attempt=self._number, rank=number, **words)
@@ -292,7 +298,7 @@ class Attempt:
     def _follow(self, rank: Rank, event: Event) -> None:
         rank.follow(event)
         if event["kind"] == "point" and rank.point in ("write", "save"):
-            self._written.add(event.get("path", ""))
+            self._conductor.written.add(event.get("path", ""))
         elif event["kind"] == "end" and self._turnstile is not None:
             self._turnstile.gone(rank.process.rank)
         self._strikes.event(rank.process.rank, event)
@@ -386,7 +392,7 @@ class Attempt:
     def _tell_what_is_left(self) -> None:
         """Write down the bytes of each file that the ranks wrote in the working folder, now that nobody writes."""
         work = self._conductor.folder / "work"
-        for path in sorted(self._written):
+        for path in sorted(self._conductor.written):
             if not os.path.isabs(path) and (work / path).is_file():
                 self._conductor.write("left", attempt=self._number, path=path, **digest_file(work / path))
 
@@ -394,6 +400,7 @@ class Attempt:
         """End what the ranks left running, read what is left to read, and give everything back."""
         self._conductor.runner.end_attempt()
         self._strikes.heal()
+        self._strikes.close()
         for rank in self._ranks.values():
             self._drain_rank(rank)
             for name in rank.outputs:

@@ -17,6 +17,8 @@ from pathlib import Path
 import psutil
 
 from breakrank.debugger import no_debugger
+from breakrank.hierarchy import CONTROLLERS, mounts
+from breakrank.runners import cgroups
 
 #: Frameworks that programs may need, each with its cure.
 FRAMEWORKS = {
@@ -69,7 +71,7 @@ def capabilities() -> dict[str, str]:
         "netns": _netns(),
         "nft": _nft(),
         "tbf": _tbf(),
-        "cgroup": _cgroup(),
+        **{f"{controller} cgroup": cgroups.why_not(controller) for controller in CONTROLLERS},
         "docker": _docker(),
         "debugger": no_debugger(),
         "compiler": _compiler(),
@@ -178,24 +180,9 @@ def _tried(program: str, *arguments: str) -> str:
     return f"the kernel refuses ({said}); use another kernel, in a container with --cap-add=NET_ADMIN,SYS_ADMIN"
 
 
-def _cgroup() -> str:
-    if not os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
-        return f"cgroup version is {cgroup_version()}, not 2; boot with systemd.unified_cgroup_hierarchy=1"
-    if not os.access(_own_cgroup(), os.W_OK):
-        return "our cgroup is not delegated to us; start pytest under systemd-run --user --scope -p Delegate=yes"
-    return ""
-
-
 def cgroup_version() -> str:
-    """Return `2`, `1` or `none`."""
-    if os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
-        return "2"
-    return "1" if os.path.isdir("/sys/fs/cgroup/memory") else "none"
-
-
-def _own_cgroup() -> str:
-    line = next((row for row in _read("/proc/self/cgroup").splitlines() if row.startswith("0::")), "0::/")
-    return "/sys/fs/cgroup" + line[3:]
+    """Return `2`, `1`, `1 and 2` or `none`: which hierarchies are mounted."""
+    return " and ".join(sorted({str(mount.version) for mount in mounts(Path("/"))})) or "none"
 
 
 def _docker() -> str:
@@ -287,5 +274,7 @@ def _swept() -> str:
     """Sweep, and say what was found."""
     from breakrank.session import sweep
 
-    swept = sweep()
-    return f"{swept} processes of sessions whose pytest is dead were ended" if swept else "none of dead sessions"
+    swept, groups = sweep(), cgroups.sweep()
+    if not swept and not groups:
+        return "none of dead sessions"
+    return f"{swept} processes and {groups} control groups of sessions whose pytest is dead were removed"

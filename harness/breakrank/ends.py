@@ -86,7 +86,7 @@ def reported(lived: RankHistory) -> str:
     if not message:
         return str(report["type"])
     # Where a framework's C++ threw, and its advice, are in the rank's stderr.
-    said = re.sub(r"^\[[^\]]*:\d+\]\s*(err == 0\. )?", "", message[0]).split(". ")[0]
+    said = re.sub(r"^\[[^\]]*:\d+\]\s*(err == 0)?(\. )?", "", message[0]).split(". ")[0]
     return f"{report['type']}: {said[:160]}"
 
 

@@ -26,6 +26,7 @@ from breakrank.digest import explain_difference
 from breakrank.errors import BreakrankError
 from breakrank.history import History, picks, read_history
 from breakrank.judge import judge, why_no_rank
+from breakrank.runners import cgroups
 from breakrank.runners.join import JoinRunner
 from breakrank.runners.process import ProcessRunner, free_space, stage_agent
 from breakrank.runners.rank import Runner
@@ -307,6 +308,7 @@ class Bench:
             ) from None
         _make_room(self.runs, limit_mb)
         sweep()
+        cgroups.sweep()
         self._session = Session(controller_pid)
         self._zygotes = None if cold else Zygotes(self._session, self.runs)
 

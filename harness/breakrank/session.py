@@ -35,6 +35,7 @@ class Session:
         #: What every process of ours has in its environment.
         self.mark = {VARIABLE: self.id}
         self._queue: list[dict[str, Any]] = []
+        self._owns = False
         #: Processes that outlive a run: the zygotes.
         self.kept: set[int] = set()
         #: Processes below the warden that are not its children, as a launcher's ranks.
@@ -96,9 +97,17 @@ class Session:
     def signal(self, pid: int, number: int) -> bool:
         """Send a signal to a process of ours; return False if it has ended and was waited for."""
         if pid in self._follower:
-            return self._follower.signal(pid, number)
+            done = self._follower.signal(pid, number)
+            if number == signal.SIGKILL and self._owns:
+                self._send({"do": "thaw", "pid": pid})
+            return done
         self._send({"do": "signal", "pid": pid, "signal": number})
         return bool(self._await("signalled")["done"])
+
+    def own(self, folders: Sequence[str]) -> None:
+        """Have the warden remove these control groups, the last one first, when we are gone; they need not be there."""
+        self._owns = True
+        self._send({"do": "own", "folders": list(folders)})
 
     def adopt(self, pid: int) -> None:
         """Have the warden report on a rank that a zygote has forked; only then may the rank begin."""
@@ -170,13 +179,14 @@ def sweep() -> int:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             owner = process.environ().get(VARIABLE)
-            if owner and not _alive(owner):
+            if owner and not owner_lives(owner):
                 process.send_signal(signal.SIGKILL)
                 swept += 1
     return swept
 
 
-def _alive(session: str) -> bool:
+def owner_lives(session: str) -> bool:
+    """Whether the process that owns a session is still there, and not another one of its number."""
     pid, started, _ = ([*session.split("-"), "", ""])[:3]
     return pid.isdigit() and _started(int(pid)) == started
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from breakrank.runners.cgroups import Group, Groups
 from breakrank.runners.rank import RankProcess
 from breakrank.runners.walls import Walls
 from breakrank.session import Session
@@ -35,6 +36,12 @@ class _Target:
     store: int
     kept: dict[str, Any]
     around: Mapping[int, Walls]
+    groups: Groups
+
+    @property
+    def group(self) -> Group:
+        """The rank's control group. Raises `OSError` where the machine has none for us."""
+        return self.groups.of(self.rank, self.pid)
 
     @property
     def walls(self) -> Walls:
@@ -81,6 +88,7 @@ class Strikes:
         self._pids: dict[int, int] = {}
         self._store = 0
         self._around: dict[int, Walls] = {}
+        self._groups = Groups(session)
         self._session = session
         self._write = write
         self._all = [
@@ -140,6 +148,7 @@ class Strikes:
                 self._strike(members)
         for item in self._all:
             if item.state == "struck" and self._settled(item) and item.strike.fault.side == "outside":
+                item.strike.fault.release(self._target(item))
                 released.append(item.rank)
         return released
 
@@ -159,7 +168,7 @@ class Strikes:
 
     def struck_down(self, rank: int) -> bool:
         """Return whether a landed strike has ended or stopped the rank."""
-        return any(i.state == "landed" and i.strike.fault.witness in ("ended", "stopped") for i in self._of(rank))
+        return any(i.state == "landed" and i.strike.fault.witness in ("ended", "stopped", "frozen") for i in self._of(rank))
 
     def finish(self) -> None:
         """The attempt is over: whatever fired and was not seen has missed."""
@@ -180,6 +189,15 @@ class Strikes:
                     self._say(item, "unhealed", why=str(error))
                     continue
                 self._say(item, "healed")
+                item.state = "healed"
+
+    def acted(self, rank: int) -> dict[str, int]:
+        """Return how often the kernel had to enforce the limits of a rank's control group, by controller."""
+        return self._groups.acted(rank)
+
+    def close(self) -> None:
+        """Give back what held the limits, when nothing of the attempt lives any more."""
+        self._groups.remove()
 
     def _of(self, rank: int) -> Iterable[_OnRank]:
         return [item for item in self._all if item.rank == rank]
@@ -207,7 +225,7 @@ class Strikes:
     def _target(self, item: _OnRank) -> _Target:
         peers = {rank: pid for rank, pid in self._pids.items() if rank != item.rank}
         work = str(self._work)
-        return _Target(self._session, item.rank, item.pid, work, peers, self._store, item.kept, self._around)
+        return _Target(self._session, item.rank, item.pid, work, peers, self._store, item.kept, self._around, self._groups)
 
     def _look(self, item: _OnRank) -> Any:
         look = WITNESSES[item.strike.fault.witness].look

@@ -70,6 +70,7 @@ CAUSES: dict[str, str] = {
     "connection held": "{who} {waits} in {where} at step {step} for rank {peer}, which has ended and left a process "
     "behind that holds its connections open{would}",
     "unreachable": "{wait}, and {shown}{elsewhere}{would}",
+    "out of memory": "the kernel killed {who} at step {step}: its control group had no memory left",
 }
 #: What is found whether or not it did harm in this run.
 HAZARDS = frozenset(("unsynchronised accesses", "unordered file accesses", "unordered renames"))
@@ -304,7 +305,7 @@ class Verdict:
         if self.outcome is Outcome.VOID:
             return self.void[0] if self.void else "nothing can be said: no rule matches how the ranks ended"
         objections = tuple(f.sentence() for f in self.findings)
-        deaths = tuple(f.sentence() for f in self.findings if f.cause == "died of a signal")
+        deaths = tuple(f.sentence() for f in self.findings if f.cause in ("died of a signal", "out of memory"))
         said = {
             Outcome.CRASHED: deaths + self.crashed + objections,
             Outcome.DETECTED: self.reported + objections,

@@ -8,7 +8,8 @@ owner closes or one of the owners' processes ends (pidfd_open(2)).
 Messages are JSON, one per packet (SOCK_SEQPACKET). From the owner: `spawn` (id, argv, env, cwd, join: a process
 whose mount namespace is entered, or 0; walls: one and the kinds of its namespaces that are entered, as flags of
 setns(2); with the file descriptors that become 0, 1, 2, 3, …), `signal` (pid, signal),
-`adopt` (pid), `clear` (keep: end everything below except these pids). To the owner: `spawned` (id, pid), `failed` (id,
+`adopt` (pid), `own` (folders: control groups to remove at the end), `thaw` (pid: let what was killed in one of them
+end), `clear` (keep: end everything below except these pids). To the owner: `spawned` (id, pid), `failed` (id,
 text), `child` (pid, what: ended, stopped, continued; status), `signalled` (pid, done), `adopted` (pid), `cleared`
 (count).
 """
@@ -31,6 +32,8 @@ PR_SET_CHILD_SUBREAPER = 36
 PACKET = 1 << 20
 #: Flags of setns(2).
 _NEWNS, _NEWPID = 0x00020000, 0x20000000
+#: The files that freeze a control group, in the two versions, and what they hold when it is not frozen.
+_THAWED = {"freezer.state": "THAWED", "cgroup.freeze": "0"}
 
 
 def main(argv: list[str]) -> None:
@@ -48,6 +51,7 @@ class Warden:
         self._connection = connection
         self._libc = libc
         self._live: set[int] = set()
+        self._folders: dict[str, None] = {}
         self._selector = selectors.DefaultSelector()
         self._selector.register(connection, selectors.EVENT_READ, "owner")
         self._owner_gone = False
@@ -78,6 +82,7 @@ class Warden:
                 else:
                     self._owner_gone = True
         self._clear(set())
+        self._remove_groups()
 
     def _say(self, **message: object) -> None:
         # An owner that has died in between is noticed by the loop.
@@ -103,6 +108,10 @@ class Warden:
             # A rank that was forked by a zygote: its parent in the middle is gone, and ours it is now.
             self._live.add(message["pid"])
             self._say(adopted=message["pid"])
+        elif message["do"] == "own":
+            self._folders.update(dict.fromkeys(message["folders"]))
+        elif message["do"] == "thaw":
+            self._thaw(message["pid"])
         else:
             self._say(cleared=self._clear(set(message["keep"])))
         return True
@@ -172,14 +181,45 @@ class Warden:
     def _signal(self, pid: int, number: int) -> None:
         # A child that was not waited for keeps its number, so nobody else can be hit.
         done = pid in self._live
-        stands = done and number == signal.SIGSTOP and _is_stopped(pid)
+        stands = done and number == signal.SIGSTOP and (_is_stopped(pid) or self._freezer(pid) is not None)
         if done:
-            os.kill(pid, number)
+            self._kill(pid, number)
         if done and number == signal.SIGSTOP and not stands:
             # A stop that is continued before it was waited for is never reported: wait for it here.
             os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
             self._reap()
         self._say(signalled=pid, done=done)
+
+    def _kill(self, pid: int, number: int) -> None:
+        os.kill(pid, number)
+        if number == signal.SIGKILL:
+            self._thaw(pid)
+
+    def _thaw(self, pid: int) -> None:
+        """Let a process that was killed while it was frozen end: the freezer of cgroups 1 holds back even SIGKILL."""
+        frozen = self._freezer(pid)
+        if frozen is not None:
+            with contextlib.suppress(OSError), open(frozen, "w") as state:
+                state.write(_THAWED[os.path.basename(frozen)])
+
+    def _freezer(self, pid: int) -> str | None:
+        """Return the file by which a process is frozen in a group of ours; None if it is in no such group."""
+        for path in (f"{folder}/{name}" for folder in self._folders for name in _THAWED):
+            with contextlib.suppress(OSError):
+                thawed = _lines(path) == [_THAWED[os.path.basename(path)]]
+                if not thawed and str(pid) in _lines(f"{os.path.dirname(path)}/cgroup.procs"):
+                    return path
+        return None
+
+    def _remove_groups(self) -> None:
+        """Remove our control groups; the kernel refuses for some milliseconds after the last process in them."""
+        for folder in reversed(self._folders):
+            for _ in range(400):
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
+                if not os.path.isdir(folder):
+                    break
+                self._selector.select(0.005)
 
     def _reap(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -218,8 +258,13 @@ class Warden:
             for pid in below:
                 killed.add(pid)
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+                    self._kill(pid, signal.SIGKILL)
             self._selector.select(0.005)
+
+
+def _lines(path: str) -> list[str]:
+    with open(path) as file:
+        return file.read().split()
 
 
 def _is_stopped(pid: int) -> bool:

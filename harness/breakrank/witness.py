@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import signal
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from breakrank.evidence.threads import read_threads, waits_for_a_thread
+from breakrank.evidence.threads import fields, read_threads, waits_for_a_thread
+from breakrank.hierarchy import Hierarchies, frozen
 from breakrank.history import signal_name
 from breakrank.soundings import COUNT, Soundings, Way, both_ways
 from breakrank_agent.fault import Fault, Target
@@ -294,26 +297,68 @@ def look_at_shard(fault: Fault, target: Target) -> str | None:
     return None
 
 
-def address_space(fault: Fault, evidence: Evidence) -> str | None:
-    """The kernel says that the address space is limited, and that it was not, or less."""
+def lowered(fault: Fault, evidence: Evidence) -> str | None:
+    """The kernel says that the process is limited, and that it was not, or less."""
     before, after = evidence.before, evidence.after
-    if after is None or before == after:
+    if before is None or after is None or not after.soft < before.soft:
         return None
-    return f"/proc/<pid>/limits: address space {_bytes(before)} became {_bytes(after)}"
+    return f"{after.name} {before.words()} became {after.words()}"
 
 
-def _bytes(limit: int | None) -> str:
-    return "unlimited" if limit is None else f"{limit} bytes"
+def told_to_go(fault: Fault, evidence: Evidence) -> str | None:
+    """The kernel lists the SIGTERM as sent to the rank and not yet taken, which it did not before."""
+    if evidence.before or not evidence.after:
+        return None
+    return f"/proc/<pid>/status: SIGTERM is pending, and {evidence.after}"
 
 
-def look_at_limit(fault: Fault, target: Target) -> int | None:
-    """Return the soft limit of the rank's address space in bytes; None if there is none, or the rank is gone."""
+def look_at_sigterm(fault: Fault, target: Target) -> str | None:
+    """Say what the rank will do with the SIGTERM that waits for it; None if none does, or the rank is gone."""
+    bit = 1 << (signal.SIGTERM - 1)
+    with contextlib.suppress(OSError, KeyError):
+        status = fields(Path(f"/proc/{target.pid}/status"))
+        if int(status["ShdPnd"], 16) & bit:
+            caught, ignored = (int(status[name], 16) & bit for name in ("SigCgt", "SigIgn"))
+            return "caught" if caught else "ignored" if ignored else "not caught"
+    return None
+
+
+class Limit(NamedTuple):
+    """What the kernel says of one of a process's limits: who says it, how much, infinite where there is none, of what."""
+
+    name: str
+    soft: float
+    unit: str
+
+    def words(self) -> str:
+        """Say it."""
+        return "unlimited" if self.soft == float("inf") else f"{self.soft:g} {self.unit}".strip()
+
+
+def look_at_limit(name: str, fault: Fault, target: Target) -> Limit | None:
+    """Return a limit of the rank by its name in /proc/<pid>/limits; None if the rank is gone."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{target.pid}/limits").read_text().splitlines():
-            if line.startswith("Max address space"):
-                soft = line.split()[3]
-                return int(soft) if soft.isdigit() else None
+            if line.startswith(f"Max {name}"):
+                soft, _, unit = line.removeprefix(f"Max {name}").split()
+                return Limit(f"/proc/<pid>/limits: {name}", float(soft.replace("unlimited", "inf")), unit)
     return None
+
+
+def look_at_bound(controller: str, unit: str, fault: Fault, target: Target) -> Limit | None:
+    """Return the limit that the kernel has for a controller of the group that it says the rank is in."""
+    bound = Hierarchies().bound(target.pid, controller)
+    return None if bound is None else Limit(f"the control group's {controller}:", bound.limit, unit)
+
+
+def now_frozen(fault: Fault, evidence: Evidence) -> str | None:
+    """The kernel says that the group that the rank is in is frozen, and that it was not."""
+    return "the control group's freezer: all of it stands still" if evidence.after and not evidence.before else None
+
+
+def look_at_freezer(fault: Fault, target: Target) -> bool:
+    """Whether the rank's group is frozen."""
+    return frozen(target.pid)
 
 
 @dataclass(frozen=True)
@@ -328,16 +373,23 @@ WITNESSES: Mapping[str, Witness] = {
     "ended": Witness(ended),
     "stopped": Witness(stopped),
     "continued": Witness(continued),
+    "told to go": Witness(told_to_go, look_at_sigterm),
     "parameters": Witness(parameters),
     "gradients": Witness(gradients),
     "batch": Witness(batch),
     "shard": Witness(shard, look_at_shard),
     "link": Witness(link, look_at_links),
     "store": Witness(store, look_at_store),
+    "frozen": Witness(now_frozen, look_at_freezer),
+    "memory": Witness(lowered, partial(look_at_bound, "memory", "bytes")),
+    "cpu": Witness(lowered, partial(look_at_bound, "cpu", "cores")),
+    "pids": Witness(lowered, partial(look_at_bound, "pids", "processes")),
     "closed ways": Witness(closed_ways, look_at_ways),
     "lossy ways": Witness(lossy_ways, look_at_ways),
     "held back": Witness(held_back, look_at_queue),
-    "address space": Witness(address_space, look_at_limit),
+    "address space": Witness(lowered, partial(look_at_limit, "address space")),
+    "file size": Witness(lowered, partial(look_at_limit, "file size")),
+    "descriptors": Witness(lowered, partial(look_at_limit, "open files")),
     "issued": Witness(issued),
     "took": Witness(took),
     "spins": Witness(spins, look_at_main_thread),

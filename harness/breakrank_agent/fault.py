@@ -34,6 +34,28 @@ class Walls(Protocol):
         """Return a new socket in the rank's network. Raises `OSError`."""
 
 
+class Group(Protocol):
+    """The control group of one rank and of all that it starts. Each method raises `OSError` where it cannot be done."""
+
+    def limit_memory(self, size: int) -> None:
+        """Limit what is taken from now on to `size` bytes."""
+
+    def limit_cpu(self, percent: float) -> None:
+        """Limit it to `percent` of one core."""
+
+    def free_cpu(self) -> None:
+        """Let it have every core again."""
+
+    def limit_processes(self, headroom: int) -> None:
+        """Limit it to `headroom` processes and threads more than it has."""
+
+    def freeze(self) -> None:
+        """Have everything in it stand still."""
+
+    def thaw(self) -> None:
+        """Let everything in it go on."""
+
+
 class Target(Protocol):
     """The rank as a fault from outside sees it: its process, the working folder, and its peers' processes by rank.
 
@@ -55,6 +77,10 @@ class Target(Protocol):
     @property
     def walls(self) -> Walls:
         """What is around the rank. Raises `OSError` if nothing is."""
+
+    @property
+    def group(self) -> Group:
+        """The rank's control group, into which it comes when this is first asked for. Raises `OSError` without any."""
 
     def walls_of(self, rank: int) -> Walls:
         """Return what is around a rank of the job. Raises `OSError` if nothing is, or there is no such rank."""
@@ -156,6 +182,9 @@ class Fault:
         While there is, nobody's wait is proof of a hang.
         """
         return False
+
+    def release(self, target: Target) -> None:
+        """Do what remains to be done when it was seen to land, or missed, before the rank goes on."""
 
     def heal(self, target: Target) -> None:
         """Undo what outlives the strike."""

@@ -362,10 +362,10 @@ class Agent:
         if values and not self.over and self.here:
             self.record("payload", of=of, **values)
 
-    def raised(self, point: str, error: BaseException) -> None:
+    def raised(self, point: str, error: BaseException, **values: Any) -> None:
         """Record that an exception passes through a point."""
         if not self.over and self.here:
-            self.record("raised", point=point, type=type(error).__name__, message=str(error)[:500])
+            self.record("raised", point=point, type=type(error).__name__, message=str(error)[:500], **values)
 
     def tell(self, name: str, values: dict[str, Any]) -> None:
         """Record what the program said."""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from breakrank.evidence import gloo, interpreter, store
 from breakrank.evidence.threads import State, Thread, fields, read_threads, waits_for_a_thread
+from breakrank.hierarchy import frozen
 
 #: One function per backend: what one of its threads does, or None if it is no thread of the backend's. It is told what
 #: the rank is in, as its log says: nothing special, a `message` (send or recv), or the `setup` of a group.
@@ -50,6 +51,8 @@ def look(pid: int, call: str = "") -> Look:
     """Look at every thread of a process, which is in `call` as its log says; one that is gone is not still."""
     waits: list[tuple[int, int]] = []
     polls: list[tuple[int, int]] = []
+    if frozen(pid):
+        return Look(Condition.STOPPED)
     try:
         caught = int(fields(Path(f"/proc/{pid}/status"))["SigCgt"], 16)
         for thread in read_threads(pid):

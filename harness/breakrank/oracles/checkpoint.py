@@ -25,7 +25,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     first = min((int(e["step"]) for lived in control.ranks.values() for e in lived.payloads("save")), default=None)
     if first is None and not _left(history):
         raise Abstain("the control saved no checkpoint")
-    wrong = [*_torn(history, control), *_mixed(history), *_lost(history, control)]
+    wrong = [*_torn(history, control), *_mixed(history), *_lost(history, control), *_destroyed(history, control)]
     if wrong or first is None or any(lived.payloads("save") for lived in history.ranks.values()):
         return wrong
     if not _came_past(history, first):
@@ -95,6 +95,31 @@ def _lost(history: History, control: History) -> list[Finding]:
         elif blind and not _written_over(control, path):
             found.append(_finding(history, path, *blind, "wrote over it"))
     return found
+
+
+def _destroyed(history: History, control: History) -> list[Finding]:
+    """Return the save that failed, if no file that is left holds a checkpoint in full, as one of the control's does.
+
+    Where a checkpoint may lie that nobody saw, nothing is said.
+    """
+    good = max((float(e["t"]) for lived in history.last for e in lived.payloads("save")), default=0.0)
+    raised = [(e, lived.rank) for lived in history.last for e in lived.of_kind("raised") if e["point"] == "save"]
+    failed = [(event, rank) for event, rank in raised if event["t"] > good]
+    if not failed or not _whole(control) or _whole(history) is not False:
+        return []
+    event, rank = failed[0]
+    what = f"the save of rank {rank} failed, and no file that is left holds a whole checkpoint"
+    evidence = {"what": what, "path": event["path"], "said": event["message"]}
+    step, attempt = int(event["step"]), history.attempts[-1]
+    return [Finding("checkpoint", "no checkpoint", (rank,), step, attempt, evidence=evidence)]
+
+
+def _whole(history: History) -> bool | None:
+    """Whether a file that is left is what some save has written; None if not all of the saves are on record in full."""
+    saved = {e["file"] for lived in history.ranks.values() for e in lived.payloads("save")}
+    if not saved or None in saved:
+        return None
+    return any(left["file"] in saved for left in _left(history).values())
 
 
 def _takes_away(earlier: Event, later: Event) -> bool:

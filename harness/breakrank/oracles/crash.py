@@ -1,4 +1,4 @@
-"""Objects to a rank that died of a signal of its own doing, and says where, and what its other threads were doing."""
+"""Objects to a rank that died of its own doing, of a signal or as the kernel's OOM killer had it, and says where."""
 
 from __future__ import annotations
 
@@ -19,10 +19,18 @@ _FREES = ("munmap", "free", "resize", "realloc", "set_data", "mremap", "ftruncat
 
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
-    """Return a finding for each rank that died of such a signal before its work was over."""
+    """Return a finding for each rank that died of such a signal, or was killed for its memory, with its work undone."""
     words = {(event["attempt"], event["rank"]): event for event in history.seen("crash")}
-    dead = [lived for _, lived in sorted(history.ranks.items()) if lived.died_of() in _OWN]
-    return [_finding(lived, words.get((lived.attempt, lived.rank), {})) for lived in dead]
+    killed = {(e["attempt"], e["rank"]): e["memory"] for e in history.seen("enforced") if "memory" in e}
+    found = []
+    for key, lived in sorted(history.ranks.items()):
+        if lived.died_of() in _OWN:
+            found.append(_finding(lived, words.get(key, {})))
+        elif lived.died_of() == "SIGKILL" and key in killed:
+            evidence = {"oom_kill": killed[key]}
+            place = (lived.rank,), where_at(lived), lived.attempt
+            found.append(Finding("crash", "out of memory", *place, evidence=evidence))
+    return found
 
 
 def _finding(lived: RankHistory, said: Mapping[str, Any]) -> Finding:

@@ -38,6 +38,26 @@ class LimitMemory(Fault):
         resource.prlimit(target.pid, resource.RLIMIT_AS, target.kept["address space"])
 
 
+@dataclass(frozen=True)
+class LimitGroupMemory(Fault):
+    """The rank and all that it starts get no more than `headroom_mb` (of 2**20 bytes) of memory beyond what they have.
+
+    What they have stays on the account of the control group that they come from, what they touch anew goes on the one
+    that is limited. Beyond the limit the kernel kills, as it does where a container's memory is used up.
+    """
+
+    headroom_mb: int = 64
+
+    side: ClassVar[str] = "outside"
+    needs: ClassVar[tuple[str, ...]] = ("memory cgroup",)
+    certifies: ClassVar[str] = "the kernel's OOM killer in one rank's control group; says nothing about a whole machine"
+    witness: ClassVar[str] = "memory"
+
+    def strike(self, target: Target) -> None:
+        """Limit the rank's control group; it is removed with its limits."""
+        target.group.limit_memory(self.headroom_mb * 2**20)
+
+
 def mapped_bytes(pid: int) -> int:
     """Return the size of a process's address space: the first number of /proc/<pid>/statm, in pages."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()

@@ -43,6 +43,82 @@ class Stop(Fault):
 
 
 @dataclass(frozen=True)
+class Freeze(Fault):
+    """The rank and all that it has started stand still for good, as a container that is paused: no signal shows it."""
+
+    side: ClassVar[str] = "outside"
+    needs: ClassVar[tuple[str, ...]] = ("freezer cgroup",)
+    certifies: ClassVar[str] = "processes that no longer run and were not told; their kernel still acknowledges for them"
+    witness: ClassVar[str] = "frozen"
+
+    def strike(self, target: Target) -> None:
+        """Freeze the rank's control group."""
+        target.group.freeze()
+
+    def heal(self, target: Target) -> None:
+        """Let what is left of it go on."""
+        target.group.thaw()
+
+
+@dataclass(frozen=True)
+class Throttle(Fault):
+    """The rank and all that it starts get only `percent` of one core, as a container with a quota that is too small."""
+
+    percent: float = 50.0
+
+    side: ClassVar[str] = "outside"
+    needs: ClassVar[tuple[str, ...]] = ("cpu cgroup",)
+    certifies: ClassVar[str] = "a quota of the scheduler on one rank; says nothing about a slow memory, disk or link"
+    witness: ClassVar[str] = "cpu"
+
+    def strike(self, target: Target) -> None:
+        """Limit the rank's control group."""
+        target.group.limit_cpu(self.percent)
+
+    def heal(self, target: Target) -> None:
+        """Lift the limit."""
+        target.group.free_cpu()
+
+
+@dataclass(frozen=True)
+class LimitProcesses(Fault):
+    """The rank can have `headroom` more processes and threads, and no more, as in a container with a small pids.max."""
+
+    headroom: int = 0
+
+    side: ClassVar[str] = "outside"
+    needs: ClassVar[tuple[str, ...]] = ("pids cgroup",)
+    certifies: ClassVar[str] = "forks and threads that the kernel refuses to one rank (EAGAIN); its others live on"
+    witness: ClassVar[str] = "pids"
+
+    def strike(self, target: Target) -> None:
+        """Limit the rank's control group; it is removed with its limits."""
+        target.group.limit_processes(self.headroom)
+
+
+@dataclass(frozen=True)
+class Preempt(Fault):
+    """The rank is told to go, as a scheduler does when somebody else gets the machine; it has all the grace it needs.
+
+    SIGTERM is sent while the rank stands still, so that it can be seen to wait for the rank before it is taken.
+    """
+
+    side: ClassVar[str] = "outside"
+    certifies: ClassVar[str] = "a SIGTERM to one rank; the SIGKILL that follows a grace is another strike's"
+    witness: ClassVar[str] = "told to go"
+    delivers: ClassVar[int] = -signal.SIGTERM
+
+    def strike(self, target: Target) -> None:
+        """Send SIGSTOP, then SIGTERM."""
+        target.signal(signal.SIGSTOP)
+        target.signal(signal.SIGTERM)
+
+    def release(self, target: Target) -> None:
+        """Send SIGCONT: whatever the rank does with a SIGTERM, it does now."""
+        target.signal(signal.SIGCONT)
+
+
+@dataclass(frozen=True)
 class Placebo(Fault):
     """Nothing goes wrong: the rank is stopped and continued where it is parked anyway."""
 

@@ -311,6 +311,7 @@ def _wrap_files(agent: Agent) -> None:
                 save(obj, f, *args, **kwargs)
         except BaseException as error:
             hide(error)
+            agent.raised("save", error, path=path)
             raise
         with agent.quietly():
             digest = _file_digest(f)
