@@ -115,6 +115,11 @@ class Session:
         self._send({"do": "clear", "keep": sorted(self.kept)})
         return int(self._await("cleared")["cleared"])
 
+    def last(self, argv: Sequence[str]) -> None:
+        """Have the warden run a program when we are gone and all below it has ended; none takes that back."""
+        self._send({"do": "last", "argv": list(argv), "env": {**os.environ}})
+        self._await("noted")
+
     def told(self) -> Iterator[dict[str, Any]]:
         """Yield what waitpid told the warden, and the kernel of others, since the last call, without waiting."""
         while select.select([self.socket], [], [], 0)[0]:
@@ -170,13 +175,20 @@ def sweep() -> int:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             owner = process.environ().get(VARIABLE)
-            if owner and not _alive(owner):
+            if owner and not is_alive(owner):
                 process.send_signal(signal.SIGKILL)
                 swept += 1
     return swept
 
 
-def _alive(session: str) -> bool:
+def home() -> str:
+    """Return where the processes of this session are seen: the boot of this machine, and the namespace of processes."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}-{os.stat('/proc/self/ns/pid').st_ino}"
+
+
+def is_alive(session: str) -> bool:
+    """Whether the owner of a session lives, if it would be seen from here."""
     pid, started, _ = ([*session.split("-"), "", ""])[:3]
     return pid.isdigit() and _started(int(pid)) == started
 

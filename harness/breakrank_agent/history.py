@@ -20,7 +20,7 @@ import os
 import struct
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO, Callable
+from typing import Any, BinaryIO, Callable, Union
 
 from breakrank_agent.clock import MAIN
 from breakrank_agent.plan import POINTS
@@ -87,7 +87,7 @@ def create_log(path: str, size: int = DEFAULT_SIZE) -> None:
 class _Log:
     """The ring both ends share: a byte counter of what was written, one of what was drained."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: Union[str, int]) -> None:
         with open(path, "r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
         magic, version, size = struct.unpack_from("<8sII", self._map, 0)
@@ -117,7 +117,7 @@ class _Log:
 class LogWriter(_Log):
     """The rank's end. The caller holds a lock: one record is written at a time."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: Union[str, int]) -> None:
         super().__init__(path)
         self._head = self._get(_HEAD)
         self._room_from = self._size + self._get(_TAIL)
