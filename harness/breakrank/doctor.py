@@ -66,6 +66,9 @@ def capabilities() -> dict[str, str]:
         "ptrace": _ptrace(),
         "pidfd": _pidfd(),
         "namespaces": _namespaces(),
+        "netns": _netns(),
+        "nft": _nft(),
+        "tbf": _tbf(),
         "cgroup": _cgroup(),
         "docker": _docker(),
         "debugger": no_debugger(),
@@ -132,6 +135,47 @@ def _tried_namespace() -> str:
 
     tried = subprocess.run([unshare, "-Ur", "true"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
     return "" if tried.returncode == 0 else "they are forbidden here; start the container with their syscalls allowed"
+
+
+def _netns() -> str:
+    """Return why ranks cannot have networks of their own: a sandbox of one rank is put up, with all that it takes."""
+    for program, package in (("ip", "iproute2"), ("ss", "iproute2"), ("nsenter", "util-linux")):
+        if _which(program) is None:
+            return f"there is no program {program}; apt-get install {package}"
+    refused = _namespaces()
+    return refused or _tried("ip", "link", "add", "breakrank0", "type", "veth")
+
+
+def _nft() -> str:
+    if _which("nft") is None:
+        return "there is no program nft; apt-get install nftables"
+    return _tried("nft", "add", "table", "inet", "breakrank")
+
+
+def _tbf() -> str:
+    tbf = ("root", "tbf", "rate", "1mbit", "burst", "16kb", "limit", "1mb")
+    return _tried("tc", "qdisc", "add", "dev", "lo", *tbf)
+
+
+def _which(program: str) -> str | None:
+    # It lies where not everybody's path leads.
+    return shutil.which(program, path=os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin")))
+
+
+def _tried(program: str, *arguments: str) -> str:
+    """Return why a program cannot do something in a network of its own; nothing outside of that is touched."""
+    import subprocess
+
+    flags = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    command = ["unshare", *flags, "--net", _which(program) or program, *arguments]
+    try:
+        tried = subprocess.run(command, capture_output=True, text=True)
+    except OSError as error:
+        return f"it cannot be tried ({error}); apt-get install util-linux"
+    if tried.returncode == 0:
+        return ""
+    said = (tried.stderr.strip().splitlines() or ["it said nothing"])[0]
+    return f"the kernel refuses ({said}); use another kernel, in a container with --cap-add=NET_ADMIN,SYS_ADMIN"
 
 
 def _cgroup() -> str:

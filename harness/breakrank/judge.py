@@ -23,7 +23,7 @@ _WAITS = (
     *("peer stopped", "peer ended", "deadlock", "endless", "no progress", "never full", "crossed groups"),
     *("no sender", "no receiver", "locked", "lock cycle", "rank missing", "rank twice"),
     *("world size differs", "master differs"),
-    *("backend differs", "interface differs"),
+    *("backend differs", "interface differs", "unreachable"),
 )
 
 
@@ -147,6 +147,11 @@ def _see_strikes(history: History, plan: Plan, ends: dict[int, dict[int, Ended]]
             on = f" on rank {rank}" if len(strike.ranks) > 1 else ""
             landed = endings.landed(history, attempt, rank)
             missed = _why_missed(history, index, rank)
+            account.void += [
+                f"{name} could not be undone{on}: {e['why']}"
+                for e in history.seen("strike")
+                if e["phase"] == "unhealed" and (e["strike"], e["rank"]) == (index, rank)
+            ]
             if any(e["strike"] == index for e in landed) and not missed:
                 continue
             if landed and ends.get(attempt, {}).get(rank) is Ended.STRUCK:

@@ -54,8 +54,12 @@ def suspect_meeting(ledgers: Ledgers) -> Stuck | None:
     """Return what is likely to keep apart ranks that have all come, and nothing else is known against; no proof."""
     inside = {rank: ledger.meeting for rank, ledger in ledgers.items() if ledger.meeting is not None}
     why, odd, shown_by = _disagree(_MAY_DIFFER)(ledgers, inside, {})
-    waits = {rank: Wait(_as_wait(event)) for rank, event in inside.items()}
-    return Stuck(why, odd, waits, shown_by) if why else None
+    return Stuck(why, odd, waits_in_meeting(ledgers), shown_by) if why else None
+
+
+def waits_in_meeting(ledgers: Ledgers) -> dict[int, Wait]:
+    """Return what the ranks wait in that are in the rendezvous."""
+    return {rank: Wait(_as_wait(ledger.meeting)) for rank, ledger in ledgers.items() if ledger.meeting is not None}
 
 
 def _full(event: Event, entered: Entered) -> bool:

@@ -55,7 +55,8 @@ class _Target:
 class _OnRank:
     """One strike on one rank. `state`: armed, parked, fired, struck, landed, missed or overtaken.
 
-    `again` says that a lasting fault strikes another time, `refused` why the machine would not let it strike.
+    `again` says that a lasting fault strikes another time, `refused` why the machine would not let it strike, `more`
+    that one that has landed goes on.
     """
 
     index: int
@@ -66,6 +67,7 @@ class _OnRank:
     since: float = 0.0
     again: bool = False
     refused: str = ""
+    more: bool = False
     evidence: Evidence = field(default_factory=Evidence)
     kept: dict[str, Any] = field(default_factory=dict)
 
@@ -128,6 +130,8 @@ class Strikes:
         """Strike where every rank of a strike has come, look for witnesses, and return the ranks to release."""
         released: list[int] = []
         for item in self._all:
+            if item.more:
+                self._go_on(item)
             if item.state == "parked" and item.again:
                 self._strike([item])
         for index in sorted({item.index for item in self._all}):
@@ -148,6 +152,7 @@ class Strikes:
         now = time.monotonic()
         return any(
             item.state == "parked"
+            or item.more
             or (item.state == "struck" and (item.strike.fault.side == "outside" or now - item.since < CONFIRM_S))
             for item in self._all
         )
@@ -171,6 +176,9 @@ class Strikes:
                 except ProcessLookupError:
                     # What was struck in a rank went with the rank.
                     continue
+                except OSError as error:
+                    self._say(item, "unhealed", why=str(error))
+                    continue
                 self._say(item, "healed")
 
     def _of(self, rank: int) -> Iterable[_OnRank]:
@@ -188,6 +196,13 @@ class Strikes:
                 item.strike.fault.strike(self._target(item))
             except OSError as error:
                 item.refused = str(error)
+
+    def _go_on(self, item: _OnRank) -> None:
+        try:
+            item.more = item.strike.fault.goes_on(self._target(item))
+        except OSError as error:
+            item.more = False
+            self._settle(item, str(error))
 
     def _target(self, item: _OnRank) -> _Target:
         peers = {rank: pid for rank, pid in self._pids.items() if rank != item.rank}
@@ -212,6 +227,7 @@ class Strikes:
             if item.strike.fault.own_act() is not None:
                 self._say(item, "act", status=item.strike.fault.own_act())
             self._say(item, "landed", witness=witness)
+            item.more = type(item.strike.fault).goes_on is not Fault.goes_on
             return True
         if time.monotonic() - item.since > CONFIRM_S and item.strike.fault.side == "outside":
             self._settle(item, f"{item.strike.fault.witness}: not seen within {CONFIRM_S:g} s")

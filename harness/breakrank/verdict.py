@@ -67,6 +67,7 @@ CAUSES: dict[str, str] = {
     "unordered file accesses": "at step {step} {one} and {other} with nothing between them",
     "unordered renames": "at step {step} {one} and {other} with nothing between them: it is whoever comes last's",
     "died of a signal": "{who} died of {signal} at step {step} {where}{meanwhile}",
+    "unreachable": "{wait}, and {shown}{elsewhere}{would}",
 }
 #: What is found whether or not it did harm in this run.
 HAZARDS = frozenset(("unsynchronised accesses", "unordered file accesses", "unordered renames"))

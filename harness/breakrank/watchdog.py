@@ -8,8 +8,11 @@ from typing import Any
 from breakrank.evidence import Stillness, look
 from breakrank.evidence.threads import read_threads
 from breakrank.ranks import Rank
-from breakrank.rendezvous import explain_meeting, suspect_meeting
+from breakrank.rendezvous import explain_meeting, suspect_meeting, waits_in_meeting
+from breakrank.soundings import Way
 from breakrank.stuck import Stuck, explain
+from breakrank.waits import Wait
+from breakrank.ways import Ways, explain_closed
 from breakrank_agent.plan import Plan
 
 #: How long nobody may move before it is worth looking whether they wait.
@@ -32,11 +35,13 @@ class Watchdog:
         self._plan = plan
         self._steps = steps
         self._stillness = Stillness()
+        self._ways = Ways()
         self._asked = 0
 
     def forget(self) -> None:
         """Something has moved, or may not be judged."""
         self._stillness.forget()
+        self._ways.forget()
         self._asked = 0
 
     def judge(
@@ -80,7 +85,12 @@ class Watchdog:
         self._look(waiting)
         if not self._stillness.proven(Stillness.LOOKS):
             return None
+        closed = self._ways.closed(ranks, waiting)
+        if closed is None:
+            return None
         found = explain(ledgers, gone, stopped)
+        if closed:
+            return _unreachable(closed, found.waits)
         return found if found.unmatched or self._stillness.proven(Stillness.LOOKS_ALONE) else None
 
     def _proof_of_meeting(
@@ -93,12 +103,19 @@ class Watchdog:
         asking = {n: r for n, r in waiting.items() if r.ledger.meeting is not None}
         others = {n: r for n, r in waiting.items() if n not in asking}
         if not all(_asleep(r.process.pid) for r in asking.values()):
-            self.forget()
+            # Who cannot connect tries anew now and then; whether the way is closed is another question.
+            self._stillness.forget()
+            self._asked = 0
             return None
         self._asked += 1
         self._look(others)
-        if self._asked < _ASKED or (others and not self._stillness.proven(Stillness.LOOKS)):
+        closed = self._ways.closed(ranks, waiting, meet=True)
+        if closed is None or (others and not self._stillness.proven(Stillness.LOOKS)):
             return None
+        if self._asked < _ASKED and not closed:
+            return None
+        if closed:
+            return _unreachable(closed, waits_in_meeting({n: r.ledger for n, r in asking.items()}))
         gone = [n for n, r in ranks.items() if r.gone or r.done]
         usual = {"world": len(ranks)}
         return explain_meeting({n: r.ledger for n, r in ranks.items()}, gone, stopped, usual)
@@ -142,6 +159,12 @@ class Watchdog:
             "seconds": round(idle, 3),
             "waiting": [r.waits_in(found.waits.get(n)) for n, r in sorted(waiting.items())],
         }
+
+
+def _unreachable(closed: Collection[Way], waits: Mapping[int, Wait]) -> Stuck:
+    """Return that ranks wait for what cannot arrive."""
+    peers, shown_by = explain_closed(closed)
+    return Stuck("unreachable", peers, waits, shown_by)
 
 
 def _asleep(pid: int) -> bool:

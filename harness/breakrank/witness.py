@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from breakrank.evidence.threads import read_threads, waits_for_a_thread
 from breakrank.history import signal_name
+from breakrank.soundings import COUNT, Soundings, Way, both_ways
 from breakrank_agent.fault import Fault, Target
 from breakrank_agent.sockets import Link, connected, established, listed
+
+#: Bytes of a datagram that fills a packet.
+_PACKET = 1400
 
 
 @dataclass
@@ -124,6 +128,84 @@ def look_at_links(fault: Fault, target: Target) -> Links | None:
     links = frozenset(established(peer, target.pid, but=target.store))
     # A peer that has ended since lists nothing; where both ranks are in one network, so does the rank for it.
     return Links(links, {e.link: e.state for pid in (target.pid, peer) for e in listed(pid)})
+
+
+class Ways(NamedTuple):
+    """How many of the datagrams that were sent arrived, by way; seen by soundings between the ranks' networks."""
+
+    rank: int
+    sent: int
+    arrived: Mapping[Way, int]
+
+
+def look_at_ways(fault: Fault, target: Target) -> Ways | None:
+    """Sound every way between two ranks; None where they have no networks of their own."""
+    return _sound(target, both_ways(target.around, target.around), getattr(fault, "cycle", COUNT))
+
+
+def _sound(target: Target, ways: Iterable[Way], count: int, size: int = 0) -> Ways | None:
+    ways = sorted(set(ways))
+    if not ways:
+        return None
+    try:
+        return Ways(target.rank, count, Soundings(target.around).take(ways, count, size))
+    except OSError:
+        return None
+
+
+def closed_ways(fault: Fault, evidence: Evidence) -> str | None:
+    """Of datagrams that all arrived before, none arrives on the ways that the fault closes, and all on the others."""
+    before, after = evidence.before, evidence.after
+    if before is None or after is None or set(before.arrived.values()) != {before.sent}:
+        return None
+    ranks = {rank for way in after.arrived for rank in way}
+    closed = fault.closes(after.rank, ranks) if hasattr(fault, "closes") else set()
+    if not closed or any(count != (0 if way in closed else after.sent) for way, count in after.arrived.items()):
+        return None
+    return f"{after.sent} datagrams each way: none arrives {', '.join(_way(way) for way in sorted(closed))}"
+
+
+def _way(way: Way) -> str:
+    return f"at rank {way[1]} from rank {way[0]}"
+
+
+def lossy_ways(fault: Fault, evidence: Evidence) -> str | None:
+    """Of datagrams that all arrived before, some are lost between the rank and each peer, both ways, and some not."""
+    before, after = evidence.before, evidence.after
+    if before is None or after is None or set(before.arrived.values()) != {before.sent}:
+        return None
+    own = {way: count for way, count in after.arrived.items() if after.rank in way}
+    if not own or not all(0 < count < after.sent for count in own.values()):
+        return None
+    least, most = min(own.values()), max(own.values())
+    return f"of {after.sent} datagrams each way, {least if least == most else f'{least} to {most}'} arrive"
+
+
+class Queue(NamedTuple):
+    """What the kernel has counted at a rank's end: how often it held something back for lack of bandwidth."""
+
+    held_back: int
+
+
+def look_at_queue(fault: Fault, target: Target) -> Queue | None:
+    """Send more than a burst to a peer, and ask the kernel how often it was held back."""
+    peer = next((rank for rank in target.around if rank != target.rank), None)
+    if peer is None:
+        return None
+    try:
+        Soundings(target.around).send([(target.rank, peer)], 2 * getattr(fault, "burst", 0) // _PACKET + 1, _PACKET)
+        queues = json.loads(target.walls.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth0"))
+    except OSError:
+        return None
+    return Queue(sum(queue.get("overlimits", 0) for queue in queues))
+
+
+def held_back(fault: Fault, evidence: Evidence) -> str | None:
+    """The kernel counts packets of the rank that it held back, and counted none before."""
+    before, after = evidence.before, evidence.after
+    if before is None or after is None or before.held_back or not after.held_back:
+        return None
+    return f"the kernel: {after.held_back} times something was held back at the rank's end"
 
 
 def batch(fault: Fault, evidence: Evidence) -> str | None:
@@ -252,6 +334,9 @@ WITNESSES: Mapping[str, Witness] = {
     "shard": Witness(shard, look_at_shard),
     "link": Witness(link, look_at_links),
     "store": Witness(store, look_at_store),
+    "closed ways": Witness(closed_ways, look_at_ways),
+    "lossy ways": Witness(lossy_ways, look_at_ways),
+    "held back": Witness(held_back, look_at_queue),
     "address space": Witness(address_space, look_at_limit),
     "issued": Witness(issued),
     "took": Witness(took),

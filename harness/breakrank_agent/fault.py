@@ -7,6 +7,7 @@ import functools
 import importlib
 import pkgutil
 import re
+import socket
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
@@ -26,6 +27,12 @@ class Walls(Protocol):
         Raises `OSError` with what the program says if it fails.
         """
 
+    def datagrams(self) -> socket.socket:
+        """Return a socket for datagrams at the rank's address. Raises `OSError`."""
+
+    def open_socket(self, family: int, kind: int, protocol: int = 0) -> socket.socket:
+        """Return a new socket in the rank's network. Raises `OSError`."""
+
 
 class Target(Protocol):
     """The rank as a fault from outside sees it: its process, the working folder, and its peers' processes by rank.
@@ -40,6 +47,10 @@ class Target(Protocol):
     peers: Mapping[int, int]
     store: int
     kept: dict[str, Any]
+
+    @property
+    def around(self) -> Mapping[int, Walls]:
+        """What is around each rank of the job; empty where nothing is."""
 
     @property
     def walls(self) -> Walls:
@@ -138,6 +149,13 @@ class Fault:
     def strike_inside(self, payload: Payload) -> None:
         """Do it, from inside the rank. Faults of side `inside` override this."""
         raise NotImplementedError(f"{self.name()} does not strike from inside")
+
+    def goes_on(self, target: Target) -> bool:
+        """Go on with it, now and again after it has landed; return whether there is more to come.
+
+        While there is, nobody's wait is proof of a hang.
+        """
+        return False
 
     def heal(self, target: Target) -> None:
         """Undo what outlives the strike."""

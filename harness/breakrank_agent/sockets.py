@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
+import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -23,6 +25,9 @@ STATES = (
     "CLOSING",
     "NEW_SYN_RECV",
 )
+#: Timers of a socket (proc(5)): what was sent and not confirmed is sent again; what could not be sent is tried later,
+#: since the other end has no room, or the kernel no way there.
+RESENDS, PROBES = 1, 4
 #: How an IPv4 address begins where a socket of IPv6 holds it.
 _MAPPED = "0000000000000000FFFF0000"
 
@@ -42,11 +47,17 @@ class Link(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One line of the kernel's list; `inode` is 0 when no process holds the socket any more."""
+    """One line of the kernel's list; `inode` is 0 when no process holds the socket any more.
+
+    `timer` is what the kernel waits for (`RESENDS`, `PROBES` or something else), `tries` how often it has sent in vain
+    since something was confirmed.
+    """
 
     link: Link
     state: str
     inode: int
+    timer: int = 0
+    tries: int = 0
 
 
 def listed(pid: int) -> Iterator[Entry]:
@@ -89,6 +100,20 @@ def connected(pid: int, port: int) -> dict[Link, int]:
     return {link: descriptor for link, descriptor in _ends(pid).items() if link.remote.port == port}
 
 
+def undelivered(pid: int) -> list[Entry]:
+    """Return the process's connections that have something to deliver, or are still being made."""
+    with contextlib.suppress(OSError):
+        busy = [e for e in listed(pid) if e.timer in (RESENDS, PROBES) and e.state in ("ESTABLISHED", "SYN_SENT")]
+        sockets = held(pid) if busy else {}
+        return [entry for entry in busy if entry.inode in sockets]
+    return []
+
+
+def as_listed(address: str) -> str:
+    """Return an IPv4 address as the kernel lists it: the bytes of the address as one number of this machine's."""
+    return f"{int.from_bytes(socket.inet_aton(address), sys.byteorder):08X}"
+
+
 def _ends(pid: int) -> dict[Link, int]:
     """Return the established connections of which a process holds an end, with its descriptor."""
     sockets = held(pid)
@@ -99,7 +124,9 @@ def _ends(pid: int) -> dict[Link, int]:
 
 def _entry(line: str) -> Entry:
     words = line.split()
-    return Entry(Link(_address(words[1]), _address(words[2])), STATES[int(words[3], 16)], int(words[9]))
+    link, state = Link(_address(words[1]), _address(words[2])), STATES[int(words[3], 16)]
+    tries = int(words[6], 16) + int(words[8])
+    return Entry(link, state, int(words[9]), int(words[5].split(":")[0], 16), tries)
 
 
 def _address(text: str) -> Address:

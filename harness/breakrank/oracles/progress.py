@@ -42,6 +42,7 @@ def _wait(event: Event, terms: Terms) -> Finding:
         "absent": _absent(waiting),
         "wait": said[0],
         "whom": _whom(waiting, peers),
+        "shown": event.get("shown_by", ""),
         "elsewhere": "".join(f"; {clause}" for clause in said[1:]),
         "cycle": "; ".join(map(_lock_words, event.get("locks", ()))),
     }

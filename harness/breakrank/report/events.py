@@ -14,7 +14,7 @@ _INTERLEAVED = 16
 _COLUMN = 48
 _WIDTH = 120
 #: The phases of a strike that are worth telling, in the order in which they come.
-_PHASES = ("fired", "seen", "act", "landed", "missed", "healed")
+_PHASES = ("fired", "seen", "act", "landed", "missed", "healed", "unhealed")
 
 
 def telling_events(history: History, verdict: Mapping[str, Any]) -> list[str]:

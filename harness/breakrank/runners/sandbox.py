@@ -34,6 +34,8 @@ class SandboxRunner(ProcessRunner):
 
     def close(self) -> None:
         """Take the walls down."""
+        for walls in self._around:
+            walls.close()
         if self._hub:
             self.session.kept -= {self._hub, *(walls.pid for walls in self._around)}
             with contextlib.suppress(BreakrankError):

@@ -29,7 +29,7 @@ _OPEN = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Walls:
     """What is around one rank. `pid` is a process that is in the namespaces of `kinds` for as long as they stand.
 
@@ -40,6 +40,7 @@ class Walls:
     kinds: tuple[str, ...]
     address: str
     host: str
+    _datagrams: socket.socket | None = None
 
     @property
     def flags(self) -> int:
@@ -68,6 +69,20 @@ class Walls:
                 raise OSError((done.stderr.strip().splitlines() or ["no socket"])[-1])
             _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
         return socket.socket(fileno=descriptors[0])
+
+    def datagrams(self) -> socket.socket:
+        """Return a socket for datagrams at the rank's address, opened once. Raises `OSError`."""
+        if self._datagrams is None:
+            self._datagrams = self.open_socket(socket.AF_INET, socket.SOCK_DGRAM)
+            self._datagrams.bind((self.address, 0))
+            self._datagrams.setblocking(False)
+        return self._datagrams
+
+    def close(self) -> None:
+        """Give back what was opened; the walls themselves stand."""
+        if self._datagrams is not None:
+            self._datagrams.close()
+            self._datagrams = None
 
     def _entering(self, inside: tuple[str, ...]) -> list[str]:
         user = ["--user", "--preserve-credentials"] if "user" in self.kinds else []

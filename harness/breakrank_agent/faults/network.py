@@ -1,4 +1,7 @@
-"""Faults of the network: what connects two ranks is cut."""
+"""Faults of the network: what connects two ranks is cut, closed one way, slow, or loses what it carries.
+
+The first two need no walls; all others change the network of a rank that has one of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,22 @@ import contextlib
 import ctypes
 import errno
 import os
+import random
 import socket
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
 from breakrank_agent.fault import Fault, Target
-from breakrank_agent.sockets import connected, established
+from breakrank_agent.plan import PlanError
+from breakrank_agent.sockets import as_listed, connected, established, listed
+
+#: From which rank to which.
+Way = tuple[int, int]
+#: How a rank behind walls calls its end of the cable.
+_DEVICE = "eth0"
+#: Of how many packets in a row it is drawn which are lost.
+CYCLE = 64
 
 #: pidfd_getfd(2) has this number on every architecture.
 _PIDFD_GETFD = 438
@@ -67,6 +80,248 @@ class LoseStore(Fault):
         with contextlib.ExitStack() as stack:
             for one in [stack.enter_context(duplicate(target.pid, descriptor)) for descriptor in links.values()]:
                 _shut_down(one)
+
+
+@dataclass(frozen=True)
+class CutLink(Fault):
+    """The rank's link is down: nothing gets to it or from it, and no connection is told."""
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns",)
+    certifies: ClassVar[str] = "a network card or cable that is dead; says nothing about RDMA, nor a lost host"
+    witness: ClassVar[str] = "closed ways"
+
+    def closes(self, rank: int, ranks: Collection[int]) -> set[Way]:
+        """Return the ways on which nothing arrives any more."""
+        return _between({rank}, set(ranks) - {rank})
+
+    def strike(self, target: Target) -> None:
+        """Set the rank's end down."""
+        target.walls.run("ip", "link", "set", _DEVICE, "down")
+
+    def heal(self, target: Target) -> None:
+        """Set it up again."""
+        target.walls.run("ip", "link", "set", _DEVICE, "up")
+
+
+@dataclass(frozen=True)
+class Partition(Fault):
+    """The ranks from `first` on and those before it no longer reach each other: what they send is dropped.
+
+    It comes at once, on all ranks, when the rank of the strike is at its point.
+    """
+
+    first: int = 1
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns", "nft")
+    certifies: ClassVar[str] = "a network in two halves that silently drops what passes between; links stay up"
+    witness: ClassVar[str] = "closed ways"
+
+    def closes(self, rank: int, ranks: Collection[int]) -> set[Way]:
+        """Return the ways on which nothing arrives any more."""
+        far = {one for one in ranks if one >= self.first}
+        return _between(far, set(ranks) - far)
+
+    def strike(self, target: Target) -> None:
+        """Have every rank of the one half drop what is from or for the other. Raises `OSError` if a half is empty."""
+        far = [rank for rank in target.around if rank >= self.first]
+        near = ", ".join(walls.address for rank, walls in target.around.items() if rank < self.first)
+        if not far or not near:
+            raise OSError(f"no rank is on the {'near' if far else 'far'} side of rank {self.first}")
+        for rank in far:
+            _filter(target, rank, self.name(), f"ip saddr {{ {near} }} drop", f"ip daddr {{ {near} }} drop")
+
+    def heal(self, target: Target) -> None:
+        """Take the rules away."""
+        for rank in sorted(target.around):
+            if rank >= self.first:
+                _unfilter(target, rank, self.name())
+
+
+@dataclass(frozen=True)
+class OneWayLink(Fault):
+    """Nothing that `peer` sends reaches the rank any more, while all that the rank sends still arrives."""
+
+    peer: int = 0
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns", "nft")
+    certifies: ClassVar[str] = "packets dropped in one direction, confirmations of TCP among them; links stay up"
+    witness: ClassVar[str] = "closed ways"
+
+    def closes(self, rank: int, ranks: Collection[int]) -> set[Way]:
+        """Return the way on which nothing arrives any more."""
+        return {(self.peer, rank)}
+
+    def strike(self, target: Target) -> None:
+        """Have the rank drop what comes from the peer."""
+        _filter(target, target.rank, self.name(), input=f"ip saddr {target.walls_of(self.peer).address} drop")
+
+    def heal(self, target: Target) -> None:
+        """Take the rule away."""
+        _unfilter(target, target.rank, self.name())
+
+
+@dataclass(frozen=True)
+class ResetConnections(Fault):
+    """The connections of the process group between the rank and `peer` are reset, once; new ones can be made."""
+
+    peer: int = 0
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns",)
+    certifies: ClassVar[str] = "connections that a firewall or switch gives up; both ends hear of it"
+    witness: ClassVar[str] = "link"
+
+    def strike(self, target: Target) -> None:
+        """Have the rank's kernel abort them, which sends the peer a reset. Raises `OSError` if there are none."""
+        peer = target.peers.get(self.peer)
+        if peer is None or not established(target.pid, peer, but=target.store):
+            raise ConnectionError(f"there is no connection between rank {target.rank} and rank {self.peer}")
+        others = f"( sport != :{target.store} and dport != :{target.store} )"
+        target.walls.run("ss", "--kill", "--tcp", f"dst {target.walls_of(self.peer).address} and {others}")
+
+
+@dataclass(frozen=True)
+class FlapLink(Fault):
+    """The rank's link is down and up again, `times` times: each time down until somebody has sent in vain.
+
+    It goes down again once all that was sent has arrived.
+    """
+
+    times: int = 2
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns",)
+    certifies: ClassVar[str] = "a link that comes back while TCP still tries; says nothing about one that stays down"
+    witness: ClassVar[str] = "closed ways"
+
+    def closes(self, rank: int, ranks: Collection[int]) -> set[Way]:
+        """Return the ways on which nothing arrives while it is down."""
+        return _between({rank}, set(ranks) - {rank})
+
+    def strike(self, target: Target) -> None:
+        """Set the rank's end down."""
+        target.walls.run("ip", "link", "set", _DEVICE, "down")
+        target.kept.update(down=True, left=self.times - 1)
+
+    def goes_on(self, target: Target) -> bool:
+        """Set it up when somebody has sent in vain, and down again when everything has arrived."""
+        sent_in_vain = _tries_in_vain(target)
+        if target.kept["down"] and sent_in_vain:
+            target.walls.run("ip", "link", "set", _DEVICE, "up")
+            target.kept["down"] = False
+        elif not target.kept["down"] and target.kept["left"] and not sent_in_vain:
+            target.walls.run("ip", "link", "set", _DEVICE, "down")
+            target.kept.update(down=True, left=target.kept["left"] - 1)
+        return bool(target.kept["down"] or target.kept["left"])
+
+    def heal(self, target: Target) -> None:
+        """Set it up, wherever it stopped."""
+        target.walls.run("ip", "link", "set", _DEVICE, "up")
+
+
+@dataclass(frozen=True)
+class LosePackets(Fault):
+    """Some packets to and from the rank are lost: each `every`-th, or a `share` of them that is drawn from `seed`.
+
+    Which ones is counted, packet by packet and direction by direction, over and over. Raises `PlanError` for a share
+    that leaves none or all.
+    """
+
+    every: int = 0
+    share: float = 0.1
+    seed: int = 0
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns", "nft")
+    certifies: ClassVar[str] = "lost packets of any protocol, which TCP sends again; says nothing about RDMA"
+    witness: ClassVar[str] = "lossy ways"
+
+    def __post_init__(self) -> None:
+        if not self.every and not 1 <= round(self.share * CYCLE) < CYCLE:
+            raise PlanError(f"a share of {self.share} loses no packet or all of them; use one from 0.01 to 0.99")
+
+    @property
+    def cycle(self) -> int:
+        """After how many packets it begins anew."""
+        return self.every or CYCLE
+
+    @property
+    def lost(self) -> tuple[int, ...]:
+        """The places in a cycle whose packets are lost."""
+        if self.every:
+            return (self.every - 1,)
+        return tuple(sorted(random.Random(self.seed).sample(range(CYCLE), round(self.share * CYCLE))))
+
+    def strike(self, target: Target) -> None:
+        """Have the rank's kernel count packets, and drop these."""
+        drop = f"numgen inc mod {self.cycle} {{ {', '.join(map(str, self.lost))} }} drop"
+        _filter(target, target.rank, self.name(), f"iifname {_DEVICE} {drop}", f"oifname {_DEVICE} {drop}")
+
+    def heal(self, target: Target) -> None:
+        """Take the rules away."""
+        _unfilter(target, target.rank, self.name())
+
+
+@dataclass(frozen=True)
+class LimitBandwidth(Fault):
+    """What the rank sends leaves at `kbit` thousand bits a second, after the first `burst` bytes; nothing is lost."""
+
+    kbit: int = 1000
+    burst: int = 16384
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns", "tbf")
+    certifies: ClassVar[str] = "a slow way out of one host; says nothing about a slow way in"
+    witness: ClassVar[str] = "held back"
+
+    def strike(self, target: Target) -> None:
+        """Put a token bucket at the rank's end."""
+        rate = ("rate", f"{self.kbit}kbit", "burst", str(self.burst), "limit", "64mb")
+        target.walls.run("tc", "qdisc", "add", "dev", _DEVICE, "root", "tbf", *rate)
+
+    def heal(self, target: Target) -> None:
+        """Take it away, with what it holds."""
+        target.walls.run("tc", "qdisc", "del", "dev", _DEVICE, "root")
+
+
+def _between(ones: Collection[int], others: Collection[int]) -> set[Way]:
+    """Return the ways between two sets of ranks, there and back."""
+    return {way for one in ones for other in others for way in ((one, other), (other, one))}
+
+
+def _filter(target: Target, rank: int, name: str, input: str = "", output: str = "") -> None:
+    """Add rules to what comes into a rank's network, and to what leaves it; `name` tells them from other faults'."""
+    chains = [
+        f"chain {hook} {{\n type filter hook {hook} priority filter\n {rule}\n}}"
+        for hook, rule in (("input", input), ("output", output))
+        if rule
+    ]
+    target.walls_of(rank).run("nft", "-f", "-", text=f"table inet breakrank_{name} {{\n" + "\n".join(chains) + "\n}\n")
+
+
+def _unfilter(target: Target, rank: int, name: str) -> None:
+    target.walls_of(rank).run("nft", "delete", "table", "inet", f"breakrank_{name}")
+
+
+def _tries_in_vain(target: Target) -> bool:
+    """Return whether a kernel has sent something between the rank and a peer that nobody has confirmed."""
+    here = as_listed(target.walls.address)
+    return any(
+        entry.tries and here in (entry.link.local.host, entry.link.remote.host)
+        for pid in (target.pid, *target.peers.values())
+        for entry in listed(pid)
+        if entry.state == "ESTABLISHED"
+    )
 
 
 def _shut_down(one: socket.socket) -> None:
