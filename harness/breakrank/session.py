@@ -31,7 +31,7 @@ class Session:
     """The owner's end of the warden. Raises `BreakrankError` when the warden is gone."""
 
     def __init__(self, controller_pid: int | None = None) -> None:
-        self.id = f"{os.getpid()}-{_started(os.getpid())}-{secrets.token_hex(4)}"
+        self.id = f"{os.getpid()}-{_started(os.getpid())}-{_namespace()}-{secrets.token_hex(4)}"
         #: What every process of ours has in its environment.
         self.mark = {VARIABLE: self.id}
         self._queue: list[dict[str, Any]] = []
@@ -166,31 +166,41 @@ class Session:
             self._queue.append(message)
 
 
-def sweep() -> int:
-    """Kill what sessions left behind whose owner is dead; return how many processes that were.
+def leftovers() -> dict[int, str]:
+    """Return the processes, with their names, that sessions left behind whose owner is dead.
 
-    Only processes that carry a session id of ours are touched. It is for the case that the warden itself was killed.
+    Only those that carry a session id of ours are among them, and none whose owner would not be seen from here.
     """
-    swept = 0
+    left: dict[int, str] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             owner = process.environ().get(VARIABLE)
             if owner and not is_alive(owner):
-                process.send_signal(signal.SIGKILL)
-                swept += 1
-    return swept
+                left[process.pid] = process.name()
+    return left
 
 
-def home() -> str:
-    """Return where the processes of this session are seen: the boot of this machine, and the namespace of processes."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return f"{boot}-{os.stat('/proc/self/ns/pid').st_ino}"
+def sweep() -> int:
+    """Kill what sessions left behind; return how many processes that were.
+
+    It is for the case that the warden itself was killed.
+    """
+    left = leftovers()
+    for pid in left:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    return len(left)
 
 
 def is_alive(session: str) -> bool:
-    """Whether the owner of a session lives, if it would be seen from here."""
-    pid, started, _ = ([*session.split("-"), "", ""])[:3]
-    return pid.isdigit() and _started(int(pid)) == started
+    """Whether the owner of a session lives; yes, where it would not be seen from here."""
+    pid, started, namespace = ([*session.split("-"), "", "", ""])[:3]
+    return namespace != _namespace() or (pid.isdigit() and _started(int(pid)) == started)
+
+
+def _namespace() -> str:
+    """Return which processes are seen from here: the number of the namespace (pid_namespaces(7))."""
+    return str(os.stat("/proc/self/ns/pid").st_ino)
 
 
 def _started(pid: int) -> str:

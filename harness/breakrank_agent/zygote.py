@@ -1,12 +1,12 @@
 """A warm place to fork ranks from: the framework is imported, nothing was computed, and there is one thread.
 
-`python -m breakrank_agent.zygote` reads BREAKRANK_ZYGOTE (`control`: a descriptor, SOCK_SEQPACKET, or `listen`: the path
-of a socket that somebody will call once; `framework`, empty for none) and serves requests: an object with `boot` (as in
-`breakrank_agent.boot`), `env`, `cwd`, `walls` (a process, or 0, and the kinds of its namespaces that are entered, as
-flags of setns(2)), `argv` (what is executed, cold, instead of a rank that is warm), and the descriptors that become 0,
-1, 2, 3 … of the rank. It answers `pid`, as it is called here, or `error`. Each rank is a fresh process that was forked
-twice, so that it becomes the child of the nearest sub-reaper: the warden, or, as the first process of a container, this
-one. It waits for one line on its descriptor 3 before it begins.
+`python -m breakrank_agent.zygote` reads BREAKRANK_ZYGOTE (`control`: a descriptor, SOCK_SEQPACKET, or `listen`: the
+path of a socket that somebody will call once; `framework`, empty for none) and serves requests: an object with `boot`
+(as in `breakrank_agent.boot`), `env`, `cwd`, `walls` (a process, or 0, and the kinds of its namespaces that are
+entered, as flags of setns(2)), `argv` (what is executed, cold, instead of a rank that is warm), and the descriptors
+that become 0, 1, 2, 3 … of the rank. It answers `pid`, as it is called here, or `error`. Each rank is a fresh process
+that was forked twice, so that it becomes the child of the nearest sub-reaper: the warden, or, as the first process of a
+container, this one. It waits for one line on its descriptor 3 before it begins.
 """
 
 from __future__ import annotations

@@ -38,13 +38,13 @@ from breakrank.runners.view import View
 from breakrank.runners.walls import KINDS, Walls
 from breakrank.runners.zygotes import ANSWER_S, READY_S, lasting
 from breakrank.script import command_line, is_script
-from breakrank.session import NO_WALLS, VARIABLE, Session, home, is_alive
+from breakrank.session import NO_WALLS, VARIABLE, Session, is_alive
 from breakrank.warden import descendants
 from breakrank_agent.plan import Plan
 from breakrank_agent.zygote import PACKET
 
-#: What containers, networks and volumes of ours are labelled with: the session, and where its processes are seen.
-LABEL, LABEL_HOME = "breakrank.session", "breakrank.home"
+#: What containers, networks and volumes of ours are labelled with: the session that owns them.
+LABEL = "breakrank.session"
 #: The folder that all containers of a job share. The staged agent is in it, the programs, and the working folder.
 SHARED = "/breakrank"
 #: Where a data loader's workers pass their batches on; an engine gives 64 MB by itself.
@@ -69,7 +69,9 @@ def engine() -> docker.DockerClient:
         client = docker.DockerClient(host, use_ssh_client=True) if host else docker.from_env()
         client.ping()
     except (DockerException, OSError) as error:
-        raise BreakrankError(f"no Docker engine answers ({error}); `make docker` starts one, or set DOCKER_HOST") from None
+        raise BreakrankError(
+            f"no Docker engine answers ({error}); `make docker` starts one, or set DOCKER_HOST"
+        ) from None
     return client
 
 
@@ -91,11 +93,9 @@ def find_image(name: str) -> docker.models.images.Image:
 def versions(name: str) -> Mapping[str, str]:
     """Return the versions of Python, and of each distribution, in an image. Raises `BreakrankError`."""
     find_image(name)
-    mark = {LABEL: f"{os.getpid()}", LABEL_HOME: home()}
     try:
-        printed = engine().containers.run(
-            name, ["-c", _ASK], entrypoint=["python3"], network_mode="none", remove=True, labels=mark
-        )
+        # It ends by itself, whatever becomes of us.
+        printed = engine().containers.run(name, ["-c", _ASK], entrypoint=["python3"], network_mode="none", remove=True)
     except (DockerException, OSError) as error:
         raise BreakrankError(f"the image {name} has no python3 that runs: {_said(error)}") from None
     found: dict[str, str] = json.loads(printed)
@@ -122,6 +122,7 @@ class Container:
 
     def ask(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
         """Have a rank started; return its pid as it is seen from here. Raises `BreakrankError`."""
+        answer: dict[str, Any]
         try:
             socket.send_fds(self.control, [json.dumps(request).encode()], list(descriptors))
             answer = json.loads(self.control.recv(PACKET) or b'{"error": "its first process is gone"}')
@@ -155,7 +156,7 @@ class Cluster:
         self._archive = archive
         self._image = image
         self._name = f"breakrank-{session.id}-{secrets.token_hex(3)}"
-        self._labels = {LABEL: session.id, LABEL_HOME: home()}
+        self._labels = {LABEL: session.id}
         self._runs = 0
         self._framework = framework
         self._env = {**env, **session.mark}
@@ -301,6 +302,8 @@ class DockerRunner(SandboxRunner):
 
     def close(self) -> None:
         """Take what the ranks wrote back into the run directory. Raises `BreakrankError`."""
+        for walls in self._around:
+            walls.close()
         self._around = []
         if self._cluster is None or self.clusters is None:
             return
@@ -336,14 +339,16 @@ class DockerRunner(SandboxRunner):
                 boot[name] = len(sent)
                 sent.append(descriptor)
             boot["programs"] = f"{self._shared}/programs"
-            request = {"boot": boot, "env": {**env, **self.session.mark}, "cwd": str(view.folder), "walls": NO_WALLS}
+            env = {**env, **self.session.mark}
+            request = {"boot": boot, "env": env, "cwd": str(view.folder), "walls": NO_WALLS}
             if plan.command:
                 request["argv"] = self._command(plan.command)
-                request["env"]["BREAKRANK_ENTER"] = json.dumps(boot)
+                if self.agent:
+                    env["BREAKRANK_ENTER"] = json.dumps(boot)
             elif self.cold:
                 request["argv"] = ["python3", "-m", "breakrank_agent.boot"]
-                request["env"]["BREAKRANK_BOOT"] = json.dumps(boot)
-            pid = container.ask(request, sent)
+                env["BREAKRANK_BOOT"] = json.dumps(boot)
+            pid: int = container.ask(request, sent)
         self.session.follow(pid)
         channel.send(b"\n")
         return pid
@@ -372,8 +377,8 @@ def remove(session: str) -> list[str]:
         with contextlib.suppress(APIError):
             container.remove(force=True)
         gone.append(f"container {container.name}")
-    for kind, things in (("network", client.networks.list(filters=filters)), ("volume", client.volumes.list(filters=filters))):
-        for thing in things:
+    for kind, kept in (("network", client.networks), ("volume", client.volumes)):
+        for thing in kept.list(filters=filters):
             _until_free(thing.remove)
             gone.append(f"{kind} {thing.name}")
     return gone
@@ -388,8 +393,7 @@ def sweep(show: bool = False) -> list[str]:
         *(("network", one.attrs["Labels"], one.name) for one in client.networks.list(filters=filters)),
         *(("volume", one.attrs["Labels"], one.name) for one in client.volumes.list(filters=filters)),
     ]:
-        # Whether an owner lives can be told only where its process would be seen.
-        if labels.get(LABEL_HOME) == home() and not is_alive(labels[LABEL]):
+        if not is_alive(labels[LABEL]):
             found.setdefault(labels[LABEL], []).append(f"{kind} {name}")
     if not show:
         for session in found:
@@ -426,15 +430,15 @@ def _packed(parts: Mapping[str, Path]) -> bytes:
 
 
 def _seen_from_here(handle: docker.models.containers.Container) -> int:
-    """Return the pid of a container's first process as it is seen from here, 0 if it has ended. Raises `BreakrankError`.
+    """Return the pid of a container's first process as it is seen from here, 0 if it has ended.
 
-    The engine says the pid that it sees itself; from inside of a container that is another one, or somebody else's.
+    Raises `BreakrankError` if it is not seen. The engine says the pid that it sees itself; from inside of a container
+    that is another one, or somebody else's.
     """
-    expected = {f"{VARIABLE}={handle.labels[LABEL]}".encode(), *(
-        line.encode() for line in handle.attrs["Config"]["Env"] if line.startswith(("BREAKRANK_ZYGOTE=", "HOSTNAME="))
-    )}
+    marks = (f"{VARIABLE}=", "BREAKRANK_ZYGOTE=", "HOSTNAME=")
+    expected = {line.encode() for line in handle.attrs["Config"]["Env"] if line.startswith(marks)}
     until = time.monotonic() + _SEEN_S
-    while own := handle.attrs["State"]["Pid"]:
+    while own := int(handle.attrs["State"]["Pid"]):
         for pid in (own, *(int(name) for name in os.listdir("/proc") if name.isdigit())):
             # The engine may say that it runs before its program is executed.
             with contextlib.suppress(OSError):
