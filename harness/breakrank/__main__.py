@@ -28,6 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return explain_running(options.pids)
         if options.command == "watch":
             return watch_job(options)
+        if options.command == "sweep":
+            return sweep(options.dry_run, options.session)
+        if options.command == "image":
+            return validate_image(options)
         return _list() if options.command == "list" else _doctor()
     except (BreakrankError, PlanError, HistoryError) as error:
         sys.stderr.write(f"breakrank: {' '.join(str(error).split())}\n")
@@ -53,6 +57,10 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("why", help="say where the ranks of a running job are, and which is the odd one")
     command.add_argument("pids", type=int, nargs="+", metavar="PID", help="a launcher, or ranks of one job")
     _add_watch(commands)
+    _add_image(commands)
+    command = commands.add_parser("sweep", help="remove what sessions left behind whose pytest is dead")
+    command.add_argument("--dry-run", action="store_true", help="only show it")
+    command.add_argument("--session", default="", metavar="ID", help="what carries this id, alive or not")
     commands.add_parser("list", help="list the scenarios and their cases")
     commands.add_parser("doctor", help="say what this machine has and lacks")
     return parser
@@ -66,6 +74,39 @@ def _add_watch(commands: argparse._SubParsersAction[_Parser]) -> None:
     command.add_argument("--leaks", action="store_true", help="count what stays alive at each step")
     command.add_argument("--runs", type=Path, default=Path(".breakrank"), metavar="DIR", help="folder for the records")
     command.add_argument("job", nargs=argparse.REMAINDER, metavar="CMD", help="the job, as in torchrun train.py")
+
+
+def _add_image(commands: argparse._SubParsersAction[_Parser]) -> None:
+    command = commands.add_parser("image", help="run the catalogue on two images, and say what got better or worse")
+    command.add_argument("new", metavar="NEW", help="the image to validate")
+    command.add_argument("--against", required=True, metavar="OLD", help="the last good image")
+    command.add_argument("--scenario", action="append", metavar="NAME", help="only these (default: all); repeatable")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all chance (0)")
+    command.add_argument("--runs", type=Path, default=Path(".breakrank"), metavar="DIR", help="folder for the records")
+
+
+def validate_image(options: argparse.Namespace) -> int:
+    """Run the catalogue on both images; return 0, 1 if something got worse, 2 if too much was not tested."""
+    from breakrank.images import validate
+
+    return validate(options.new, options.against, options.scenario or ["all"], options.seed, options.runs)
+
+
+def sweep(dry_run: bool, session: str) -> int:
+    """Remove what dead sessions left behind, or what carries the id `session`, and say what it was."""
+    from breakrank import session as sessions
+    from breakrank.run import docker_runner
+
+    left = [] if session else [f"process {pid} ({name})" for pid, name in sessions.leftovers().items()]
+    if not dry_run and not session:
+        sessions.sweep()
+    try:
+        docker = docker_runner()
+        left += docker.remove(session) if session else docker.sweep(show=dry_run)
+    except BreakrankError as error:
+        print(f"no containers were looked for: {' '.join(str(error).split())}")
+    print("\n".join(left) if left else "nothing is left of dead sessions")
+    return 0
 
 
 def watch_job(options: argparse.Namespace) -> int:

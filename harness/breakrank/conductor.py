@@ -391,7 +391,7 @@ class Attempt:
 
     def _tell_what_is_left(self) -> None:
         """Write down the bytes of each file that the ranks wrote in the working folder, now that nobody writes."""
-        work = self._conductor.folder / "work"
+        work = self._conductor.view.seen_from_outside
         for path in sorted(self._conductor.written):
             if not os.path.isabs(path) and (work / path).is_file():
                 self._conductor.write("left", attempt=self._number, path=path, **digest_file(work / path))

@@ -15,11 +15,12 @@ import random
 import shutil
 import sys
 import time
+import types
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from breakrank.conductor import Conductor, Progress
 from breakrank.digest import explain_difference
@@ -31,7 +32,7 @@ from breakrank.runners.join import JoinRunner
 from breakrank.runners.process import ProcessRunner, free_space, stage_agent
 from breakrank.runners.rank import Runner
 from breakrank.runners.sandbox import SandboxRunner
-from breakrank.runners.view import View, make_view
+from breakrank.runners.view import View, copy_folder, make_view
 from breakrank.runners.zygotes import Zygotes
 from breakrank.scenario import Case, Scenario
 from breakrank.script import is_script, title
@@ -40,6 +41,9 @@ from breakrank.verdict import SURVIVED, Outcome, Record, Verdict
 from breakrank_agent.history import DEFAULT_SIZE, Event, HistoryError
 from breakrank_agent.plan import Plan, PlanError, Schedule, Strike
 from breakrank_agent.schedules import Diverged
+
+if TYPE_CHECKING:
+    from breakrank.runners.docker import Clusters
 
 #: The most ranks that one machine is asked to run.
 MOST_RANKS = 64
@@ -73,6 +77,7 @@ class Choices:
     reference: tuple[str, ...] = ()
     steps: int | None = None
     step: str = ""
+    image: str = ""
 
 
 def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
@@ -102,6 +107,7 @@ def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
         payloads=job.payloads,
         tolerance=case.tolerance if choices.tolerance is None else choices.tolerance,
         runner=_runner(choices.runner, strikes, f"{scenario.name}, case {case.name}"),
+        image=choices.image,
         control=case.control or ("same" if strikes else ""),
         data=job.data,
         oracles=tuple(scenario.oracles),
@@ -311,6 +317,8 @@ class Bench:
         cgroups.sweep()
         self._session = Session(controller_pid)
         self._zygotes = None if cold else Zygotes(self._session, self.runs)
+        self._clusters: Clusters | None = None
+        self._cold = cold
 
     @property
     def warden_pid(self) -> int:
@@ -327,6 +335,8 @@ class Bench:
         """End whatever still runs, and the warden."""
         if self._zygotes is not None:
             self._zygotes.close()
+        if self._clusters is not None:
+            self._clusters.close()
         self._session.close()
 
     def run(
@@ -347,7 +357,7 @@ class Bench:
         `replayed` is the plan that this one replays, whose control, under its own schedule, serves both. Without
         `agent` the ranks run as if we were not there, and nothing is judged: the verdict is VOID.
         """
-        _require(plan.framework)
+        _require(plan)
         began = time.monotonic()
         programs = programs or packaged_programs()
         folder = self._new_folder(plan, where or programs)
@@ -451,11 +461,14 @@ class Bench:
     ) -> list[str]:
         """Run the ranks, which make `steps` steps if that is known; return why nothing can be said of it."""
         runner: Runner
+        view = None
         if plan.runner == "join":
             runner = JoinRunner(self._session, self._archive, agent)
+        elif plan.runner == "docker":
+            runner, view = self._in_containers(plan, folder, programs, agent, where)
+            where = None
         else:
             runner = RUNNERS[plan.runner](self._session, self._archive, programs, agent, self._zygotes)
-        view = None
         if where is not None:
             view = View(where) if in_place else make_view(self._session, where, folder / "work", self.runs)
             if view.holder:
@@ -465,11 +478,25 @@ class Bench:
         except Diverged as error:
             return [f"the replay diverged: {error}"]
         finally:
-            if view is not None and view.holder:
+            if where is not None and view is not None and view.holder:
                 self._session.kept.discard(view.holder)
                 self._session.clear()
                 shutil.rmtree(folder / "work.overlay", ignore_errors=True)
         return []
+
+    def _in_containers(
+        self, plan: Plan, folder: Path, programs: Path, agent: bool, where: Path | None
+    ) -> tuple[Runner, View]:
+        """Start the containers that the ranks will run in, with what they work on; return the runner and the view."""
+        docker = docker_runner()
+        if self._clusters is None:
+            self._clusters = docker.Clusters(self._session, self._archive)
+        if where is not None:
+            copy_folder(where, folder / "work", self.runs, "the ranks are in containers")
+        runner = docker.DockerRunner(
+            self._session, self._archive, programs, agent, clusters=self._clusters, cold=self._cold
+        )
+        return runner, runner.lay(plan, folder)
 
     def _fresh_model(
         self, wanted: Plan, folder: Path, conduct: Callable[..., list[str]], watch: Watch | None, phase: str
@@ -506,7 +533,7 @@ class Bench:
         """Return what a control depends on, as a name: plan, programs, agent, data and versions."""
         import breakrank.fixtures.data as data
 
-        parts = [plan.dumps(), self._archive.name, platform.python_version(), _version(plan.framework)]
+        parts = [plan.dumps(), self._archive.name, *_software(plan)]
         parts += [path.read_text() for path in sorted(programs.glob("*.py"))]
         parts.append(Path(data.__file__).read_text())
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
@@ -551,11 +578,17 @@ def _fill(folder: Path, plan: Plan, programs: Path) -> Path:
 
 
 def _meta(plan: Plan, programs: Path) -> dict[str, Any]:
+    if plan.runner == "docker":
+        docker = docker_runner()
+        has = docker.versions(plan.image)
+        software = {"image": plan.image, "image id": docker.find_image(plan.image).id, "versions": dict(has)}
+        software |= {"python": has["python"], plan.framework: has.get(plan.framework, "missing")}
+    else:
+        software = {"python": platform.python_version(), plan.framework: _version(plan.framework)}
     return {
         "version": 1,
         "breakrank": _version("pytest-breakrank"),
-        "python": platform.python_version(),
-        plan.framework: _version(plan.framework),
+        **software,
         "platform": platform.platform(),
         "cores": os.cpu_count(),
         "began": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -580,11 +613,34 @@ def _version(distribution: str) -> str:
         return "missing"
 
 
-def _require(framework: str) -> None:
-    if importlib.util.find_spec(framework) is None:
+def _require(plan: Plan) -> None:
+    if plan.runner == "docker":
+        lack = docker_runner().lacking(plan.image, plan.framework)
+        if lack:
+            raise BreakrankError(lack)
+    elif importlib.util.find_spec(plan.framework) is None:
         raise BreakrankError(
-            f"{framework} is not installed for {sys.executable}: install it there, as in 'pip install {framework}'"
+            f"{plan.framework} is not installed for {sys.executable}: install it there, as in 'pip install "
+            f"{plan.framework}'"
         )
+
+
+def _software(plan: Plan) -> list[str]:
+    """Return what of the software that runs the ranks a result may depend on."""
+    if plan.runner == "docker":
+        return [str(docker_runner().find_image(plan.image).id)]
+    return [platform.python_version(), _version(plan.framework)]
+
+
+def docker_runner() -> types.ModuleType:
+    """Return the module of the runner `docker`. Raises `BreakrankError` where docker's package is missing."""
+    try:
+        return importlib.import_module("breakrank.runners.docker")
+    except ModuleNotFoundError as error:
+        raise BreakrankError(
+            f"the runner docker needs a package that is not installed here ({error.name}): "
+            "pip install 'pytest-breakrank[docker]'"
+        ) from None
 
 
 def _save_verdict(result: Result) -> None:

@@ -31,7 +31,7 @@ class Session:
     """The owner's end of the warden. Raises `BreakrankError` when the warden is gone."""
 
     def __init__(self, controller_pid: int | None = None) -> None:
-        self.id = f"{os.getpid()}-{_started(os.getpid())}-{secrets.token_hex(4)}"
+        self.id = f"{os.getpid()}-{_started(os.getpid())}-{_namespace()}-{secrets.token_hex(4)}"
         #: What every process of ours has in its environment.
         self.mark = {VARIABLE: self.id}
         self._queue: list[dict[str, Any]] = []
@@ -124,6 +124,11 @@ class Session:
         self._send({"do": "clear", "keep": sorted(self.kept)})
         return int(self._await("cleared")["cleared"])
 
+    def last(self, argv: Sequence[str]) -> None:
+        """Have the warden run a program when we are gone and all below it has ended; none takes that back."""
+        self._send({"do": "last", "argv": list(argv), "env": {**os.environ}})
+        self._await("noted")
+
     def told(self) -> Iterator[dict[str, Any]]:
         """Yield what waitpid told the warden, and the kernel of others, since the last call, without waiting."""
         while select.select([self.socket], [], [], 0)[0]:
@@ -170,25 +175,41 @@ class Session:
             self._queue.append(message)
 
 
-def sweep() -> int:
-    """Kill what sessions left behind whose owner is dead; return how many processes that were.
+def leftovers() -> dict[int, str]:
+    """Return the processes, with their names, that sessions left behind whose owner is dead.
 
-    Only processes that carry a session id of ours are touched. It is for the case that the warden itself was killed.
+    Only those that carry a session id of ours are among them, and none whose owner would not be seen from here.
     """
-    swept = 0
+    left: dict[int, str] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             owner = process.environ().get(VARIABLE)
-            if owner and not owner_lives(owner):
-                process.send_signal(signal.SIGKILL)
-                swept += 1
-    return swept
+            if owner and not is_alive(owner):
+                left[process.pid] = process.name()
+    return left
 
 
-def owner_lives(session: str) -> bool:
-    """Whether the process that owns a session is still there, and not another one of its number."""
-    pid, started, _ = ([*session.split("-"), "", ""])[:3]
-    return pid.isdigit() and _started(int(pid)) == started
+def sweep() -> int:
+    """Kill what sessions left behind; return how many processes that were.
+
+    It is for the case that the warden itself was killed.
+    """
+    left = leftovers()
+    for pid in left:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    return len(left)
+
+
+def is_alive(session: str) -> bool:
+    """Whether the owner of a session lives; yes, where it would not be seen from here."""
+    pid, started, namespace = ([*session.split("-"), "", "", ""])[:3]
+    return namespace != _namespace() or (pid.isdigit() and _started(int(pid)) == started)
+
+
+def _namespace() -> str:
+    """Return which processes are seen from here: the number of the namespace (pid_namespaces(7))."""
+    return str(os.stat("/proc/self/ns/pid").st_ino)
 
 
 def _started(pid: int) -> str:

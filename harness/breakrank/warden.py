@@ -9,9 +9,10 @@ Messages are JSON, one per packet (SOCK_SEQPACKET). From the owner: `spawn` (id,
 whose mount namespace is entered, or 0; walls: one and the kinds of its namespaces that are entered, as flags of
 setns(2); with the file descriptors that become 0, 1, 2, 3, …), `signal` (pid, signal),
 `adopt` (pid), `own` (folders: control groups to remove at the end), `thaw` (pid: let what was killed in one of them
-end), `clear` (keep: end everything below except these pids). To the owner: `spawned` (id, pid), `failed` (id,
+end), `clear` (keep: end everything below except these pids), `last` (argv, env: a program that is run when the owner is
+gone and nothing is left below; none if empty). To the owner: `spawned` (id, pid), `failed` (id,
 text), `child` (pid, what: ended, stopped, continued; status), `signalled` (pid, done), `adopted` (pid), `cleared`
-(count).
+(count), `noted`.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class Warden:
         self._selector = selectors.DefaultSelector()
         self._selector.register(connection, selectors.EVENT_READ, "owner")
         self._owner_gone = False
+        self._last: dict[str, Any] = {}
         for pid in owners:
             self._watch(pid)
         self._wake, wake_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -83,6 +85,8 @@ class Warden:
                     self._owner_gone = True
         self._clear(set())
         self._remove_groups()
+        if self._last.get("argv"):
+            self._run_last()
 
     def _say(self, **message: object) -> None:
         # An owner that has died in between is noticed by the loop.
@@ -112,9 +116,23 @@ class Warden:
             self._folders.update(dict.fromkeys(message["folders"]))
         elif message["do"] == "thaw":
             self._thaw(message["pid"])
+        elif message["do"] == "last":
+            self._last = message
+            self._say(noted=True)
         else:
             self._say(cleared=self._clear(set(message["keep"])))
         return True
+
+    def _run_last(self) -> None:
+        """Run the last program to its end: what it removes cannot be reached from here."""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.chdir("/")
+                os.execvpe(self._last["argv"][0], self._last["argv"], self._last["env"])
+            finally:
+                os._exit(127)
+        os.waitpid(pid, 0)
 
     def _spawn(self, message: dict[str, Any], descriptors: list[int]) -> None:
         failure, failure_in = os.pipe2(os.O_CLOEXEC)

@@ -2,8 +2,8 @@
 
 The variable BREAKRANK_BOOT holds a JSON object: `plan` (path), `rank`, `attempt`, `world`, `log` (path of the mapped
 log), `stacks` (path where stacks are dumped on a signal), `words` (path of the FIFO for the stacks of a rank that
-dies), `channel` (descriptor), `program` (`module:function`), `programs` (folder). Without an agent (`agent` false) the
-program runs alone.
+dies), `channel` (descriptor), `program` (`module:function`), `programs` (folder). Each path may be an open descriptor,
+where the rank sees other files than whoever starts it. Without an agent (`agent` false) the program runs alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import platform
 import random
 import signal
 import sys
-from typing import Any, Callable, NoReturn, Optional, TextIO
+from typing import Any, Callable, NoReturn, Optional, TextIO, Union
 
 from breakrank_agent import probe
 from breakrank_agent.history import LogWriter
@@ -58,10 +58,11 @@ def start_agent(spec: dict[str, Any]) -> Agent:
     """Start the agent of this rank: the log, the line to the Conductor, the hooks."""
     global _stacks
     with open(spec["plan"], encoding="utf-8") as file:
-        plan = Plan.loads(file.read(), spec["plan"])
+        plan = Plan.loads(file.read(), str(spec["plan"]))
     channel = Channel(spec["channel"]) if spec.get("channel") is not None else None
     agent = Agent(plan, spec["rank"], spec["attempt"], LogWriter(spec["log"]), channel)
     _stacks = open(spec["stacks"], "w")  # noqa: SIM115 - it stays open for as long as the rank lives
+    os.set_inheritable(_stacks.fileno(), False)
     _speak_when_dying(spec["words"])
     faulthandler.register(STACKS_SIGNAL, file=_stacks, all_threads=True)
     with contextlib.suppress(OSError, AttributeError):
@@ -76,13 +77,14 @@ def start_agent(spec: dict[str, Any]) -> Agent:
     return agent
 
 
-def _speak_when_dying(path: str) -> None:
-    """Have faulthandler write the stacks into the FIFO at `path`; in a child that is forked, where other stacks go.
+def _speak_when_dying(where: Union[str, int]) -> None:
+    """Have faulthandler write the stacks into the FIFO `where`; in a child that is forked, where other stacks go.
 
     The pipe holds one packet: who dies waits in the kernel until the Conductor, which has seen the first, takes it.
     """
     global _words
-    _words = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    _words = where if isinstance(where, int) else os.open(where, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    os.set_inheritable(_words, False)
     # A kernel that refuses costs what the other threads were doing, and no more.
     with contextlib.suppress(OSError):
         fcntl.fcntl(_words, _F_SETPIPE_SZ, 4096)

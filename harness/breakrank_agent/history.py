@@ -22,7 +22,7 @@ import time
 from array import array
 from collections.abc import Iterator, Mapping
 from time import monotonic
-from typing import Any, BinaryIO, Callable
+from typing import Any, BinaryIO, Callable, Union
 
 from breakrank_agent.clock import MAIN
 from breakrank_agent.plan import POINTS
@@ -103,7 +103,7 @@ class _Log:
 
     __slots__ = ("_map", "_size", "_table_end", "_words")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: Union[str, int]) -> None:
         with open(path, "r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
         magic, version, size = struct.unpack_from("<8sII", self._map, 0)
@@ -134,7 +134,7 @@ class LogWriter(_Log):
 
     __slots__ = ("_codes", "_head", "_places", "_shift", "_times", "_until", "count")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: Union[str, int]) -> None:
         super().__init__(path)
         self.count = 0
         self._head = self._get(_HEAD)

@@ -175,9 +175,9 @@ class Plan:
     after the step `until`, if it is not 0; `step` is the function (`module:function`) whose return ends a step, where
     it is not for the agent to find out. `merged` is of how many ranks' work each rank does, in a reference alone.
     `control` is empty (none), `same` (this plan without its strikes) or another `module:function`. `data` names what is
-    laid into the working folder before the ranks start. Without `payloads`, each step's parameters and each batch go
-    without a digest, which costs less where they are large; the parameters at the end are compared still. Seconds
-    appear only as limits: nothing fires on them.
+    laid into the working folder before the ranks start. `image` is what the containers of the runner `docker` are made
+    from. Without `payloads`, each step's parameters and each batch go without a digest, which costs less where they are
+    large; the parameters at the end are compared still. Seconds appear only as limits: nothing fires on them.
     """
 
     scenario: str
@@ -195,6 +195,7 @@ class Plan:
     pin: bool = True
     payloads: bool = True
     runner: str = "process"
+    image: str = ""
     control: str = ""
     data: str = ""
     oracles: tuple[str, ...] = ()

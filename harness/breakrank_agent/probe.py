@@ -36,6 +36,7 @@ class Channel:
     """The rank's line to the Conductor: one JSON object each way. A rank that parks waits here for its answer."""
 
     def __init__(self, descriptor: int) -> None:
+        os.set_inheritable(descriptor, False)
         self._file = os.fdopen(descriptor, "r+b", buffering=0)
         self._lock = threading.Lock()
         self._rest = b""

@@ -1,10 +1,12 @@
 """A warm place to fork ranks from: the framework is imported, nothing was computed, and there is one thread.
 
-`python -m breakrank_agent.zygote` reads BREAKRANK_ZYGOTE (`control`: a descriptor, SOCK_SEQPACKET; `framework`) and
-serves requests: an object with `boot` (as in `breakrank_agent.boot`), `env`, `cwd`, `walls` (a process, or 0, and the
-kinds of its namespaces that are entered, as flags of setns(2)), and the descriptors that become 0, 1, 2 and 3 of the
-rank. It answers `pid`, or `error`. Each rank is a fresh process that was forked twice, so that it
-becomes the child of the nearest sub-reaper, the warden; it waits for one line on its descriptor 3 before it begins.
+`python -m breakrank_agent.zygote` reads BREAKRANK_ZYGOTE (`control`: a descriptor, SOCK_SEQPACKET, or `listen`: the
+path of a socket that somebody will call once; `framework`, empty for none) and serves requests: an object with `boot`
+(as in `breakrank_agent.boot`), `env`, `cwd`, `walls` (a process, or 0, and the kinds of its namespaces that are
+entered, as flags of setns(2)), `argv` (what is executed, cold, instead of a rank that is warm), and the descriptors
+that become 0, 1, 2, 3 … of the rank. It answers `pid`, as it is called here, or `error`. Each rank is a fresh process
+that was forked twice, so that it becomes the child of the nearest sub-reaper: the warden, or, as the first process of a
+container, this one. It waits for one line on its descriptor 3 before it begins.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from breakrank_agent.fault import all_faults
 from breakrank_agent.hooks import all_hooks
 
 PACKET = 1 << 20
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _MADV_COLLAPSE = 25
 #: The size of a huge page. Where it is another one, the kernel rounds.
 HUGE = 1 << 21
@@ -44,11 +46,11 @@ WARM = {
 def main() -> None:
     """Import the framework, say that we are ready, and fork a rank for each request until the owner is gone."""
     spec = json.loads(os.environ["BREAKRANK_ZYGOTE"])
-    control = socket.socket(fileno=spec["control"])
+    control = _await_call(spec["listen"]) if "listen" in spec else socket.socket(fileno=spec["control"])
     # What the agent needs is imported here, too: from an archive, each import of a rank would compile it anew.
     all_hooks()
     all_faults()
-    for name in WARM.get(spec["framework"], (spec["framework"],)):
+    for name in WARM.get(spec["framework"], (spec["framework"],) if spec["framework"] else ()):
         importlib.import_module(name)
     _forget_finalizers()
     gc.collect()
@@ -66,6 +68,17 @@ def main() -> None:
         control.send(json.dumps(_serve(control, json.loads(data), list(descriptors))).encode())
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _await_call(path: str) -> socket.socket:
+    """Return the line to the one who calls; below us, in a container, is all that its rank will start."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(path)
+        listener.listen(1)
+        control, _ = listener.accept()
+    control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PACKET)
+    return control
 
 
 def _forget_finalizers() -> None:
@@ -102,6 +115,7 @@ def _serve(control: socket.socket, request: dict[str, Any], descriptors: list[in
     """Fork one rank; return its pid, or why it must not be forked here."""
     if _threads() != 1:
         return {"error": f"the zygote has {_threads()} threads; a fork of it could hang"}
+    _reap()
     reader, writer = os.pipe()
     middle = os.fork()
     if middle == 0:
@@ -111,6 +125,13 @@ def _serve(control: socket.socket, request: dict[str, Any], descriptors: list[in
         said = pipe.read().decode()
     os.waitpid(middle, 0)
     return {"pid": int(said)} if said.isdigit() else {"error": said or "the fork failed"}
+
+
+def _reap() -> None:
+    """Wait for what has ended below us in a container. Until now whoever looks could see how it ended."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _middle(
@@ -132,6 +153,8 @@ def _middle(
     code = 70
     try:
         _become(request, descriptors)
+        if "argv" in request:
+            os.execvpe(request["argv"][0], request["argv"], request["env"])
         code = boot.run_here(request["boot"])
     except BaseException:
         traceback.print_exc()
@@ -157,7 +180,7 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     os.setsid()
     high = [_duplicate(descriptor) for descriptor in descriptors]
     for number, descriptor in enumerate(high):
-        os.dup2(descriptor, number, inheritable=number < 3)
+        os.dup2(descriptor, number, inheritable=number < 3 or "argv" in request)
     os.closerange(len(high), 256)
     # The environment of C code, such as gloo's, changes with it.
     for name in set(os.environ) - set(request["env"]):

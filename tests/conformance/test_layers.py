@@ -23,7 +23,7 @@ LAYERS = [
     ("turnstile", "strikes", "ranks", "ways", "watchdog", "autopsy", "conductor", "judge", "doctor", "looks", "why"),
     ("run",),
     ("report",),
-    ("plugin", "watch", "__main__"),
+    ("plugin", "watch", "images", "__main__"),
 ]
 STANDARD_ONLY = "breakrank_agent"
 
@@ -71,6 +71,11 @@ def test_a_module_imports_only_what_lies_below_it(path):
 def test_pytest_is_imported_by_the_plugin_alone():
     importers = {OURS[p] for p in OURS if any(n.split(".")[0] in ("pytest", "_pytest") for n in imports(p))}
     assert importers and all(name.startswith("breakrank/plugin/") for name in importers)
+
+
+def test_docker_is_imported_by_its_runner_alone():
+    importers = {OURS[p] for p in OURS if any(n.split(".")[0] == "docker" for n in imports(p))}
+    assert importers == {"breakrank/runners/docker"}
 
 
 def test_faults_import_no_framework():

@@ -19,7 +19,7 @@ from breakrank.plugin.collect import Collection, NothingElse, Replayed, Subject,
 from breakrank.plugin.items import ACTIVE, ScenarioItem
 from breakrank.plugin.options import Options
 from breakrank.plugin.progress import Live
-from breakrank.report import explain, plan_words
+from breakrank.report import compare, explain, plan_words
 from breakrank.report.terminal import Row, headline, verdict_table
 from breakrank.run import Bench, Result, load_run, make_plan
 from breakrank.scenario import Case, Scenario
@@ -85,6 +85,9 @@ class Active:
         self, config: pytest.Config, options: Options, subjects: list[Subject], replayed: Replayed | None
     ) -> None:
         self.options = options
+        #: Loaded first: that there is nothing to compare with is said before anything runs.
+        self._old = compare.load_standing(options.runs, options.compare) if options.compare else None
+        self._compared: list[str] = []
         self._config = config
         self._subjects = subjects
         self._ids = {s.nodeid for s in subjects} | ({replayed.nodeid} if replayed is not None else set())
@@ -130,11 +133,30 @@ class Active:
         return explain_difference(load_run(one).history, load_run(other).history) or "their histories are equal"
 
     @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self) -> None:
-        """Close the bench, and with it every process of ours."""
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Close the bench, and with it every process of ours. What got worse fails the session."""
         bench, self._bench = self._bench, None
         if bench is not None:
             bench.close()
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        rows = self._rows(reporter) if reporter is not None and workers.received(self._config) is None else []
+        if not self.options.image or not rows:
+            return
+        standing = self._standing(rows)
+        if self._old is not None:
+            old = replace(self._old, cases={k: v for k, v in self._old.cases.items() if k in standing.cases})
+            comparison = compare.Comparison(old, standing)
+            self._compared = list(comparison.lines())
+            if comparison.status and session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _standing(self, rows: list[Row]) -> compare.Standing:
+        """Return what the cases came to on the image, and save it for whoever compares with it."""
+        standing = compare.new_standing(self.options.image)
+        for row in rows:
+            standing.cases[compare.key(row.scenario, row.case)] = compare.Stood(row.outcome, row.finding, row.sentence)
+        standing.save(self.options.runs)
+        return standing
 
     def pytest_report_header(self) -> list[str]:
         """Say what will run, with the defaults that the scenarios bring."""
@@ -192,6 +214,8 @@ class Active:
         for line in verdict_table(rows):
             terminalreporter.write_line(line)
         terminalreporter.write_line(headline(rows))
+        for line in self._compared:
+            terminalreporter.write_line(line)
 
     def _rows(self, reporter: pytest.TerminalReporter) -> list[Row]:
         """Return one row for each case that was run or skipped."""

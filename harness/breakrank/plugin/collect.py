@@ -15,7 +15,7 @@ from breakrank.plugin.boundary import one_line
 from breakrank.plugin.items import ReplayItem, ScenarioItem
 from breakrank.plugin.options import Options
 from breakrank.report import saved_verdict
-from breakrank.run import Choices, SavedRun, load_run, make_plan, make_script_plans
+from breakrank.run import Choices, SavedRun, docker_runner, load_run, make_plan, make_script_plans
 from breakrank.scenario import Case, Scenario
 from breakrank.script import title
 from breakrank.verdict import SURVIVED, Record
@@ -68,7 +68,9 @@ def choose(options: Options) -> list[Subject]:
         chosen = [(s, case) for s, case in chosen if case.framework == options.framework]
         if not chosen:
             raise BreakrankError(f"no case of {', '.join(options.names)} is for {options.framework}")
-    lacks = {missing for _, case in chosen for missing in [doctor.missing_framework(case.framework)]}
+    if options.runner == "docker":
+        _check_engine(options.image)
+    lacks = {missing for _, case in chosen for missing in [_lacking(case.framework, options)]}
     if "" not in lacks:
         raise BreakrankError("; ".join(sorted(lacks)))
     if options.train:
@@ -79,6 +81,18 @@ def choose(options: Options) -> list[Subject]:
     if len(refused) == len(subjects):
         raise BreakrankError(refused[0].removeprefix(_NO_PLAN))
     return subjects
+
+
+def _check_engine(image: str) -> None:
+    """Raise `BreakrankError` if there is no engine, or no such image, before anything is collected."""
+    docker_runner().versions(image)
+
+
+def _lacking(framework: str, options: Options) -> str:
+    """Return why a framework's cases cannot run where the ranks will be, or the empty string."""
+    if options.runner == "docker":
+        return str(docker_runner().lacking(options.image, framework))
+    return doctor.missing_framework(framework)
 
 
 _NO_PLAN = "no such plan: "
@@ -97,6 +111,7 @@ def choices(options: Options) -> Choices:
         options.reference,
         options.steps,
         options.step,
+        options.image,
     )
 
 
@@ -120,7 +135,7 @@ def _needs(plan: Plan) -> list[str]:
 
 def _subject(scenario: Scenario, case: Case, options: Options) -> Subject:
     """Return one subject with its plan, or with the reason why there is none."""
-    lack = doctor.missing_framework(case.framework)
+    lack = _lacking(case.framework, options)
     if lack:
         return Subject(scenario, case, skip=lack)
     try:
@@ -134,7 +149,9 @@ def load_replay(folder: Path) -> Replayed:
     """Return the saved run in `folder`. Raises `BreakrankError` if it cannot be replayed."""
     saved = load_run(folder)
     saved_verdict(saved)
-    lack = doctor.missing_framework(saved.plan.framework)
+    plan = saved.plan
+    in_image = plan.runner == "docker"
+    lack = docker_runner().lacking(plan.image, plan.framework) if in_image else doctor.missing_framework(plan.framework)
     if lack:
         raise BreakrankError(lack)
     return Replayed(folder, saved)

@@ -12,6 +12,7 @@ import pytest
 from breakrank.errors import BreakrankError
 from breakrank.plugin.boundary import OUR_ERRORS, one_line
 from breakrank.plugin.search import Search
+from breakrank.report import compare
 from breakrank.scenario import Case, Scenario
 from breakrank.verdict import Record
 from breakrank_agent.plan import Plan
@@ -52,6 +53,7 @@ class BreakrankItem(pytest.Item):
             blame=verdict.blame.words(),
             run_directory=result.folder,
             sentence=verdict.sentence(),
+            finding=compare.finding(verdict),
             recorded=result.record.words() if result.record is not None else "",
             as_recorded=result.as_recorded if result.record is not None else None,
             seconds=f"{result.seconds:.2f}",

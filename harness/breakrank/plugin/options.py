@@ -18,9 +18,9 @@ from breakrank.script import check_script, check_step, is_script
 
 PREFIX = "--scenario"
 #: What the option for the runner takes. `auto` puts up walls where a strike needs them.
-RUNNERS = ("auto", "process", "sandbox")
+RUNNERS = ("auto", "process", "sandbox", "docker")
 #: Runners of the design that come later.
-LATER_RUNNERS = ("docker", "slurm")
+LATER_RUNNERS = ("slurm",)
 _MOST_SEED = 2**63 - 1
 _MOST_REPEATS = 1000
 _MOST_RESTARTS = 100
@@ -40,7 +40,10 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
                 "harm, and which is the first"}),
     ("-framework", {"metavar": "NAME", "help": "only cases of this framework: torch or tensorflow"}),
     ("-runner", {"metavar": "NAME", "help": "how ranks are started: process, sandbox (each behind "
-                "walls of its own), or auto, which takes the walls where a strike needs them"}),
+                "walls of its own), docker (each in a container), or auto, which takes the walls where a strike needs "
+                "them, and docker for an image"}),
+    ("-image", {"metavar": "REF", "help": "the image of the containers: its own Python and frameworks run the ranks"}),
+    ("-compare", {"metavar": "REF", "help": "say what got better or worse against the last run on that image"}),
     ("-steps", {"metavar": "N", "help": "end your own script N steps after the last strike (after N, without one)"}),
     ("-step", {"metavar": "MODULE:FUNCTION", "help": "the function of your own script, or of a module that it imports, "
                "whose return ends a step (default: the first optimizer that steps)"}),
@@ -60,7 +63,7 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
 #: What a saved plan says, so that a replay cannot be asked for it.
 _OF_THE_PLAN = (
     "", "-train", "-reference", "-steps", "-step", "-ranks", "-seed", "-seeds", "-framework", "-restarts", "-patience",
-    "-deadline", "-tolerance", "-repeat",
+    "-deadline", "-tolerance", "-repeat", "-image", "-compare",
 )  # fmt: skip
 
 
@@ -218,6 +221,8 @@ class Options:
     in_place: bool = False
     steps: int | None = None
     step: str = ""
+    image: str = ""
+    compare: str = ""
 
 
 def scenario_paths(config: pytest.Config) -> tuple[Path, ...]:
@@ -255,6 +260,8 @@ def read(config: pytest.Config) -> Options:
         in_place=bool(_given(config, "-in-place")),
         steps=_whole(PREFIX + "-steps", _of_script(config, "-steps", train), 1, _MOST_STEPS),
         step=_step(config, train),
+        image=_image(config),
+        compare=_compare(config),
     )
 
 
@@ -357,7 +364,28 @@ def _runner(config: pytest.Config) -> str:
         raise BreakrankError(f"{PREFIX}-runner={runner} comes later; use {_either(RUNNERS)}")
     if runner not in RUNNERS:
         raise BreakrankError(f"{PREFIX}-runner is {runner!r}; use {_either(RUNNERS)}")
-    return runner
+    return "docker" if _text(config, "-image") and runner == "auto" else runner
+
+
+def _image(config: pytest.Config) -> str:
+    """Return the image of the containers, empty if there are none to be. Raises `BreakrankError`."""
+    image = _text(config, "-image") or ""
+    wanted = _text(config, "-runner") or "auto"
+    if wanted == "docker" and not image:
+        raise BreakrankError(f"{PREFIX}-runner=docker needs an image; name one with {PREFIX}-image")
+    if image and wanted not in ("auto", "docker"):
+        raise BreakrankError(f"{PREFIX}-image is for the runner docker, not {wanted}; leave one of them out")
+    if image and _given(config, "-in-place"):
+        raise BreakrankError(f"{PREFIX}-in-place cannot be in containers; leave it or {PREFIX}-image out")
+    return image
+
+
+def _compare(config: pytest.Config) -> str:
+    """Return the image to compare with. Raises `BreakrankError` where there is nothing to compare."""
+    compare = _text(config, "-compare") or ""
+    if compare and not _text(config, "-image"):
+        raise BreakrankError(f"{PREFIX}-compare compares images; name the one to run with {PREFIX}-image")
+    return compare
 
 
 def _either(words: Sequence[str]) -> str:

@@ -26,6 +26,7 @@ class Row:
     seconds: float = 0.0
     folder: str = ""
     repeats: str = ""
+    finding: str = ""
     passed: bool = False
 
     @property
@@ -48,6 +49,7 @@ class Row:
             seconds=float(properties.get("seconds", 0)),
             folder=properties.get("run_directory", ""),
             repeats=properties.get("repeats", ""),
+            finding=properties.get("finding", ""),
             passed=passed,
         )
 

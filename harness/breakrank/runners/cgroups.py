@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from breakrank.hierarchy import CONTROLLERS, Bound, Hierarchies, read_bound
-from breakrank.session import Session, owner_lives
+from breakrank.session import Session, is_alive
 from breakrank.warden import descendants
 
 #: What the name of a session's folder begins with.
@@ -203,7 +203,7 @@ def sweep(machine: Hierarchies | None = None) -> int:
     machine, swept = machine or Hierarchies(), 0
     for parent in {found[0] for c in CONTROLLERS if (found := find_parent(machine, c)) is not None}:
         for folder in parent.glob(f"{PREFIX}*-*-*"):
-            if not owner_lives(folder.name.removeprefix(PREFIX)):
+            if not is_alive(folder.name.removeprefix(PREFIX)):
                 swept += 1
                 for group in (*(path for path in folder.glob("*") if path.is_dir()), folder):
                     _empty(group)

@@ -172,7 +172,7 @@ class ProcessRunner:
         return pid
 
     def _environment(self, plan: Plan, rank: int, attempt: int, port: int) -> dict[str, str]:
-        env = {k: v for k, v in os.environ.items() if not k.startswith(OURS) and k not in RANK_VARIABLES}
+        env = self._inherited()
         ranks = str(plan.ranks)
         env |= {
             "RANK": str(rank),
@@ -200,10 +200,18 @@ class ProcessRunner:
             env.setdefault("OMP_NUM_THREADS", "1")
         if plan.pin:
             # Importing torch's compiler makes a folder for its cache: not outside of ours.
-            env.setdefault("TORCHINDUCTOR_CACHE_DIR", str(self.archive.parent / "torchinductor"))
+            env.setdefault("TORCHINDUCTOR_CACHE_DIR", f"{os.path.dirname(self._staged())}/torchinductor")
             env |= {**ONE_THREAD, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
-        env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(self.archive), env.get("PYTHONPATH", "")]))
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [self._staged(), env.get("PYTHONPATH", "")]))
         return env | dict(plan.environment)
+
+    def _inherited(self) -> dict[str, str]:
+        """Return the environment that the ranks start from: ours, without what is about us."""
+        return {k: v for k, v in os.environ.items() if not k.startswith(OURS) and k not in RANK_VARIABLES}
+
+    def _staged(self) -> str:
+        """Return the path of the agent's archive as the ranks see it."""
+        return str(self.archive)
 
 
 def _reserve_port() -> socket.socket:

@@ -54,15 +54,18 @@ def make_view(session: Session, folder: Path, work: Path, runs: Path) -> View:
     if said == "ready":
         return View(folder, pid)
     shutil.rmtree(scratch, ignore_errors=True)
-    return _copy(folder, work, runs, said or "the process that holds it died")
+    why = said or "the process that holds it died"
+    copy_folder(folder, work, runs, f"no overlay: {why}")
+    return View(work, 0, f"no overlay here ({why}): the script runs in a copy of its folder")
 
 
-def _copy(folder: Path, work: Path, runs: Path, why: str) -> View:
+def copy_folder(folder: Path, work: Path, runs: Path, why: str) -> None:
+    """Copy `folder`, without `runs`, into `work`. Raises `BreakrankError` if it is too large, with the reason `why`."""
     size = sum(p.lstat().st_size for p in folder.rglob("*") if runs not in p.parents and not p.is_dir())
     if size > COPY_MB * 1_000_000:
         raise BreakrankError(
-            f"{folder} cannot be kept untouched: no overlay ({why}), and {size // 1_000_000} MB are more than the "
-            f"{COPY_MB} MB that would be copied; run from a smaller folder, or with --scenario-in-place"
+            f"{folder} cannot be kept untouched ({why}): {size // 1_000_000} MB are more than the {COPY_MB} MB that "
+            "would be copied; run from a smaller folder, or with --scenario-in-place"
         )
     shutil.copytree(
         folder,
@@ -71,4 +74,3 @@ def _copy(folder: Path, work: Path, runs: Path, why: str) -> View:
         dirs_exist_ok=True,
         ignore=lambda where, names: [n for n in names if Path(where, n) == runs],
     )
-    return View(work, 0, f"no overlay here ({why}): the script runs in a copy of its folder")

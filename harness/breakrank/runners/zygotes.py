@@ -82,7 +82,7 @@ class Zygotes:
         log = self._folder / f"zygote-{os.getpid()}-{framework}.log"
         with theirs, open(os.devnull, "rb") as null, log.open("wb") as output:
             spec = {"control": 3, "framework": framework}
-            environment = {k: v for k, v in env.items() if not k.startswith(_PER_RANK)}
+            environment = lasting(env)
             environment["BREAKRANK_ZYGOTE"] = json.dumps(spec)
             argv = [sys.executable, "-m", "breakrank_agent.zygote"]
             ends = [null.fileno(), output.fileno(), output.fileno(), theirs.fileno()]
@@ -116,6 +116,11 @@ class Zygotes:
             self._discard(key)
 
 
+def lasting(env: dict[str, str]) -> dict[str, str]:
+    """Return what of a rank's environment may mean something to an import."""
+    return {k: v for k, v in env.items() if not k.startswith(_PER_RANK)}
+
+
 def _key(framework: str, env: dict[str, str]) -> str:
-    kept = sorted(f"{k}={v}" for k, v in env.items() if not k.startswith(_PER_RANK))
+    kept = sorted(f"{k}={v}" for k, v in lasting(env).items())
     return hashlib.sha256("\0".join([framework, sys.executable, *kept]).encode()).hexdigest()

@@ -1,0 +1,155 @@
+"""What got better or worse between two images: the standing of each is saved, and compared case by case."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from breakrank.errors import BreakrankError
+from breakrank.run import docker_runner
+from breakrank.verdict import Verdict
+
+#: From the best outcome to the worst. What is not among them says nothing.
+_ORDER = ("SURVIVED", "DETECTED", "CRASHED", "HUNG", "SILENT")
+#: Less than this share of the cases tested, and a comparison says too little.
+_ENOUGH = 0.5
+
+
+@dataclass(frozen=True)
+class Stood:
+    """What one case came to: its outcome (empty: skipped, with the reason as the sentence), and its first finding."""
+
+    outcome: str
+    finding: str = ""
+    sentence: str = ""
+
+    @property
+    def tested(self) -> bool:
+        """Whether it says anything."""
+        return self.outcome in _ORDER
+
+    def words(self) -> str:
+        """Return the outcome and what was found."""
+        return f"{self.outcome} ({self.finding})" if self.finding else self.outcome or "not tested"
+
+
+def key(scenario: str, case: str) -> str:
+    """Return what a record is known by: the case, and the runner as its mechanism."""
+    return f"{scenario}::{case} [docker]"
+
+
+def finding(verdict: Verdict) -> str:
+    """Return the first finding of a verdict, as far as a record names it; empty if there is none."""
+    for first in verdict.findings:
+        return f"{first.oracle}: {first.cause}, rank {', '.join(map(str, first.ranks))}, step {first.step}"
+    return ""
+
+
+@dataclass
+class Standing:
+    """What the catalogue came to on one image, by `key`."""
+
+    image: str
+    identity: str
+    versions: Mapping[str, str]
+    cases: dict[str, Stood] = field(default_factory=dict)
+
+    def save(self, runs: Path) -> None:
+        """Write the standing into the folder of the runs. What else was seen of the very same image stays."""
+        path = _path(runs, self.image)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kept: dict[str, Stood] = {}
+        with contextlib.suppress(BreakrankError):
+            before = load_standing(runs, self.image)
+            kept = before.cases if before.identity == self.identity else {}
+        whole = replace(self, cases={**kept, **self.cases})
+        path.write_text(json.dumps({"version": 1, **asdict(whole)}, indent=1, sort_keys=True) + "\n")
+
+
+def new_standing(image: str) -> Standing:
+    """Return the empty standing of an image. Raises `BreakrankError`."""
+    docker = docker_runner()
+    return Standing(image, str(docker.find_image(image).id), dict(docker.versions(image)))
+
+
+def load_standing(runs: Path, image: str) -> Standing:
+    """Return the last standing of an image. Raises `BreakrankError` if there is none."""
+    try:
+        raw = json.loads(_path(runs, image).read_text())
+        cases = {name: Stood(**stood) for name, stood in raw["cases"].items()}
+        return Standing(raw["image"], raw["identity"], raw["versions"], cases)
+    except FileNotFoundError:
+        raise BreakrankError(
+            f"there is no run on {image} to compare with in {runs}; run the same scenarios with "
+            f"--scenario-image={image} first"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BreakrankError(f"{_path(runs, image)} is damaged: {error}") from None
+
+
+def _path(runs: Path, image: str) -> Path:
+    # Two names that look alike as files are still two.
+    short = re.sub(r"[^\w.-]", "-", image)[:60]
+    return runs / "standings" / f"{short}-{hashlib.sha256(image.encode()).hexdigest()[:8]}.json"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two standings beside each other, in all the cases that one of them has."""
+
+    old: Standing
+    new: Standing
+
+    def _both(self) -> Iterator[tuple[str, Stood, Stood]]:
+        nothing = Stood("")
+        for name in sorted(self.old.cases.keys() | self.new.cases.keys()):
+            yield name, self.old.cases.get(name, nothing), self.new.cases.get(name, nothing)
+
+    def changes(self) -> dict[str, list[str]]:
+        """Return the lines of what got worse, better, otherwise, is new and is gone."""
+        found: dict[str, list[str]] = {"worse": [], "better": [], "changed": [], "new": [], "gone": []}
+        for name, old, new in self._both():
+            if old.tested and new.tested:
+                step = _ORDER.index(new.outcome) - _ORDER.index(old.outcome)
+                kind = "worse" if step > 0 else "better" if step < 0 else "changed"
+                if step or old.finding != new.finding:
+                    found[kind].append(f"{name}: {old.words()} became {new.words()}: {new.sentence}")
+            elif old.tested:
+                found["gone"].append(f"{name}: {old.words()}, not tested now: {new.sentence or 'it was not run'}")
+            elif new.tested:
+                found["new"].append(f"{name}: {new.words()}")
+        return found
+
+    @property
+    def tested(self) -> int:
+        """How many cases were tested on both."""
+        return sum(old.tested and new.tested for _, old, new in self._both())
+
+    @property
+    def status(self) -> int:
+        """0, 1 if something got worse, 2 if too much was not tested."""
+        changes = self.changes()
+        if changes["worse"]:
+            return 1
+        cases = len(list(self._both()))
+        return 2 if changes["gone"] or not cases or self.tested < _ENOUGH * cases else 0
+
+    def lines(self) -> Iterable[str]:
+        """Return the comparison as text."""
+        cases = len(list(self._both()))
+        yield f"{self.new.image} against {self.old.image}: {self.tested} of {cases} cases tested on both"
+        for kind, lines in self.changes().items():
+            yield f"{kind}: {len(lines)}"
+            yield from (f"  {line}" for line in lines)
+        differing = _differing(self.old.versions, self.new.versions)
+        yield "versions: " + (", ".join(differing) if differing else "the same")
+
+
+def _differing(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    names = sorted(old.keys() | new.keys())
+    return [f"{n} {old.get(n, 'none')} -> {new.get(n, 'none')}" for n in names if old.get(n) != new.get(n)]

@@ -1,0 +1,519 @@
+"""Ranks in containers of any image: a private network, a folder that all of them see, and one container per rank.
+
+In each container the image's own interpreter runs a zygote from the staged agent; nothing is installed. It is called
+through /proc/<pid>/root, and gets the rank's descriptors with the call (unix(7), SCM_RIGHTS): what a rank records lies
+in the run directory as ever, without any path of ours in the container. Whoever calls therefore needs to see the
+engine's processes; from inside a container, the ranks' containers join its own process namespace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import docker
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+
+from breakrank.errors import BreakrankError
+from breakrank.runners import hub
+from breakrank.runners.process import ProcessRunner
+from breakrank.runners.rank import RankProcess
+from breakrank.runners.sandbox import SandboxRunner
+from breakrank.runners.view import View
+from breakrank.runners.walls import KINDS, Walls
+from breakrank.runners.zygotes import ANSWER_S, READY_S, lasting
+from breakrank.script import command_line, is_script
+from breakrank.session import NO_WALLS, VARIABLE, Session, is_alive
+from breakrank.warden import descendants
+from breakrank_agent.plan import Plan
+from breakrank_agent.zygote import PACKET
+
+#: What containers, networks and volumes of ours are labelled with: the session that owns them.
+LABEL = "breakrank.session"
+#: The folder that all containers of a job share. The staged agent is in it, the programs, and the working folder.
+SHARED = "/breakrank"
+#: Where a data loader's workers pass their batches on; an engine gives 64 MB by itself.
+_SHM = "1g"
+#: How long the processes of a container may take to be gone once they are killed. A limit, not a trigger.
+_GONE_S = 5.0
+#: How long the first process may take to be seen in /proc once the engine says that it runs. A limit, too.
+_SEEN_S = 5.0
+#: Says what an image has: its Python, and the version of each distribution.
+_ASK = (
+    "import importlib.metadata as m, json, platform\n"
+    "names = {(d.metadata['Name'] or '').lower(): d.version for d in m.distributions()}\n"
+    "print(json.dumps({**names, 'python': platform.python_version()}))\n"
+)
+
+
+@functools.cache
+def engine() -> docker.DockerClient:
+    """Return the engine that the environment, or docker's own configuration, names. Raises `BreakrankError`."""
+    host = os.environ.get("DOCKER_HOST") or getattr(docker.ContextAPI.get_current_context(), "Host", None)
+    try:
+        client = docker.DockerClient(host, use_ssh_client=True) if host else docker.from_env()
+        client.ping()
+    except (DockerException, OSError) as error:
+        raise BreakrankError(
+            f"no Docker engine answers ({error}); `make docker` starts one, or set DOCKER_HOST"
+        ) from None
+    return client
+
+
+@functools.cache
+def find_image(name: str) -> docker.models.images.Image:
+    """Return an image, pulled if it is not there, with the credentials that docker has. Raises `BreakrankError`."""
+    client = engine()
+    try:
+        try:
+            return client.images.get(name)
+        except ImageNotFound:
+            repository, tag = docker.utils.parse_repository_tag(name)
+            return client.images.pull(repository, tag or "latest")
+    except DockerException as error:
+        raise BreakrankError(f"there is no image {name}, and it cannot be pulled: {_said(error)}") from None
+
+
+@functools.cache
+def versions(name: str) -> Mapping[str, str]:
+    """Return the versions of Python, and of each distribution, in an image. Raises `BreakrankError`."""
+    find_image(name)
+    try:
+        # It ends by itself, whatever becomes of us.
+        printed = engine().containers.run(name, ["-c", _ASK], entrypoint=["python3"], network_mode="none", remove=True)
+    except (DockerException, OSError) as error:
+        raise BreakrankError(f"the image {name} has no python3 that runs: {_said(error)}") from None
+    found: dict[str, str] = json.loads(printed)
+    return found
+
+
+def lacking(name: str, framework: str) -> str:
+    """Return why an image cannot run the cases of a framework, or the empty string. Raises `BreakrankError`."""
+    has = versions(name)
+    if framework in ("", "none") or {framework, f"{framework}-cpu"} & has.keys():
+        return ""
+    return f"there is no {framework} in the image {name} (Python {has['python']})"
+
+
+@dataclass
+class Container:
+    """One container: the engine's handle, its first process as it is seen from here, and the line to its zygote."""
+
+    handle: docker.models.containers.Container
+    pid: int
+    address: str
+    host: str
+    control: socket.socket
+
+    def ask(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
+        """Have a rank started; return its pid as it is seen from here. Raises `BreakrankError`."""
+        answer: dict[str, Any]
+        try:
+            socket.send_fds(self.control, [json.dumps(request).encode()], list(descriptors))
+            answer = json.loads(self.control.recv(PACKET) or b'{"error": "its first process is gone"}')
+        except OSError as error:
+            answer = {"error": str(error)}
+        if "pid" not in answer:
+            raise BreakrankError(f"no rank could be started in the container {self.host}: {answer['error']}")
+        for pid in descendants(self.pid):
+            if _inner_pid(pid) == answer["pid"]:
+                return pid
+        raise BreakrankError(f"the rank in the container {self.host} ended before it began")
+
+    def clear(self) -> None:
+        """End every process in the container but the first."""
+        until = time.monotonic() + _GONE_S
+        while time.monotonic() < until:
+            left = [pid for pid in descendants(self.pid) if _lives(pid)]
+            if not left:
+                return
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.002)
+
+
+class Cluster:
+    """The containers of one job. They stand until they are closed, or their owner is gone."""
+
+    def __init__(self, session: Session, archive: Path, image: str, framework: str, env: dict[str, str]) -> None:
+        self._session = session
+        self._archive = archive
+        self._image = image
+        self._name = f"breakrank-{session.id}-{secrets.token_hex(3)}"
+        self._labels = {LABEL: session.id}
+        self._runs = 0
+        self._framework = framework
+        self._env = {**env, **session.mark}
+        self.containers: list[Container] = []
+        # Told first: whatever is made from here on is removed, even if we are killed in between.
+        session.last([sys.executable, "-I", "-m", "breakrank", "sweep", "--session", session.id])
+        sweep()
+        self._network = engine().networks.create(self._name, driver="bridge", internal=True, labels=self._labels)
+        self._volume = engine().volumes.create(self._name, labels=self._labels)
+
+    def grow(self, ranks: int) -> list[Container]:
+        """Return the containers of so many ranks, those that are missing made now. Raises `BreakrankError`."""
+        missing = range(len(self.containers), ranks)
+        try:
+            made = [self._create(rank) for rank in missing]
+            if made and not self.containers:
+                made[0].put_archive(SHARED, _packed({self._archive.name: self._archive}))
+            with ThreadPoolExecutor(max(1, len(made))) as pool:
+                self.containers += pool.map(self._start, missing, made)
+        except DockerException as error:
+            raise BreakrankError(f"no container of {self._image} can be started: {_said(error)}") from None
+        return self.containers[:ranks]
+
+    def lay(self, programs: Path, work: Path) -> str:
+        """Put the programs and the working folder of one run in; return the folder that they are in."""
+        self._runs += 1
+        folder = str(self._runs)
+        packed = _packed({f"{folder}/programs": programs, f"{folder}/work": work})
+        self.containers[0].handle.put_archive(SHARED, packed)
+        return f"{SHARED}/{folder}"
+
+    def outside(self, folder: str) -> Path:
+        """Return a folder of the containers as it is seen from here."""
+        return Path(f"/proc/{self.containers[0].pid}/root{folder}")
+
+    def close(self) -> None:
+        """Remove the containers, the network and the volume."""
+        for container in self.containers:
+            container.control.close()
+        self.containers.clear()
+        remove(self._session.id)
+        self._session.last([])
+
+    def _create(self, rank: int) -> docker.models.containers.Container:
+        host = hub.host_name(rank)
+        zygote = {"listen": f"{SHARED}/{host}.sock", "framework": self._framework}
+        # Whoever may use the engine without being root reaches only processes of their own.
+        user = {} if os.geteuid() == 0 else {"user": f"{os.geteuid()}:{os.getegid()}"}
+        return engine().containers.create(
+            self._image,
+            ["-m", "breakrank_agent.zygote"],
+            entrypoint=["python3"],
+            environment={**self._env, "HOSTNAME": host, "BREAKRANK_ZYGOTE": json.dumps(zygote)},
+            name=f"{self._name}-{host}",
+            hostname=host,
+            network=self._name,
+            volumes={self._name: {"bind": SHARED, "mode": "rw"}},
+            working_dir="/",
+            labels=self._labels,
+            auto_remove=True,
+            shm_size=_SHM,
+            security_opt=["label=disable"],
+            pid_mode=_process_namespace(),
+            device_requests=_gpus(),
+            **user,
+        )
+
+    def _start(self, rank: int, handle: docker.models.containers.Container) -> Container:
+        said = handle.attach(stream=True, logs=True)
+        handle.start()
+        handle.reload()
+        host = hub.host_name(rank)
+        pid = _seen_from_here(handle)
+        control = _call(pid, f"/proc/{pid}/root{SHARED}/{host}.sock") if pid else None
+        ready = _heard(control) if control is not None else {}
+        if control is None or ready.get("ready") != 1:
+            with contextlib.suppress(APIError, NotFound):
+                handle.kill()
+            lines = b"".join(said).decode(errors="replace").strip().splitlines() or ["it said nothing"]
+            raise BreakrankError(f"no rank can run in a container of {self._image}: {lines[-1]}")
+        address = handle.attrs["NetworkSettings"]["Networks"][self._name]["IPAddress"]
+        return Container(handle, pid, address, host, control)
+
+
+class Clusters:
+    """The cluster of one session, which is made anew where other ones are needed."""
+
+    def __init__(self, session: Session, archive: Path) -> None:
+        self._session = session
+        self._archive = archive
+        self._key: tuple[object, ...] = ()
+        self._cluster: Cluster | None = None
+
+    def get(self, image: str, framework: str, env: dict[str, str]) -> Cluster:
+        """Return the cluster for this image, framework and environment. Raises `BreakrankError`."""
+        key = (find_image(image).id, framework, tuple(sorted(env.items())))
+        if self._cluster is None or key != self._key:
+            self.close()
+            self._cluster, self._key = Cluster(self._session, self._archive, image, framework, env), key
+        return self._cluster
+
+    def close(self) -> None:
+        """Remove everything."""
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            cluster.close()
+
+
+@dataclass
+class DockerRunner(SandboxRunner):
+    """Starts the ranks in containers. `cold`: each in a fresh one, which is removed after the run."""
+
+    clusters: Clusters | None = None
+    cold: bool = False
+    _plan: Plan | None = None
+    _cluster: Cluster | None = None
+    _shared: str = ""
+    _work: Path = field(default_factory=Path)
+
+    def lay(self, plan: Plan, folder: Path) -> View:
+        """Start what the ranks will run in, lay the run's working folder in, and return it. Raises `BreakrankError`."""
+        assert self.clusters is not None
+        self._plan = plan
+        framework = "" if self.cold or plan.command else plan.framework
+        environment = lasting(ProcessRunner._environment(self, plan, 0, 0, 0))
+        self._cluster = self.clusters.get(plan.image, framework, environment)
+        containers = self._cluster.grow(plan.ranks)
+        self._around = [Walls(one.pid, KINDS, one.address, one.host) for one in containers]
+        self._work = folder / "work"
+        self._shared = self._cluster.lay(self.programs, self._work)
+        return View(Path(f"{self._shared}/work"), containers[0].pid)
+
+    def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterator[RankProcess]:
+        """Start the ranks of `attempt`, one after the other. Raises `BreakrankError`."""
+        return ProcessRunner.start(self, plan, attempt, folder, view)
+
+    def end_attempt(self) -> None:
+        """End what the ranks left running, in the containers, too."""
+        super().end_attempt()
+        if self._cluster is not None:
+            for container in self._cluster.containers:
+                container.clear()
+
+    def close(self) -> None:
+        """Take what the ranks wrote back into the run directory. Raises `BreakrankError`."""
+        for walls in self._around:
+            walls.close()
+        self._around = []
+        if self._cluster is None or self.clusters is None:
+            return
+        shared = self._cluster.outside(self._shared)
+        try:
+            shutil.copytree(shared / "work", self._work, symlinks=True, dirs_exist_ok=True)
+            shutil.rmtree(shared, ignore_errors=True)
+        except OSError as error:
+            raise BreakrankError(f"the working folder is lost with the container of rank 0 ({error})") from None
+        finally:
+            self._cluster = None
+            if self.cold:
+                self.clusters.close()
+
+    def _spawn(
+        self,
+        plan: Plan,
+        boot: dict[str, Any],
+        env: dict[str, str],
+        view: View,
+        descriptors: list[int],
+        channel: socket.socket,
+    ) -> int:
+        assert self._cluster is not None
+        container = self._cluster.containers[boot["rank"]]
+        with contextlib.ExitStack() as files:
+            # What lies in the run directory goes along open: in the container it has no name.
+            flags = {"log": os.O_RDWR, "stacks": os.O_WRONLY | os.O_CREAT, "words": os.O_WRONLY | os.O_NONBLOCK}
+            sent = list(descriptors)
+            for name in ("log", "stacks", "words", "plan"):
+                descriptor = os.open(boot[name], flags.get(name, os.O_RDONLY), 0o600)
+                files.callback(os.close, descriptor)
+                boot[name] = len(sent)
+                sent.append(descriptor)
+            boot["programs"] = f"{self._shared}/programs"
+            env = {**env, **self.session.mark}
+            request = {"boot": boot, "env": env, "cwd": str(view.folder), "walls": NO_WALLS}
+            if plan.command:
+                request["argv"] = self._command(plan.command)
+                if self.agent:
+                    env["BREAKRANK_ENTER"] = json.dumps(boot)
+            elif self.cold:
+                request["argv"] = ["python3", "-m", "breakrank_agent.boot"]
+                env["BREAKRANK_BOOT"] = json.dumps(boot)
+            pid: int = container.ask(request, sent)
+        self.session.follow(pid)
+        channel.send(b"\n")
+        return pid
+
+    def _command(self, command: Sequence[str]) -> list[str]:
+        """Return a user's script as the image's own interpreter runs it."""
+        words = command_line(command)
+        return ["python3", *words[1:]] if is_script(command) else words
+
+    def _inherited(self) -> dict[str, str]:
+        """Return the image's own environment."""
+        assert self._plan is not None
+        config = find_image(self._plan.image).attrs["Config"] or {}
+        return dict(line.split("=", 1) for line in config.get("Env") or ())
+
+    def _staged(self) -> str:
+        return f"{SHARED}/{self.archive.name}"
+
+
+def remove(session: str) -> list[str]:
+    """Remove what carries a session's id; return what that was."""
+    filters = {"label": f"{LABEL}={session}"}
+    client, gone = engine(), []
+    for container in client.containers.list(all=True, filters=filters, ignore_removed=True):
+        # It may be on its way out already, since its owner is gone.
+        with contextlib.suppress(APIError):
+            container.remove(force=True)
+        gone.append(f"container {container.name}")
+    for kind, kept in (("network", client.networks), ("volume", client.volumes)):
+        for thing in kept.list(filters=filters):
+            _until_free(thing.remove)
+            gone.append(f"{kind} {thing.name}")
+    return gone
+
+
+def sweep(show: bool = False) -> list[str]:
+    """Remove what sessions have left in the engine whose owner is dead, or only show it; return what that is."""
+    client, filters = engine(), {"label": LABEL}
+    found: dict[str, list[str]] = {}
+    for kind, labels, name in [
+        *(("container", one.labels, one.name) for one in client.containers.list(all=True, filters=filters)),
+        *(("network", one.attrs["Labels"], one.name) for one in client.networks.list(filters=filters)),
+        *(("volume", one.attrs["Labels"], one.name) for one in client.volumes.list(filters=filters)),
+    ]:
+        if not is_alive(labels[LABEL]):
+            found.setdefault(labels[LABEL], []).append(f"{kind} {name}")
+    if not show:
+        for session in found:
+            remove(session)
+    return [name for names in found.values() for name in names]
+
+
+def _until_free(remove_it: Callable[[], None]) -> None:
+    """Remove a network or volume, as soon as the last container has left it. Raises `BreakrankError`."""
+    until = time.monotonic() + _GONE_S
+    while True:
+        try:
+            return remove_it()
+        except NotFound:
+            return None
+        except APIError as error:
+            if time.monotonic() > until:
+                raise BreakrankError(f"the engine does not remove what is ours: {_said(error)}") from None
+            time.sleep(0.02)
+
+
+def _packed(parts: Mapping[str, Path]) -> bytes:
+    """Return files and folders, under other names, as an archive that belongs to whoever runs the ranks."""
+
+    def owned(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        entry.uid, entry.gid = os.geteuid(), os.getegid()
+        return None if entry.name.endswith((".pyc", "__pycache__")) else entry
+
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        for name, path in parts.items():
+            archive.add(path, name, filter=owned)
+    return data.getvalue()
+
+
+def _seen_from_here(handle: docker.models.containers.Container) -> int:
+    """Return the pid of a container's first process as it is seen from here, 0 if it has ended.
+
+    Raises `BreakrankError` if it is not seen. The engine says the pid that it sees itself; from inside of a container
+    that is another one, or somebody else's.
+    """
+    marks = (f"{VARIABLE}=", "BREAKRANK_ZYGOTE=", "HOSTNAME=")
+    expected = {line.encode() for line in handle.attrs["Config"]["Env"] if line.startswith(marks)}
+    until = time.monotonic() + _SEEN_S
+    while own := int(handle.attrs["State"]["Pid"]):
+        for pid in (own, *(int(name) for name in os.listdir("/proc") if name.isdigit())):
+            # The engine may say that it runs before its program is executed.
+            with contextlib.suppress(OSError):
+                if expected <= set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")):
+                    return pid
+        if time.monotonic() > until:
+            raise BreakrankError("the engine's processes are not seen from here: use an engine of this machine")
+        try:
+            handle.reload()
+        except NotFound:
+            return 0
+    return 0
+
+
+def _process_namespace() -> str | None:
+    """Return whose processes the containers are to be among, if we are in a container that sees only its own."""
+    if not os.path.exists("/.dockerenv"):
+        return None
+    try:
+        ours = engine().containers.get(socket.gethostname())
+    except NotFound:
+        return None
+    return None if ours.attrs["HostConfig"]["PidMode"] == "host" else f"container:{ours.id}"
+
+
+def _gpus() -> list[docker.types.DeviceRequest]:
+    """Return a request for every GPU, where the engine passes them through."""
+    if "nvidia" not in engine().info().get("Runtimes", {}):
+        return []
+    return [docker.types.DeviceRequest(count=-1, capabilities=[["gpu"]])]
+
+
+def _call(pid: int, path: str) -> socket.socket | None:
+    """Return the line to a zygote, as soon as it listens; None if it has ended."""
+    while _lives(pid):
+        line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PACKET)
+        try:
+            line.connect(path)
+        except OSError:
+            line.close()
+            time.sleep(0.005)
+        else:
+            line.settimeout(READY_S)
+            return line
+    return None
+
+
+def _heard(control: socket.socket) -> dict[str, Any]:
+    """Return what a zygote says when it is ready, and expect its answers sooner from then on."""
+    try:
+        said: dict[str, Any] = json.loads(control.recv(PACKET) or b"{}")
+    except OSError:
+        return {}
+    control.settimeout(ANSWER_S)
+    return said
+
+
+def _inner_pid(pid: int) -> int:
+    """Return how a process is called in its own process namespace; 0 if it is gone."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("NSpid:"):
+                return int(line.split()[-1])
+    return 0
+
+
+def _lives(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    return False
+
+
+def _said(error: Exception) -> str:
+    """Return what the engine says, in one line."""
+    text = getattr(error, "explanation", None) or getattr(error, "stderr", None) or str(error)
+    words = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+    return (words.strip().splitlines() or ["nothing"])[-1]
