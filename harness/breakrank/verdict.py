@@ -67,9 +67,12 @@ CAUSES: dict[str, str] = {
     "unordered file accesses": "at step {step} {one} and {other} with nothing between them",
     "unordered renames": "at step {step} {one} and {other} with nothing between them: it is whoever comes last's",
     "died of a signal": "{who} died of {signal} at step {step} {where}{meanwhile}",
+    "unordered appends": "at step {step} {one} and {other}, in whichever order they come",
 }
 #: What is found whether or not it did harm in this run.
-HAZARDS = frozenset(("unsynchronised accesses", "unordered file accesses", "unordered renames"))
+HAZARDS = frozenset(
+    ("unsynchronised accesses", "unordered file accesses", "unordered renames", "unordered appends")
+)
 #: The oracles that find what they look for at each seed, since it need not do harm.
 ALWAYS_FOUND = ("race", "files")
 
