@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from typing import Any, Callable, Optional
+from weakref import ref
 
 from breakrank_agent.accesses import Accesses, Span
 from breakrank_agent.clock import MAIN, Clock
@@ -120,7 +121,9 @@ class Agent:
         self._log = log
         self._lock = threading.RLock()
         self.main = threading.main_thread().ident
-        self._sequences: dict[int, str] = {}
+        #: By identity: the sequence of a thread, and the thread, if it is one of Python's. Identities come again.
+        self._sequences: dict[int, tuple[str, Optional[ref[threading.Thread]]]] = {}
+        self._unnamed = 0
         self._counts: dict[str, int] = {MAIN: 0}
         self._alone = not _free_threads()
         self._inside = False
@@ -195,7 +198,8 @@ class Agent:
 
     def name_sequence(self, name: str) -> None:
         """Give this thread's sequence its name."""
-        self._sequences[threading.get_ident()] = name
+        thread = _pythons(threading.get_ident())
+        self._sequences[threading.get_ident()] = name, None if thread is None else ref(thread)
 
     def sequence(self) -> str:
         """Return the name of this thread's sequence."""
@@ -253,9 +257,18 @@ class Agent:
         points, counted with its own.
         """
         ident = threading.get_ident()
-        if ident == self.main or (self.backwards and not _is_pythons(ident)):
+        if ident == self.main:
             return MAIN
-        return self._sequences.setdefault(ident, f"thread-{len(self._sequences) + 1}")
+        thread = _pythons(ident)
+        if self.backwards and thread is None:
+            return MAIN
+        name, known = self._sequences.get(ident, ("", None))
+        if not name or (known() if known is not None else None) is not thread or (known is None) != (thread is None):
+            self._unnamed += 1
+            # The user's threads have their names from their hook, if they are watched; these are others then.
+            name = f"{'other' if self.watches else 'thread'}-{self._unnamed}"
+            self._sequences[ident] = name, None if thread is None else ref(thread)
+        return name
 
     def reach(self, point: str, facts: str = "", number: int = 0, **values: Any) -> None:
         """Enter a point: record it, and strike if a strike is due.
@@ -465,10 +478,10 @@ def _nothing(*_: Any) -> None:
     """Do nothing."""
 
 
-def _is_pythons(ident: int) -> bool:
-    """Whether a thread was started by Python. One of a backend is unknown to it, or known as a stand-in."""
+def _pythons(ident: int) -> Optional[threading.Thread]:
+    """Return a thread that Python started. One of a backend is unknown to it, or known as a stand-in."""
     thread = threading._active.get(ident)  # type: ignore[attr-defined]
-    return thread is not None and not isinstance(thread, threading._DummyThread)
+    return None if isinstance(thread, threading._DummyThread) else thread
 
 
 class NoHandles:
