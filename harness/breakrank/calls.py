@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any, NamedTuple
 
 from breakrank.history import History, RankHistory
-from breakrank.waits import RECEIVES, SPOKEN, key
+from breakrank.waits import RECEIVES, SPOKEN, describe, key
 from breakrank_agent.history import Event
 
 
@@ -51,11 +50,10 @@ class Call:
         return self.op, self.site
 
     def words(self) -> str:
-        """Say the call: `all_reduce 41 (1024 × float32, train.py:88)`."""
-        sizes = " + ".join(dict.fromkeys(str(prod(shape)) for shape in self.shapes))
-        what = f"{sizes} × {self.dtype}" if self.shapes else ""
-        inside = ", ".join(part for part in (what, self.site) if part)
-        return f"{self.name} {self.number}" + (f" ({inside})" if inside else "")
+        """Say the call, as a wait in it is said."""
+        counter = "c" if self.peer is None else "p"
+        told = {"op": self.op, "group": self.group, "dtype": self.dtype, "shapes": self.shapes, "site": self.site}
+        return describe({**told, counter: self.number, "root": self.root, "peer": self.peer})
 
 
 class Group(NamedTuple):

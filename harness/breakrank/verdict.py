@@ -71,9 +71,12 @@ CAUSES: dict[str, str] = {
     "behind that holds its connections open{would}",
     "unreachable": "{wait}, and {shown}{elsewhere}{would}",
     "out of memory": "the kernel killed {who} at step {step}: its control group had no memory left",
+    "unordered appends": "at step {step} {one} and {other}, in whichever order they come",
 }
 #: What is found whether or not it did harm in this run.
-HAZARDS = frozenset(("unsynchronised accesses", "unordered file accesses", "unordered renames"))
+HAZARDS = frozenset(
+    ("unsynchronised accesses", "unordered file accesses", "unordered renames", "unordered appends")
+)
 #: The oracles that find what they look for at each seed, since it need not do harm.
 ALWAYS_FOUND = ("race", "files")
 

@@ -87,7 +87,7 @@ class Accesses:
             return
         if not agent.controlled:
             name = agent.sequence()
-            same = (name, key, mode, span, facts.get("site"))
+            same = (name, key, mode, span, facts.get("site"), facts.get("bytes"))
             since = self._syncs.get(name, 0) + self._renewals
             if self._seen.get(same) == since:
                 return

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from threading import get_ident
 from types import FrameType
 from typing import Any, Callable, Optional
+from weakref import ref
 
 from breakrank_agent.accesses import Accesses, Span
 from breakrank_agent.clock import MAIN, Clock
@@ -136,7 +137,9 @@ class Agent:
         self.census: Any = None
         self._state: Optional[dict[str, Any]] = None
         self._lock = threading.RLock()
-        self._sequences: dict[int, str] = {}
+        #: By identity: the sequence of a thread, and the thread, if it is one of Python's. Identities come again.
+        self._sequences: dict[int, tuple[str, Optional[ref[threading.Thread]]]] = {}
+        self._unnamed = 0
         #: How many events the other threads' sequences have; the log counts the main thread's.
         self._counts: dict[str, int] = {}
         self._pid = os.getpid()
@@ -206,7 +209,9 @@ class Agent:
 
     def name_sequence(self, name: str) -> None:
         """Give this thread's sequence its name."""
-        self._sequences[get_ident()] = name
+        ident = get_ident()
+        thread = _pythons(ident)
+        self._sequences[ident] = name, None if thread is None else ref(thread)
 
     def sequence(self) -> str:
         """Return the name of this thread's sequence."""
@@ -249,9 +254,18 @@ class Agent:
         points, counted with its own.
         """
         ident = get_ident()
-        if ident == self.main or (self.backward is not None and not _is_pythons(ident)):
+        if ident == self.main:
             return MAIN
-        return self._sequences.setdefault(ident, f"thread-{len(self._sequences) + 1}")
+        thread = _pythons(ident)
+        if self.backward is not None and thread is None:
+            return MAIN
+        name, known = self._sequences.get(ident, ("", None))
+        if not name or (known() if known is not None else None) is not thread or (known is None) != (thread is None):
+            self._unnamed += 1
+            # The user's threads have their names from their hook, if they are watched; these are others then.
+            name = f"{'other' if self.watches else 'thread'}-{self._unnamed}"
+            self._sequences[ident] = name, None if thread is None else ref(thread)
+        return name
 
     def reach(self, point: str, facts: str = "", number: int = 0, says: str = "") -> None:
         """Enter a point: record it, and strike if a strike is due.
@@ -497,10 +511,10 @@ def _nothing(*_: Any) -> None:
     """Do nothing."""
 
 
-def _is_pythons(ident: int) -> bool:
-    """Whether a thread was started by Python. One of a backend is unknown to it, or known as a stand-in."""
+def _pythons(ident: int) -> Optional[threading.Thread]:
+    """Return a thread that Python started. One of a backend is unknown to it, or known as a stand-in."""
     thread = threading._active.get(ident)  # type: ignore[attr-defined]
-    return thread is not None and not isinstance(thread, threading._DummyThread)
+    return None if isinstance(thread, threading._DummyThread) else thread
 
 
 class NoHandles:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import mmap
 import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.distributed as dist
 
@@ -32,7 +34,7 @@ def go(variants) -> None:
             name.mkdir()
             (name / "old.bin").write_bytes(b"before")
         elif dist.get_rank() == 0 and variant not in (both_make, both_have_a_folder):
-            name.write_bytes(b"before")
+            name.write_bytes(b"before" * 5000)
         dist.barrier()
         variant(dist.get_rank(), name)
         dist.barrier()
@@ -112,6 +114,48 @@ def one_writes_the_other_when_told_by_nobody(rank, path):
         path.write_bytes(b"last")
 
 
+def both_write_in_place(rank, path):
+    with open(path, "r+b") as file:
+        file.seek(100 * rank)
+        file.write(bytes(101))
+
+
+def one_writes_in_place_one_reads(rank, path):
+    with open(path, "r+b", buffering=0) as file:
+        file.seek(90 * (1 - rank))
+        file.write(bytes(10)) if rank == 0 else file.read(91)
+
+
+def both_write_by_descriptor(rank, path):
+    file = os.open(path, os.O_RDWR)
+    if rank == 0:
+        os.lseek(file, 50, os.SEEK_SET)
+        os.write(file, bytes(10))
+    else:
+        os.pwrite(file, bytes(10), 59)
+    os.close(file)
+
+
+def one_appends_one_reads(rank, path):
+    if rank == 0:
+        with open(path, "a") as file:
+            file.write("more")
+    else:
+        path.read_text()
+
+
+def one_maps_one_reads(rank, path):
+    if rank == 0:
+        np.memmap(path, np.uint8, "r+", shape=(8,))[:] = 1
+    else:
+        path.read_bytes()
+
+
+def both_append(rank, path):
+    with open(path, "a") as file:
+        file.write("more")
+
+
 RACY = [
     both_write,
     both_save,
@@ -125,6 +169,12 @@ RACY = [
     both_make,
     both_clear,
     one_writes_the_other_when_told_by_nobody,
+    both_write_in_place,
+    one_writes_in_place_one_reads,
+    both_write_by_descriptor,
+    one_appends_one_reads,
+    one_maps_one_reads,
+    both_append,
 ]
 
 # --- what does not
@@ -216,6 +266,53 @@ def one_removes_when_both_have_read(rank, path):
         path.unlink()
 
 
+def each_writes_its_part_in_place(rank, path):
+    with open(path, "r+b") as file:
+        for part in range(rank, 8, 2):
+            file.seek(1000 * part)
+            file.write(bytes(1000))
+        file.seek(1000 * rank)
+        assert file.read(1000) == bytes(1000)
+
+
+def each_writes_its_part_by_descriptor(rank, path):
+    file = os.open(path, os.O_RDWR | os.O_CREAT)
+    os.pwrite(file, bytes([rank]) * 10, 10 * rank)
+    os.lseek(file, 100 + 10 * rank, os.SEEK_SET)
+    os.write(file, bytes(10))
+    assert os.pread(file, 10, 10 * rank) == bytes([rank]) * 10
+    os.close(file)
+
+
+def each_writes_its_part_of_a_mapping(rank, path):
+    mapped = np.memmap(path, np.uint8, "r+")
+    mapped[rank * 10 : rank * 10 + 10] = rank
+    mapped.flush()
+
+
+def one_writes_in_place_then_the_other(rank, path):
+    for turn in range(2):
+        if turn == rank:
+            with open(path, "r+") as file:
+                assert file.readline()
+                file.seek(0)
+                file.write("after")
+        dist.barrier()
+
+
+def one_appends_then_the_other(rank, path):
+    for turn in range(2):
+        if turn == rank:
+            with open(path, "a+") as file:
+                file.write("after")
+        dist.barrier()
+
+
+def one_reads_what_is_mapped_to_be_read(rank, path):
+    with open(path, "rb") as file:
+        assert mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)[:6] == b"before"
+
+
 CLEAN = [
     both_read,
     each_writes_its_own,
@@ -229,4 +326,10 @@ CLEAN = [
     both_write_under_a_lock,
     one_clears_then_both_write,
     one_removes_when_both_have_read,
+    each_writes_its_part_in_place,
+    each_writes_its_part_by_descriptor,
+    each_writes_its_part_of_a_mapping,
+    one_writes_in_place_then_the_other,
+    one_appends_then_the_other,
+    one_reads_what_is_mapped_to_be_read,
 ]

@@ -534,3 +534,29 @@ class TestWhatIsLeftOnDisk:
         job[1].reports("RuntimeError", "Connection closed by peer")
         history = job.leaves("model.pt", "half").history()
         assert ask("checkpoint", history, with_checkpoints().ends_well().history()) == []
+
+
+Files = list[tuple[str, tuple[int, int] | None]]
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "cause"),
+    [
+        ([("write", (0, 10))], [("write", (10, 20))], ""),
+        ([("write", (0, 11))], [("write", (10, 20))], "unordered file accesses"),
+        ([("write", (n, n + 9)) for n in (0, 9, 18)], [("read", (15, 16))], "unordered file accesses"),
+        ([("write", (0, 100)), ("write", (0, 10))], [("read", (50, 51))], "unordered file accesses"),
+        ([("write", (0, 10))], [("truncate", None)], "unordered file accesses"),
+        ([("append", None)], [("append", None)], "unordered appends"),
+        ([("append", None)], [("read", None)], "unordered file accesses"),
+        ([("map", None)], [("map", None)], ""),
+        ([("map", None)], [("read", None)], "unordered file accesses"),
+    ],
+)
+def test_ranks_at_one_file_are_judged_by_its_bytes(mine: Files, theirs: Files, cause: str) -> None:
+    job = Golden()
+    for rank, done in enumerate((mine, theirs)):
+        for op, touched in done:
+            facts = {} if touched is None else {"bytes": touched}
+            job[rank].accesses("r" if op == "read" else "w", None, op, "a.bin", **facts)
+    assert [finding.cause for finding in ask("files", job.history())] == ([cause] if cause else [])

@@ -57,3 +57,19 @@ def test_a_child_that_the_rank_forks_records_nothing(tmp_path: Path) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     agent.reach("forward")
     assert [json.loads(record)["point"] for record in reader.drain()] == ["load", "forward"]
+
+
+def test_a_thread_that_gets_an_ended_threads_identity_has_a_sequence_of_its_own(tmp_path: Path) -> None:
+    agent, reader = begun(tmp_path)
+    identities = []
+
+    def work() -> None:
+        identities.append(threading.get_ident())
+        agent.reach("load")
+
+    for _ in range(20):
+        other = threading.Thread(target=work)
+        other.start()
+        other.join()
+    assert len(set(identities)) < len(identities), "no identity came again"
+    assert len({json.loads(record)["seq"] for record in reader.drain()}) == len(identities)

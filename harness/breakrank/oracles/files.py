@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import inf
 
 from breakrank.history import History
 from breakrank.oracles import Abstain, Terms
@@ -17,6 +19,8 @@ _KINDS = {
     "rmdir": "remove",
     "mkdir": "make",
     "open folder": "have",
+    "append": "append",
+    "map": "map",
 }
 _VERBS = {
     "read": "reads",
@@ -25,16 +29,21 @@ _VERBS = {
     "remove": "removes",
     "make": "makes",
     "have": "makes",
+    "append": "appends to",
+    "map": "maps, to change it,",
 }
 #: Pairs that do no harm: a file that is replaced as a whole is found whole, and a folder that may be there is left.
+#: Which bytes of a mapping are changed is seen by the oracle `race`, and not here.
 _HARMLESS = (
     *({"read"}, {"read", "replace"}, {"read", "have"}, {"read", "make"}),
-    *({"have"}, {"have", "write"}, {"have", "replace"}),
+    *({"have"}, {"have", "write"}, {"have", "replace"}, {"map"}),
 )
+#: Pairs of one kind of which only the order is not fixed, with their causes: the lesser findings.
+_ONLY_UNORDERED = {"replace": "unordered renames", "append": "unordered appends"}
 
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
-    """Return one finding for each path that is touched so, those where ranks only replace it last."""
+    """Return one finding for each path that is touched so; last those where ranks only replace it, or append to it."""
     findings: list[Finding] = []
     seen = any(e.get("accesses") for lived in history.ranks.values() for e in lived.of_kind("note"))
     for attempt in history.attempts:
@@ -48,24 +57,49 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
             # Who opens a lock does not care what it holds.
             pairs = [] if any(a.event["op"] == "lock" for a in touching) else list(_unordered(touching))
             if pairs:
-                findings.append(_finding(path, min(pairs, key=_only_replaces), attempt))
+                findings.append(_finding(path, min(pairs, key=lambda p: bool(_lesser(p))), attempt))
     if not seen:
         raise Abstain("no reads and writes of files are on record")
-    return sorted(findings, key=lambda finding: (finding.cause == "unordered renames", finding.step))
+    return sorted(findings, key=lambda finding: (finding.cause in _ONLY_UNORDERED.values(), finding.step))
 
 
 def _unordered(touching: Sequence[Access]) -> Iterator[Pair]:
     """Yield the pairs of accesses to one path by different threads that nothing orders and that may do harm.
 
-    Of a thread's accesses of one kind only the last is kept: whoever does not come after it is found by it.
+    Of a thread's accesses of one kind to the same bytes only the last is kept: whoever does not come after it is found
+    by it.
     """
-    last: dict[tuple[object, str], Access] = {}
+    last: dict[tuple[object, str], dict[tuple[int, int], Access]] = {}
     for access in touching:
-        for earlier in last.values():
-            harm = {_kind(earlier), _kind(access)} not in _HARMLESS
-            if harm and earlier.thread != access.thread and not earlier.precedes(access):
-                yield Pair(earlier, access)
-        last[access.thread, _kind(access)] = access
+        kind = _kind(access)
+        for (thread, theirs), found in last.items():
+            if thread != access.thread and {theirs, kind} not in _HARMLESS:
+                yield from (Pair(one, access) for one in found.values() if _meet(one, access))
+        _keep(last.setdefault((access.thread, kind), {}), access)
+
+
+def _meet(one: Access, other: Access) -> bool:
+    """Whether two accesses touch the same bytes with nothing between them."""
+    (lo, hi), (begin, end) = _bytes(one), _bytes(other)
+    return lo < end and begin < hi and not one.precedes(other)
+
+
+def _bytes(access: Access) -> tuple[float, float]:
+    """Return the range of bytes that an access touches: all of them, if it does not say which."""
+    lo, hi = access.event.get("bytes", (0, inf))
+    return lo, hi
+
+
+def _keep(found: dict[tuple[int, int], Access], access: Access) -> None:
+    """Keep a thread's access by its bytes; one that goes on where the last one ended is one with it."""
+    lo, hi = access.event.get("bytes", (0, 0))
+    newest = next(reversed(found), (0, 0))
+    if hi and newest in found and newest[1] == lo and found[newest].clock == access.clock:
+        del found[newest]
+        lo = newest[0]
+        access = replace(access, event={**access.event, "bytes": (lo, hi)})
+    found.pop((lo, hi), None)
+    found[lo, hi] = access
 
 
 def _kind(access: Access) -> str:
@@ -73,12 +107,14 @@ def _kind(access: Access) -> str:
     return "read" if access.event["mode"] == "r" else _KINDS.get(access.event["op"], "write")
 
 
-def _only_replaces(pair: Pair) -> bool:
-    return {_kind(access) for access in pair} == {"replace"}
+def _lesser(pair: Pair) -> str:
+    """Return the cause of a pair of which only the order is not fixed, else nothing."""
+    kinds = {_kind(access) for access in pair}
+    return _ONLY_UNORDERED.get(kinds.pop(), "") if len(kinds) == 1 else ""
 
 
 def _finding(path: str, pair: Pair, attempt: int) -> Finding:
-    cause = "unordered renames" if _only_replaces(pair) else "unordered file accesses"
+    cause = _lesser(pair) or "unordered file accesses"
     ranks = tuple(sorted({access.rank for access in pair}))
     step = min(access.event["step"] for access in pair)
     places = tuple(str(access.event.get("site") or access.event["op"]) for access in pair)
@@ -91,4 +127,6 @@ def _words(access: Access, path: str) -> str:
     rank, name = access.thread
     who = f"rank {rank}" if name == "main" else f"{name} of rank {rank}"
     site = access.event.get("site")
-    return f"{who} {_VERBS[_kind(access)]} {path}{f' ({site})' if site else ''}"
+    lo, hi = access.event.get("bytes", (0, 0))
+    what = f"bytes {lo} to {hi} of {path}" if hi else path
+    return f"{who} {_VERBS[_kind(access)]} {what}{f' ({site})' if site else ''}"

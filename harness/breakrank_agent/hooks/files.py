@@ -2,21 +2,26 @@
 
 Under a controlled schedule each operation on such a file takes a turn of its own: opening (to read, too), renaming,
 removing, and each write that a Python file makes to the kernel, so that two ranks can interleave in one file. What C++
-writes by itself (`torch.save` to a path) is one operation; `os.write` and files open for both reading and writing take
-a turn when they are opened only.
+writes by itself (`torch.save` to a path) is one operation.
+
+Opening a file to change it in place (`r+b`), or to append, touches none of its bytes. What is then read and written is
+on record by its range of bytes, `os.pwrite` and its like included; what is appended is so as such, since the kernel
+puts each write at the end as a whole.
 """
 
 from __future__ import annotations
 
 import builtins
 import contextlib
+import fcntl
 import functools
 import hashlib
 import io
+import mmap
 import os
 import sys
 from types import FrameType
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from breakrank_agent.frames import hide
 from breakrank_agent.history import members
@@ -45,7 +50,7 @@ def install(agent: Agent) -> None:
     def hook(event: str, args: tuple[Any, ...]) -> None:
         if event == "open":
             if isinstance(args[2], int) and args[2] & _WRITES:
-                _write(agent, "open", _within(agent, args[0]))
+                _open_to_write(agent, args[2], _within(agent, args[0]))
             elif agent.watches and args[1] is not None:
                 _read(agent, _within(agent, args[0]))
         elif event in _CHANGES:
@@ -56,16 +61,45 @@ def install(agent: Agent) -> None:
             _write(agent, "open folder" if event == "os.mkdir" and _may_be_there() else event[3:], where)
         elif event in _LOCKS and agent.watches and not agent.busy:
             _lock(agent, args[0])
+        elif event == "mmap.__new__" and agent.watches:
+            _map(agent, args[0], args[1], args[2])
 
     sys.addaudithook(hook)
-    if agent.controlled:
-        _schedule_open(agent)
+    if agent.watches:
+        _watch_open(agent)
+        _watch_descriptors(agent)
 
 
 def _write(agent: Agent, how: str, path: Optional[str]) -> None:
     if path is not None:
         agent.reach("write", says=members({"path": path, "how": how}))
         agent.take_turn(how, "w", path, site=agent.sites.here().line)
+
+
+def _open_to_write(agent: Agent, flags: int, path: Optional[str]) -> None:
+    """Record that a file is opened to be written; what is not emptied is touched when it is written to."""
+    if path is not None and not flags & os.O_TRUNC and flags & (os.O_RDWR | os.O_WRONLY) and not flags & os.O_EXCL:
+        agent.reach("write", says=members({"path": path, "how": "open"}))
+        if flags & os.O_APPEND:
+            agent.take_turn("append", "w", path, site=agent.sites.here().line)
+    else:
+        _write(agent, "open", path)
+
+
+def _map(agent: Agent, descriptor: int, length: int, access: int) -> None:
+    """Record that a file is mapped, so that it may be changed from here on."""
+    with contextlib.suppress(OSError):
+        path = _opened(agent, descriptor)
+        if path is not None and access not in (mmap.ACCESS_READ, mmap.ACCESS_COPY):
+            agent.take_turn("map", "w", path, site=agent.sites.here().line)
+
+
+def _opened(agent: Agent, descriptor: int) -> Optional[str]:
+    """Return the path of an open file of the working folder."""
+    if descriptor <= 2 or agent.busy or not agent.here:
+        return None
+    name = os.readlink(f"/proc/self/fd/{descriptor}")
+    return _within(agent, name) if name.startswith(os.sep) else None
 
 
 def _read(agent: Agent, path: Optional[str]) -> None:
@@ -111,28 +145,160 @@ def _within(agent: Agent, path: Any, folder: int = -1) -> Optional[str]:
     return None if relative.startswith(os.sep) or "__pycache__" in relative else relative
 
 
-def _schedule_open(agent: Agent) -> None:
-    """Replace `open`, so that files of the working folder that are opened for writing take a turn for each write."""
+def _watch_open(agent: Agent) -> None:
+    """Replace `open`, so that files of the working folder that are changed in place say which bytes are touched.
+
+    Under a controlled schedule those that are written anew take a turn for each write, too.
+    """
     plain = io.open
 
     @functools.wraps(plain)
-    def scheduled(file: Any, mode: str = "r", buffering: int = -1, *args: Any, **kwargs: Any) -> Any:
+    def watched(file: Any, mode: str = "r", buffering: int = -1, *args: Any, **kwargs: Any) -> Any:
         opener = kwargs.get("opener") or (args[4] if len(args) > 4 else None)
-        simple = len(mode) <= 2 and not set(mode).isdisjoint("wxa") and "+" not in mode and opener is None
-        path = _within(agent, file) if simple else None
-        if path is None or not agent.here:
-            return plain(file, mode, buffering, *args, **kwargs)
+        kind = _kind(agent, mode) if isinstance(mode, str) and opener is None else None
+        path = _within(agent, file) if kind is not None else None
         try:
-            raw = _ScheduledFile(agent, path, file, mode)
+            if kind is None or path is None or not agent.here:
+                return plain(file, mode, buffering, *args, **kwargs)
+            raw = kind(agent, path, file, mode)
         except BaseException as error:
             hide(error)
             raise
         if buffering == 0 and "b" in mode:
             return raw
-        buffered: Any = io.BufferedWriter(raw, buffering if buffering > 1 else os.fstat(raw.fileno()).st_blksize)
+        size = buffering if buffering > 1 else os.fstat(raw.fileno()).st_blksize
+        buffered: Any = io.BufferedWriter(raw, size) if isinstance(raw, _ScheduledFile) else _BufferInPlace(raw, size)
         return buffered if "b" in mode else _as_text(buffered, mode, buffering == 1, *args, **kwargs)
 
-    io.open = builtins.open = scheduled
+    io.open = builtins.open = watched
+
+
+def _kind(agent: Agent, mode: str) -> Any:
+    """Return what a file that is opened so is made of, or None if it is left as it is."""
+    if not set(mode) <= set("rwxabt+") or len(set(mode) & set("rwxa")) != 1 or {"b", "t"} <= set(mode):
+        return None
+    if "+" in mode and not set(mode).isdisjoint("ra"):
+        return _FileInPlace
+    return _ScheduledFile if agent.controlled and "+" not in mode and "r" not in mode else None
+
+
+def _watch_descriptors(agent: Agent) -> None:
+    """Wrap what reads and writes by a descriptor."""
+    module: Any = os
+
+    def watch(name: str, mode: str, size_of: Callable[[Any], int], placed: bool) -> None:
+        plain = getattr(os, name)
+
+        @functools.wraps(plain)
+        def watched(descriptor: int, what: Any, *place: int) -> Any:
+            path = None
+            with contextlib.suppress(OSError):
+                path = _opened(agent, descriptor)
+            if path is not None:
+                with contextlib.suppress(OSError):
+                    at = place[0] if placed else os.lseek(descriptor, 0, os.SEEK_CUR)
+                    _touch(agent, path, descriptor, mode, at, size_of(what))
+            return plain(descriptor, what, *place)
+
+        setattr(module, name, watched)
+
+    def size_of(data: Any) -> int:
+        return memoryview(data).nbytes
+
+    for name, placed in (("write", False), ("pwrite", True)):
+        watch(name, "w", size_of, placed)
+    for name, placed in (("read", False), ("pread", True)):
+        watch(name, "r", int, placed)
+
+
+def _touch(agent: Agent, path: str, descriptor: int, mode: str, at: int, size: int) -> None:
+    """Record that some bytes of a file are read or written, in a turn."""
+    site = agent.sites.here().line
+    if mode == "w" and fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND:
+        agent.take_turn("append", "w", path, site=site)
+    elif size > 0:
+        agent.take_turn("read" if mode == "r" else "write", mode, path, site=site, bytes=(at, at + size))
+
+
+class _FileInPlace(io.FileIO):
+    """A file that is changed where it is: what it reads from the kernel and writes to it is on record."""
+
+    def __init__(self, agent: Agent, path: str, file: Any, mode: str) -> None:
+        self._agent = agent
+        self._path = path
+        #: Whether what is read is recorded by a buffer in front, which reads more than it is asked for.
+        self.buffered = False
+        super().__init__(file, mode.replace("b", "").replace("t", ""))
+
+    def touches(self, mode: str, size: int, at: Optional[int] = None) -> None:
+        """Record that the next bytes, or those from `at` on, are read or written."""
+        # What cannot be done is said by the file itself.
+        with contextlib.suppress(OSError, ValueError):
+            _touch(self._agent, self._path, self.fileno(), mode, self.tell() if at is None else at, size)
+
+    def write(self, data: Any, /) -> int:
+        """Write as ever, in a turn."""
+        self.touches("w", memoryview(data).nbytes)
+        return super().write(data)
+
+    def readinto(self, data: Any, /) -> Any:
+        """Read as ever."""
+        if not self.buffered:
+            self.touches("r", memoryview(data).nbytes)
+        return super().readinto(data)
+
+    def readall(self) -> Any:
+        """Read as ever."""
+        if not self.buffered:
+            self.touches("r", os.fstat(self.fileno()).st_size - self.tell())
+        return super().readall()
+
+    def read(self, size: Optional[int] = -1, /) -> Any:
+        """Read as ever."""
+        if not self.buffered and size is not None and size >= 0:
+            self.touches("r", size)
+        return super().read(size)
+
+    def truncate(self, size: Optional[int] = None, /) -> int:
+        """Cut as ever."""
+        self._agent.take_turn("truncate", "w", self._path, site=self._agent.sites.here().line)
+        return super().truncate(size)
+
+
+class _BufferInPlace(io.BufferedRandom):
+    """The buffer of such a file: what somebody asks of it is read, and not what it reads ahead."""
+
+    def __init__(self, raw: _FileInPlace, size: int) -> None:
+        super().__init__(raw, size)
+        self._raw = raw
+        raw.buffered = True
+
+    def _reads(self, size: Optional[int]) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            at = self.tell()
+            asked = os.fstat(self.fileno()).st_size - at if size is None or size < 0 else size
+            self._raw.touches("r", asked, at)
+
+    def read(self, size: Optional[int] = -1, /) -> bytes:
+        """Read as ever."""
+        self._reads(size)
+        return super().read(size)
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """Read as ever."""
+        self._reads(size)
+        return super().read1(size)
+
+    def readinto(self, data: Any, /) -> int:
+        """Read as ever."""
+        self._reads(memoryview(data).nbytes)
+        return super().readinto(data)
+
+    def readline(self, size: Optional[int] = -1, /) -> bytes:
+        """Read as ever; how much that is shows afterwards."""
+        line = super().readline(size)
+        self._raw.touches("r", len(line), self.tell() - len(line))
+        return line
 
 
 def _as_text(
@@ -160,12 +326,14 @@ class _ScheduledFile(io.FileIO):
         self._size = 0
         self._digest = hashlib.blake2b(digest_size=8)
         # What lies in front of an appended text is not ours, and so a file's whole content is not known.
-        self._known = "a" not in mode
+        self._appends = "a" in mode
+        self._known = not self._appends
         super().__init__(file, mode.replace("b", "").replace("t", ""))
 
     def write(self, data: Any, /) -> int:
         """Write as ever, in a turn."""
-        self._agent.take_turn("write", "w", self._path, site=self._agent.sites.here().line)
+        how = "append" if self._appends else "write"
+        self._agent.take_turn(how, "w", self._path, site=self._agent.sites.here().line)
         self._known = self._known and self.tell() == self._size
         written = super().write(data)
         self._digest.update(memoryview(data).cast("B")[:written])
