@@ -31,6 +31,8 @@ WAYS = {
     "knows_another_world": ("world size differs", (1,)),
     "comes_twice": ("rank twice", (2,)),
     "comes_to_another_master": ("master differs", (1,)),
+    "speaks_another_backend": ("backend differs", (2,)),
+    "names_its_backend_another_way_and_one_never_comes": ("rank missing", (2,)),
 }
 JOB = {"ranks": 3, "steps": 5, "deadline_s": 60.0, "oracles": ("progress",)}
 
@@ -66,7 +68,7 @@ def test_the_stack_of_a_stopped_rank_is_read_from_outside(run):
     assert stacks[1].startswith("(the process is stopped)") and "straggles (stuck.py:" in stacks[1]
 
 
-@pytest.mark.parametrize("way", ["straggles", "goes_many_ways"])
+@pytest.mark.parametrize("way", ["straggles", "goes_many_ways", "names_its_backend_another_way"])
 def test_ranks_that_wait_long_but_not_for_ever_are_left_alone(run, way):
     result, _ = run(f"stuck:{way}", **{**JOB, "oracles": ("ends", "progress")})
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.sentence()
