@@ -39,7 +39,7 @@ def install(agent: Agent) -> None:
     @functools.wraps(fetch)
     def __next__(self: Any) -> Any:
         agent.reach("load")
-        strikes = agent.take_batch_strikes()
+        strikes = agent.take_strikes("batch")
         try:
             batch = fetch(self)
         except StopIteration:
