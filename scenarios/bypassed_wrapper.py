@@ -7,13 +7,16 @@ lost sight of).
 
 from __future__ import annotations
 
-from breakrank import SURVIVED, Case, Job, Scenario, silent
+from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, silent
 from breakrank.scenario import DEFAULT_ORACLES
+
+ONCE = [faults.BypassWrapper() @ at(rank="all", step=3, point="forward")]
 
 SCENARIO = Scenario(
     family="sync",
     job=Job(ranks=2, steps=8, data="digits"),
     oracles=(*DEFAULT_ORACLES, "reference"),
+    on_scripts=[faults.BypassWrapper() @ at(rank="all", step=2, point="forward")],
     cases=[
         Case(
             "torch-bypassing",
@@ -27,6 +30,13 @@ SCENARIO = Scenario(
             control="wrapped:new_head",
             expect=silent(oracle="replicas", step=1, cause="parameter replaced"),
         ),
+        Case(
+            "torch-once",
+            "wrapped:wrapped",
+            strikes=ONCE,
+            expect=silent(oracle="replicas", step=3, cause="wrapper bypassed"),
+        ),
+        Case("torch-once-comparing", "wrapped:comparing", strikes=ONCE, expect=DETECTED),
         Case("torch-wrapped", "wrapped:wrapped", control="wrapped:wrapped", expect=SURVIVED),
         Case("torch-new-head", "wrapped:new_head", control="wrapped:new_head", expect=SURVIVED),
     ],

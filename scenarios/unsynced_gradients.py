@@ -6,13 +6,19 @@ karpathy/build-nanogpt#PR30 (reduction is switched on again after the forward pa
 
 from __future__ import annotations
 
-from breakrank import SURVIVED, Case, Job, Scenario, silent
+from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, silent
 from breakrank.scenario import DEFAULT_ORACLES
+
+LEFT_OUT = [faults.LeaveUnsynced() @ at(rank="all", step=3, point="forward")]
 
 SCENARIO = Scenario(
     family="sync",
     job=Job(ranks=2, steps=8, data="digits"),
     oracles=(*DEFAULT_ORACLES, "reference"),
+    on_scripts=[
+        faults.LeaveUnsynced() @ at(rank="all", step=2, point="forward"),
+        faults.LeaveUnsynced() @ at(rank="last", step=2, point="forward"),
+    ],
     cases=[
         Case(
             "torch-reducing-none",
@@ -26,5 +32,12 @@ SCENARIO = Scenario(
             control="wrapped:reducing_the_last",
             expect=SURVIVED,
         ),
+        Case(
+            "torch-left-out",
+            "wrapped:wrapped",
+            strikes=LEFT_OUT,
+            expect=silent(oracle="replicas", step=3, cause="gradients not synchronised"),
+        ),
+        Case("torch-left-out-comparing", "wrapped:comparing", strikes=LEFT_OUT, expect=DETECTED),
     ],
 )

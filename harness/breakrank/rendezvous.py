@@ -19,6 +19,8 @@ _AGREED = (
 )
 #: What ranks may disagree on, but are likely to be stuck for if nothing else is wrong.
 _MAY_DIFFER = (("interface", "interface differs", "came on another interface"),)
+#: What a CPU's collectives go by where a rank names no backend.
+_USUAL_BACKEND = "gloo"
 
 Ledgers = Mapping[int, Ledger]
 #: By rank, its entry into the rendezvous.
@@ -64,8 +66,21 @@ def waits_in_meeting(ledgers: Ledgers) -> dict[int, Wait]:
 
 def _full(event: Event, entered: Entered) -> bool:
     """Whether all have come to the meeting of this entry: a job may have several, each with a master of its own."""
-    alike = [e for e in entered.values() if all(e.get(name) == event.get(name) for name, _, _ in _AGREED)]
+    alike = [e for e in entered.values() if all(_said(e, name) == _said(event, name) for name, _, _ in _AGREED)]
     return {int(e["rank"]) for e in alike} == set(range(int(event["world"])))
+
+
+def _said(event: Event, name: str) -> Any:
+    """Return what a rank said; of the backend, which one it meets the others by, in however many ways it is named.
+
+    `gloo`, `cpu:gloo,cuda:nccl` and no name at all come together (torch 2.13): the backend of the CPU meets at once,
+    that of a card when it is first used.
+    """
+    said = event.get(name)
+    if name != "backend":
+        return said
+    by_device = dict(part.split(":", 1) for part in str(said).split(",") if ":" in part)
+    return by_device.get("cpu", said) or _USUAL_BACKEND
 
 
 def _disagree(fields: Sequence[tuple[str, str, str]]) -> Rule:
@@ -73,7 +88,7 @@ def _disagree(fields: Sequence[tuple[str, str, str]]) -> Rule:
 
     def rule(ledgers: Ledgers, entered: Entered, usual: Mapping[str, Any]) -> Broken:
         for name, why, shown_by in fields:
-            odd = _odd({rank: event.get(name) for rank, event in entered.items()}, usual.get(name))
+            odd = _odd({rank: _said(event, name) for rank, event in entered.items()}, usual.get(name))
             if odd is not None:
                 return why, odd, shown_by
         return _HOLDS

@@ -104,6 +104,9 @@ class Payload(Protocol):
     def collective(self) -> Call:
         """Return the collective that the rank is about to issue; only at the point `collective`."""
 
+    def wrapper(self) -> Wrapper:
+        """Return what reduces the gradients of the forward pass that is about to begin; only at the point `forward`."""
+
 
 class Part(Protocol):
     """One tensor of a batch, which is the rank's alone."""
@@ -135,6 +138,16 @@ class Call(Protocol):
         """
 
 
+class Wrapper(Protocol):
+    """What has a module inside and reduces its gradients, for one forward pass."""
+
+    def leave_unsynced(self) -> None:
+        """Have no gradient reduced in the backward pass that follows."""
+
+    def bypass(self) -> None:
+        """Call the module inside in its place."""
+
+
 class Fault:
     """One thing that goes wrong. A subclass is a frozen dataclass in the file of its family.
 
@@ -147,7 +160,7 @@ class Fault:
     needs: ClassVar[tuple[str, ...]] = ()
     certifies: ClassVar[str] = ""
     witness: ClassVar[str] = ""
-    #: What a hook is to hand to it: `batch` or `collective`. Empty: it strikes as soon as the point comes.
+    #: What a hook is to hand to it: `batch`, `collective` or `wrapper`. Empty: it strikes as soon as the point comes.
     on: ClassVar[str] = ""
     #: The points that it can strike at; empty: all of them.
     points: ClassVar[tuple[str, ...]] = ()

@@ -23,7 +23,7 @@ from weakref import ref
 
 from breakrank_agent.accesses import Accesses, Span
 from breakrank_agent.clock import MAIN, Clock
-from breakrank_agent.fault import Call, Part, Payload
+from breakrank_agent.fault import Call, Part, Payload, Wrapper
 from breakrank_agent.history import NUMBER, RECORD_LIMIT, LogWriter, encode, event_text, members, pause
 from breakrank_agent.plan import Plan, Strike
 from breakrank_agent.schedules import policy
@@ -147,8 +147,8 @@ class Agent:
         self._due: dict[tuple[int, str, int], list[tuple[int, Strike]]] = {}
         #: Strikes of lasting faults that have begun, here or in an earlier attempt, by point.
         self._lasting: dict[str, list[tuple[int, Strike]]] = {}
-        #: Strikes that are due on the batch which is being loaded.
-        self.on_batch: list[tuple[int, Strike]] = []
+        #: Strikes that have fired and wait for what a hook is to hand to them, by what that is.
+        self.awaiting: dict[str, list[tuple[int, Strike]]] = {}
         for index, strike in enumerate(plan.strikes):
             trigger = strike.trigger
             if rank in strike.ranks and trigger.attempt == attempt:
@@ -414,9 +414,9 @@ class Agent:
             else:
                 self._strike_inside(index, strike)
 
-    def changes_collectives(self) -> bool:
-        """Whether a strike is armed that changes what this rank issues."""
-        return any(strike.fault.on == "collective" for due in self._due.values() for _, strike in due)
+    def strikes_on(self, what: str) -> bool:
+        """Whether a strike is armed to which a hook is to hand this."""
+        return any(strike.fault.on == what for due in self._due.values() for _, strike in due)
 
     def take_collective_strikes(self) -> list[tuple[int, Strike]]:
         """Fire and return the strikes that are due on the collective which the main thread is about to issue.
@@ -433,15 +433,14 @@ class Agent:
             self.record("strike", strike=item[0], phase="fired", point="collective", visit=visit)
         return taken
 
-    def take_batch_strikes(self) -> list[tuple[int, Strike]]:
-        """Return the strikes that are due on the batch which is now being loaded."""
-        due, self.on_batch = self.on_batch, []
-        return due
+    def take_strikes(self, on: str) -> list[tuple[int, Strike]]:
+        """Return the strikes that have fired and wait for this: a batch being loaded, a wrapper being called."""
+        return self.awaiting.pop(on, [])
 
     def _strike_inside(self, index: int, strike: Strike) -> None:
-        if strike.fault.on == "batch":
-            # There is no batch yet: the loader's hook strikes it as soon as there is.
-            self.on_batch.append((index, strike))
+        if strike.fault.on in ("batch", "wrapper"):
+            # It is not there yet: its hook strikes it as soon as it is.
+            self.awaiting.setdefault(strike.fault.on, []).append((index, strike))
             return
         handles = self.handles or NoHandles()
         look = functools.partial(_digest, handles.gradients) if strike.fault.witness == "gradients" else self._params
@@ -535,6 +534,10 @@ class NoHandles:
     def collective(self) -> Call:
         """Raise `RuntimeError`: nothing is being issued."""
         raise RuntimeError("no collective is known at this point")
+
+    def wrapper(self) -> Wrapper:
+        """Raise `RuntimeError`: nothing is being called."""
+        raise RuntimeError("no wrapper is known at this point")
 
 
 def _digest(read: Callable[[], list[tuple[str, memoryview]]]) -> str:

@@ -52,6 +52,11 @@ def runner(kind) -> str:
     return "sandbox" if kind.walled else "process"
 
 
+def program(kind) -> str:
+    """Return which program a fault is tried on: one with a wrapper, if it strikes that."""
+    return "small:wrapped" if kind.on == "wrapper" else "small:train"
+
+
 def point(kind) -> str:
     """Return where a fault is tried: at the end of a step, if it can strike there."""
     return (kind.points or ("step",))[0]
@@ -80,7 +85,7 @@ def test_it_is_refused_at_a_point_that_it_cannot_strike_at(kind):
 @pytest.mark.parametrize("kind", FAULTS)
 def test_it_lands_on_its_rank_at_its_point_and_nowhere_else(run, kind):
     where, deadline_s = runner(kind), DEADLINES_S.get(kind.name(), 60.0)
-    result, saved = run("small:train", strike(kind), deadline_s=deadline_s, data="digits", runner=where)
+    result, saved = run(program(kind), strike(kind), deadline_s=deadline_s, data="digits", runner=where)
     assert result.verdict.outcome is not Outcome.VOID, result.verdict
     landed = [(e["attempt"], e["rank"]) for e in saved.history.seen("strike") if e["phase"] == "landed"]
     assert landed == [(0, 1)]
@@ -93,7 +98,7 @@ def test_it_lands_on_its_rank_at_its_point_and_nowhere_else(run, kind):
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_it_is_void_where_its_point_never_comes(run, kind):
-    result, saved = run("small:train", kind() @ at(rank=1, step=99, point=point(kind)), runner=runner(kind))
+    result, saved = run(program(kind), kind() @ at(rank=1, step=99, point=point(kind)), runner=runner(kind))
     assert result.verdict.outcome is Outcome.VOID
     assert "never fired" in result.verdict.sentence()
     assert [lived.status for lived in saved.history.last] == [0, 0]
@@ -103,7 +108,7 @@ def test_it_is_void_where_its_point_never_comes(run, kind):
 def test_replaced_by_a_no_op_it_is_void(run, monkeypatch, bench_of_no_ops, kind):
     if kind.side == "outside":
         monkeypatch.setattr(kind, "strike", lambda self, target: None)
-    result, saved = run("small:train", strike(kind), on=bench_of_no_ops, data="digits", runner=runner(kind))
+    result, saved = run(program(kind), strike(kind), on=bench_of_no_ops, data="digits", runner=runner(kind))
     assert result.verdict.outcome is Outcome.VOID
     assert "did not land" in result.verdict.sentence()
     assert [lived.status for lived in saved.history.last] == [0, 0]

@@ -31,6 +31,8 @@ WAYS = {
     "knows_another_world": ("world size differs", (1,)),
     "comes_twice": ("rank twice", (2,)),
     "comes_to_another_master": ("master differs", (1,)),
+    "speaks_another_backend": ("backend differs", (2,)),
+    "names_its_backend_another_way_and_one_never_comes": ("rank missing", (2,)),
 }
 JOB = {"ranks": 3, "steps": 5, "deadline_s": 60.0, "oracles": ("progress",)}
 
@@ -80,7 +82,7 @@ def test_a_killed_rank_that_is_never_missed_for_what_it_left_behind_is_said_to_b
     assert "which has ended and left a process behind that holds its connections open" in result.verdict.sentence()
 
 
-@pytest.mark.parametrize("way", ["straggles", "goes_many_ways"])
+@pytest.mark.parametrize("way", ["straggles", "goes_many_ways", "names_its_backend_another_way"])
 def test_ranks_that_wait_long_but_not_for_ever_are_left_alone(run, way):
     result, _ = run(f"stuck:{way}", **{**JOB, "oracles": ("ends", "progress")})
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.sentence()

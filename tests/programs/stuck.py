@@ -127,8 +127,15 @@ def waits_for_a_work():
 
 def _meet(odd, **said):
     """Meet the others; the odd rank says something else."""
-    dist.init_process_group("gloo", **(said if odd == RANK else {}))
+    dist.init_process_group(**{"backend": "gloo", **(said if odd == RANK else {})})
     barrier()
+
+
+def _train_plainly():
+    for _ in range(STEPS):
+        reduce()
+        step()
+    dist.destroy_process_group()
 
 
 def never_comes():
@@ -167,7 +174,32 @@ def comes_to_another_master():
     _meet(-1)
 
 
+def speaks_another_backend():
+    """Rank 2 is left at the backend that only pretends, and trains alone."""
+    dist.init_process_group("fake" if RANK == 2 else "gloo", rank=RANK, world_size=3)
+    barrier()
+
+
+def names_its_backend_another_way_and_one_never_comes():
+    if RANK == 2:
+        sys.exit()
+    dist.init_process_group("gloo" if RANK == 0 else None)
+
+
+def comes_on_another_interface():
+    """Sound, where the others reach its address."""
+    if RANK == 2:
+        os.environ["GLOO_SOCKET_IFNAME"] = "lo:9"
+    _meet(-1)
+    _train_plainly()
+
+
 # --- sound ones
+
+
+def names_its_backend_another_way():
+    _meet(RANK, backend=("gloo", "cpu:gloo", None)[RANK])
+    _train_plainly()
 
 
 def straggles():

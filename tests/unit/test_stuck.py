@@ -175,6 +175,13 @@ def test_who_never_comes_is_missing():
     assert stopped is not None and (stopped.why, stopped.peers) == ("peer stopped", (1,))
 
 
+@pytest.mark.parametrize("name", ["", "cpu:gloo", "cuda:nccl,cpu:gloo"])
+def test_a_backend_that_is_named_another_way_is_no_other_one(name):
+    found = explain_meeting(meeting((0, {}), (1, {"backend": name})), [2], [], {})
+    assert found is not None and (found.why, found.peers) == ("rank missing", (2,))
+    assert explain_meeting(meeting((0, {}), (1, {}), (2, {"backend": name})), [], [], {}) is None
+
+
 def test_a_full_meeting_beside_another_is_left_alone():
     pair = [(rank, {"rank": rank, "world": 2, "master": "m:7"}) for rank in (0, 1)]
     assert explain_meeting(meeting(*pair), [], [], {}) is None

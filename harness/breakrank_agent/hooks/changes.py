@@ -68,11 +68,11 @@ def changeable(agent: Agent, name: str, operator: Any, issue: Issue, said: Any) 
             return _hold(call, keyset, strikes)
         for number in strikes if call.args is not None else ():
             _seen(agent, number, form.describe(args), form.describe(call.args))
-        counted = call.counted() if strikes else None
+        before = counted(call.group) if strikes else None
         result = call.issue(keyset)
         for number in strikes if call.args is None else ():
             # What was not issued is seen by torch's own count, once it could have been.
-            _seen(agent, number, form.describe(args), "", counted=[counted, call.counted()])
+            _seen(agent, number, form.describe(args), "", counted=[before, counted(call.group)])
         return result
 
     return kernel
@@ -224,12 +224,6 @@ class Call:
         self._put_back()
         return self.form.result(self._called_with, _work(self.form.tensors_of(self._called_with)))
 
-    def counted(self) -> Optional[int]:
-        """Return how many collectives torch itself has counted in the group; None where it does not count."""
-        with contextlib.suppress(RuntimeError):
-            return int(self.group._get_sequence_number_for_group())
-        return None
-
     def _replace(self, where: int, value: Any) -> None:
         self.args = (*self.args[:where], value, *self.args[where + 1 :])
 
@@ -246,6 +240,13 @@ class Call:
                 put_back(original.detach(), copy)
 
         self._put_back = put_all_back
+
+
+def counted(group: Any) -> Optional[int]:
+    """Return how many collectives torch itself has counted in a group; None where it does not count."""
+    with contextlib.suppress(RuntimeError):
+        return int(group._get_sequence_number_for_group())
+    return None
 
 
 def _existing(where: int, what: str) -> int:

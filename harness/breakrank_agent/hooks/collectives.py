@@ -111,7 +111,7 @@ def install(agent: Agent) -> None:
         packet = getattr(torch.ops.c10d, name, None)
         if packet is not None:
             kernel = _kernel(agent, name, packet.default, after, groups)
-            if agent.changes_collectives():
+            if agent.strikes_on("collective"):
                 kernel = changeable(agent, name, packet.default, kernel, _said)
             library.impl(name, kernel, "BackendSelect", with_keyset=True)
     functional = torch.library.Library("_c10d_functional", "IMPL")

@@ -15,7 +15,7 @@ import threading
 import weakref
 from typing import Any, Callable
 
-from breakrank_agent.fault import Call, Part
+from breakrank_agent.fault import Call, Part, Wrapper
 from breakrank_agent.frames import hide
 from breakrank_agent.history import members
 from breakrank_agent.hooks import after_import
@@ -102,6 +102,10 @@ class Training:
     def collective(self) -> Call:
         """Raise `RuntimeError`: a collective is struck by the hook of collectives."""
         raise RuntimeError("no collective is known at this point")
+
+    def wrapper(self) -> Wrapper:
+        """Raise `RuntimeError`: a wrapper is struck by a hook of its own."""
+        raise RuntimeError("no wrapper is known at this point")
 
     def summarize(self) -> dict[str, Any]:
         """Return the digest, the norm and the finiteness of the parameters, and of their parts; empty without any.
