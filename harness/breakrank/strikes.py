@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -49,6 +52,24 @@ class _Target:
 
     def signal(self, number: int) -> None:
         self.session.signal(self.pid, number)
+
+    def start(self, script: str, *arguments: str) -> int:
+        walls = self.around[self.rank]
+        reader, writer = os.pipe()
+        with open(os.devnull, "r+b") as null, os.fdopen(reader) as said:
+            ends = [null.fileno(), writer, null.fileno()]
+            command = [sys.executable, "-I", "-S", script, *arguments]
+            try:
+                pid = self.session.spawn(command, {}, Path("/"), ends, walls=(walls.pid, walls.flags))
+            finally:
+                os.close(writer)
+            line = said.readline().strip()
+        if line != "ready":
+            raise OSError(line or f"{Path(script).name} died")
+        return pid
+
+    def stop(self, pid: int) -> None:
+        self.session.signal(pid, signal.SIGKILL)
 
 
 @dataclass
