@@ -381,6 +381,29 @@ class DamagePackets(Fault):
         _take_wire(target)
 
 
+@dataclass(frozen=True)
+class TakePort(Fault):
+    """Somebody else listens on a port of the rank's host, by default the one of the job's store, and answers nobody."""
+
+    port: int = 0
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns",)
+    certifies: ClassVar[str] = "a port that another process has; says nothing about one that is taken and given back"
+    witness: ClassVar[str] = "port"
+
+    def strike(self, target: Target) -> None:
+        """Listen there. Raises `OSError` if the rank does already."""
+        one = target.kept["listener"] = target.walls.open_socket(socket.AF_INET, socket.SOCK_STREAM)
+        one.bind(("0.0.0.0", self.port or target.store))
+        one.listen()
+
+    def heal(self, target: Target) -> None:
+        """Give the port back."""
+        target.kept["listener"].close()
+
+
 def _lay_wire(target: Target, *settings: float) -> None:
     """Have all that leaves the rank go through a wire of ours; `settings` are those of the script."""
     target.kept["wire"] = target.start(wire.__file__, *map(str, settings))
