@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -57,13 +60,31 @@ class _Target:
     def signal(self, number: int) -> None:
         self.session.signal(self.pid, number)
 
+    def start(self, script: str, *arguments: str) -> int:
+        walls = self.around[self.rank]
+        reader, writer = os.pipe()
+        with open(os.devnull, "r+b") as null, os.fdopen(reader) as said:
+            ends = [null.fileno(), writer, null.fileno()]
+            command = [sys.executable, "-I", "-S", script, *arguments]
+            try:
+                pid = self.session.spawn(command, {}, Path("/"), ends, walls=(walls.pid, walls.flags))
+            finally:
+                os.close(writer)
+            line = said.readline().strip()
+        if line != "ready":
+            raise OSError(line or f"{Path(script).name} died")
+        return pid
+
+    def stop(self, pid: int) -> None:
+        self.session.signal(pid, signal.SIGKILL)
+
 
 @dataclass
 class _OnRank:
     """One strike on one rank. `state`: armed, parked, fired, struck, landed, missed or overtaken.
 
-    `again` says that a lasting fault strikes another time, `refused` why the machine would not let it strike, `more`
-    that one that has landed goes on.
+    `again` says that a lasting fault strikes another time, `refused` why the machine would not let it strike, `struck`
+    that it was tried from outside, `more` that one that has landed goes on.
     """
 
     index: int
@@ -74,6 +95,7 @@ class _OnRank:
     since: float = 0.0
     again: bool = False
     refused: str = ""
+    struck: bool = False
     more: bool = False
     evidence: Evidence = field(default_factory=Evidence)
     kept: dict[str, Any] = field(default_factory=dict)
@@ -177,17 +199,20 @@ class Strikes:
                 self._settle(item, "nobody saw it before the attempt was over")
 
     def heal(self) -> None:
-        """Undo what landed strikes left, the last one first."""
+        """Undo what strikes left, the last one first; of one that nobody saw, whatever it did."""
         for item in reversed(self._all):
-            if item.state == "landed" and type(item.strike.fault).heal is not Fault.heal:
-                try:
-                    item.strike.fault.heal(self._target(item))
-                except ProcessLookupError:
-                    # What was struck in a rank went with the rank.
-                    continue
-                except OSError as error:
+            if not (item.struck or item.state == "landed") or type(item.strike.fault).heal is Fault.heal:
+                continue
+            try:
+                item.strike.fault.heal(self._target(item))
+            except ProcessLookupError:
+                # What was struck in a rank went with the rank.
+                continue
+            except (OSError, KeyError) as error:
+                if item.state == "landed":
                     self._say(item, "unhealed", why=str(error))
-                    continue
+                continue
+            if item.state == "landed":
                 self._say(item, "healed")
                 item.state = "healed"
 
@@ -210,6 +235,7 @@ class Strikes:
             if item.again and not item.evidence.before:
                 # Nothing has come back that a lasting fault could take away.
                 continue
+            item.struck = True
             try:
                 item.strike.fault.strike(self._target(item))
             except OSError as error:

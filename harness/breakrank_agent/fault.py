@@ -21,6 +21,10 @@ class Walls(Protocol):
     def address(self) -> str:
         """The rank's own address."""
 
+    @property
+    def host(self) -> str:
+        """The rank's own host name."""
+
     def run(self, *command: str, text: str = "", inside: tuple[str, ...] = ("net",)) -> str:
         """Run a program of the machine in the namespaces `inside`, on `text`; return what it prints.
 
@@ -87,6 +91,15 @@ class Target(Protocol):
 
     def signal(self, number: int) -> None:
         """Send the signal `number` to the rank."""
+
+    def start(self, script: str, *arguments: str) -> int:
+        """Start a script of ours in the rank's network, wait until it says `ready`, and return its pid.
+
+        It ends with the attempt at the latest. Raises `OSError` with what it says instead.
+        """
+
+    def stop(self, pid: int) -> None:
+        """End what was started."""
 
 
 class Payload(Protocol):

@@ -15,6 +15,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
+from breakrank_agent import wire
 from breakrank_agent.fault import Fault, Target
 from breakrank_agent.plan import PlanError
 from breakrank_agent.sockets import as_listed, connected, established, listed
@@ -292,6 +293,130 @@ class LimitBandwidth(Fault):
     def heal(self, target: Target) -> None:
         """Take it away, with what it holds."""
         target.walls.run("tc", "qdisc", "del", "dev", _DEVICE, "root")
+
+
+@dataclass(frozen=True)
+class LoseNames(Fault):
+    """No name can be looked up from the rank's host: what it asks a name server is dropped."""
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns", "nft")
+    certifies: ClassVar[str] = "name servers that do not answer; says nothing about wrong answers, nor known addresses"
+    witness: ClassVar[str] = "names"
+
+    def strike(self, target: Target) -> None:
+        """Have the rank's kernel drop what goes to the port of name servers."""
+        _filter(target, target.rank, self.name(), output="meta l4proto { tcp, udp } th dport 53 drop")
+
+    def heal(self, target: Target) -> None:
+        """Take the rule away."""
+        _unfilter(target, target.rank, self.name())
+
+
+@dataclass(frozen=True)
+class DelayPackets(Fault):
+    """What the rank sends leaves `ms` milliseconds later, more or less by up to `jitter_ms`, drawn from `seed`."""
+
+    ms: float = 50.0
+    jitter_ms: float = 0.0
+    seed: int = 0
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns", "tun")
+    certifies: ClassVar[str] = "a long way out of one host, whose packets may overtake each other; nothing is lost"
+    witness: ClassVar[str] = "late"
+
+    def strike(self, target: Target) -> None:
+        """Lay the wire."""
+        _lay_wire(target, self.ms, self.jitter_ms, 0.0, 0.0, self.seed)
+
+    def heal(self, target: Target) -> None:
+        """Take the wire away, with what is on it."""
+        _take_wire(target)
+
+
+@dataclass(frozen=True)
+class DuplicatePackets(Fault):
+    """A `share` of what the rank sends leaves twice, drawn from `seed`."""
+
+    share: float = 0.5
+    seed: int = 0
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns", "tun")
+    certifies: ClassVar[str] = "packets that come twice, which TCP throws away; says nothing about RDMA"
+    witness: ClassVar[str] = "twice"
+
+    def strike(self, target: Target) -> None:
+        """Lay the wire."""
+        _lay_wire(target, 0.0, 0.0, self.share, 0.0, self.seed)
+
+    def heal(self, target: Target) -> None:
+        """Take the wire away."""
+        _take_wire(target)
+
+
+@dataclass(frozen=True)
+class DamagePackets(Fault):
+    """In a `share` of what the rank sends one bit is another one, behind the headers; drawn from `seed`."""
+
+    share: float = 0.2
+    seed: int = 0
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns", "tun")
+    certifies: ClassVar[str] = "damage that a checksum shows; says nothing about damage behind a card that checks it"
+    witness: ClassVar[str] = "damaged"
+
+    def strike(self, target: Target) -> None:
+        """Lay the wire."""
+        _lay_wire(target, 0.0, 0.0, 0.0, self.share, self.seed)
+
+    def heal(self, target: Target) -> None:
+        """Take the wire away."""
+        _take_wire(target)
+
+
+@dataclass(frozen=True)
+class TakePort(Fault):
+    """Somebody else listens on a port of the rank's host, by default the one of the job's store, and answers nobody."""
+
+    port: int = 0
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns",)
+    certifies: ClassVar[str] = "a port that another process has; says nothing about one that is taken and given back"
+    witness: ClassVar[str] = "port"
+
+    def strike(self, target: Target) -> None:
+        """Listen there. Raises `OSError` if the rank does already."""
+        one = target.kept["listener"] = target.walls.open_socket(socket.AF_INET, socket.SOCK_STREAM)
+        one.bind(("0.0.0.0", self.port or target.store))
+        one.listen()
+
+    def heal(self, target: Target) -> None:
+        """Give the port back."""
+        target.kept["listener"].close()
+
+
+def _lay_wire(target: Target, *settings: float) -> None:
+    """Have all that leaves the rank go through a wire of ours; `settings` are those of the script."""
+    target.kept["wire"] = target.start(wire.__file__, *map(str, settings))
+    target.walls.run("ip", "link", "set", wire.DEVICE, "up")
+    target.walls.run("tc", "qdisc", "add", "dev", _DEVICE, "clsact")
+    everything = ("protocol", "all", "prio", "1", "u32", "match", "u32", "0", "0")
+    there = ("action", "mirred", "egress", "redirect", "dev", wire.DEVICE)
+    target.walls.run("tc", "filter", "add", "dev", _DEVICE, "egress", *everything, *there)
+
+
+def _take_wire(target: Target) -> None:
+    target.walls.run("tc", "qdisc", "del", "dev", _DEVICE, "clsact")
+    target.stop(target.kept["wire"])
 
 
 def _between(ones: Collection[int], others: Collection[int]) -> set[Way]:
