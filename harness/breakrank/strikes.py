@@ -20,6 +20,9 @@ from breakrank_agent.plan import Plan, Strike
 #: How long a strike may take to be seen by its witness before it counts as missed. A limit, not a trigger.
 CONFIRM_S = 1.0
 
+#: Witnesses of faults after which a rank does nothing more.
+_STRUCK_DOWN = ("ended", "stopped", "frozen")
+
 #: Writes one of the Conductor's events.
 Write = Callable[..., None]
 
@@ -163,7 +166,7 @@ class Strikes:
 
     def struck_down(self, rank: int) -> bool:
         """Return whether a landed strike has ended or stopped the rank."""
-        return any(i.state == "landed" and i.strike.fault.witness in ("ended", "stopped", "frozen") for i in self._of(rank))
+        return any(i.state == "landed" and i.strike.fault.witness in _STRUCK_DOWN for i in self._of(rank))
 
     def finish(self) -> None:
         """The attempt is over: whatever fired and was not seen has missed."""
@@ -175,6 +178,7 @@ class Strikes:
         """Undo what landed strikes left, the last one first."""
         for item in reversed(self._all):
             if item.state == "landed" and type(item.strike.fault).heal is not Fault.heal:
+                item.state = "healed"
                 try:
                     item.strike.fault.heal(self._target(item))
                 except ProcessLookupError:
@@ -184,7 +188,6 @@ class Strikes:
                     self._say(item, "unhealed", why=str(error))
                     continue
                 self._say(item, "healed")
-                item.state = "healed"
 
     def acted(self, rank: int) -> dict[str, int]:
         """Return how often the kernel had to enforce the limits of a rank's control group, by controller."""
@@ -212,8 +215,8 @@ class Strikes:
 
     def _target(self, item: _OnRank) -> _Target:
         peers = {rank: pid for rank, pid in self._pids.items() if rank != item.rank}
-        work = str(self._work)
-        return _Target(self._session, item.rank, item.pid, work, peers, self._store, item.kept, self._around, self._groups)
+        where = str(self._work), peers, self._store, item.kept, self._around, self._groups
+        return _Target(self._session, item.rank, item.pid, *where)
 
     def _look(self, item: _OnRank) -> Any:
         look = WITNESSES[item.strike.fault.witness].look
