@@ -6,7 +6,9 @@ group lets them wait, which is 30 minutes if nobody says otherwise.
 
 from __future__ import annotations
 
-from breakrank import DETECTED, Case, Job, Scenario, at, faults, hung
+from breakrank import DETECTED, Case, Job, Scenario, at, faults, hung, silent
+
+WENT_ON_ALONE = silent(oracle="replicas", step=3, cause="replicas differ")
 
 SCENARIO = Scenario(
     family="network",
@@ -15,6 +17,7 @@ SCENARIO = Scenario(
     cases=[
         Case("torch-by-hand", "averaging:plain", expect=hung(oracle="progress", step=3, cause="unreachable")),
         Case("torch-limited", "averaging:limited", expect=DETECTED),
+        Case("torch-unassisted", "averaging:unassisted", expect=WENT_ON_ALONE),
         Case("torch-meeting", "averaging:met", expect=DETECTED),
     ],
 )

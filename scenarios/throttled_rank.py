@@ -1,4 +1,4 @@
-"""A rank gets a small part of one core from a step on, as a container whose quota is too small: that is never a hang."""
+"""A rank gets a small part of one core from a step on, as where a container's quota is too small: it never hangs."""
 
 from __future__ import annotations
 

@@ -72,6 +72,7 @@ def capabilities() -> dict[str, str]:
         "netns": _netns(),
         "nft": _nft(),
         "tbf": _tbf(),
+        "tun": _tun(),
         **{f"{controller} cgroup": cgroups.why_not(controller) for controller in CONTROLLERS},
         "docker": _docker(),
         "debugger": no_debugger(),
@@ -162,6 +163,13 @@ def _nft() -> str:
 def _tbf() -> str:
     tbf = ("root", "tbf", "rate", "1mbit", "burst", "16kb", "limit", "1mb")
     return _tried("tc", "qdisc", "add", "dev", "lo", *tbf)
+
+
+def _tun() -> str:
+    """Return why no wire of ours can be laid: it takes a device of ours, and a redirection of the kernel's to it."""
+    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+        return "there is no /dev/net/tun for us; modprobe tun, or start the container with --device=/dev/net/tun"
+    return _tried("tc", "qdisc", "add", "dev", "lo", "clsact")
 
 
 def _which(program: str) -> str | None:

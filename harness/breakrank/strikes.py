@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -60,12 +63,31 @@ class _Target:
     def signal(self, number: int) -> None:
         self.session.signal(self.pid, number)
 
+    def start(self, script: str, *arguments: str) -> int:
+        walls = self.around[self.rank]
+        reader, writer = os.pipe()
+        with open(os.devnull, "r+b") as null, os.fdopen(reader) as said:
+            ends = [null.fileno(), writer, null.fileno()]
+            command = [sys.executable, "-I", "-S", script, *arguments]
+            try:
+                pid = self.session.spawn(command, {}, Path("/"), ends, walls=(walls.pid, walls.flags))
+            finally:
+                os.close(writer)
+            line = said.readline().strip()
+        if line != "ready":
+            raise OSError(line or f"{Path(script).name} died")
+        return pid
+
+    def stop(self, pid: int) -> None:
+        self.session.signal(pid, signal.SIGKILL)
+
 
 @dataclass
 class _OnRank:
     """One strike on one rank. `state`: armed, parked, fired, struck, landed, missed or overtaken.
 
-    `again` says that a lasting fault strikes another time, `refused` why the machine would not let it strike.
+    `again` says that a lasting fault strikes another time, `refused` why the machine would not let it strike, `more`
+    that one that has landed goes on.
     """
 
     index: int
@@ -76,6 +98,7 @@ class _OnRank:
     since: float = 0.0
     again: bool = False
     refused: str = ""
+    more: bool = False
     evidence: Evidence = field(default_factory=Evidence)
     kept: dict[str, Any] = field(default_factory=dict)
 
@@ -139,6 +162,8 @@ class Strikes:
         """Strike where every rank of a strike has come, look for witnesses, and return the ranks to release."""
         released: list[int] = []
         for item in self._all:
+            if item.more:
+                self._go_on(item)
             if item.state == "parked" and item.again:
                 self._strike([item])
         for index in sorted({item.index for item in self._all}):
@@ -160,6 +185,7 @@ class Strikes:
         now = time.monotonic()
         return any(
             item.state == "parked"
+            or item.more
             or (item.state == "struck" and (item.strike.fault.side == "outside" or now - item.since < CONFIRM_S))
             for item in self._all
         )
@@ -213,6 +239,13 @@ class Strikes:
             except OSError as error:
                 item.refused = str(error)
 
+    def _go_on(self, item: _OnRank) -> None:
+        try:
+            item.more = item.strike.fault.goes_on(self._target(item))
+        except OSError as error:
+            item.more = False
+            self._settle(item, str(error))
+
     def _target(self, item: _OnRank) -> _Target:
         peers = {rank: pid for rank, pid in self._pids.items() if rank != item.rank}
         where = str(self._work), peers, self._store, item.kept, self._around, self._groups
@@ -236,6 +269,7 @@ class Strikes:
             if item.strike.fault.own_act() is not None:
                 self._say(item, "act", status=item.strike.fault.own_act())
             self._say(item, "landed", witness=witness)
+            item.more = type(item.strike.fault).goes_on is not Fault.goes_on
             return True
         if time.monotonic() - item.since > CONFIRM_S and item.strike.fault.side == "outside":
             self._settle(item, f"{item.strike.fault.witness}: not seen within {CONFIRM_S:g} s")

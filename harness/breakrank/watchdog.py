@@ -103,14 +103,16 @@ class Watchdog:
         asking = {n: r for n, r in waiting.items() if r.ledger.meeting is not None}
         others = {n: r for n, r in waiting.items() if n not in asking}
         if not all(_asleep(r.process.pid) for r in asking.values()):
-            self.forget()
+            # Who cannot connect tries anew now and then; whether the way is closed is another question.
+            self._stillness.forget()
+            self._asked = 0
             return None
         self._asked += 1
         self._look(others)
-        if self._asked < _ASKED or (others and not self._stillness.proven(Stillness.LOOKS)):
+        closed = self._ways.closed(ranks, waiting, meet=True)
+        if closed is None or (others and not self._stillness.proven(Stillness.LOOKS)):
             return None
-        closed = self._ways.closed(ranks, waiting)
-        if closed is None:
+        if self._asked < _ASKED and not closed:
             return None
         if closed:
             return _unreachable(closed, waits_in_meeting({n: r.ledger for n, r in asking.items()}))

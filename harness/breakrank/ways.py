@@ -29,18 +29,19 @@ class Ways:
         """Something has moved."""
         self._busy, self._soundings, self._looks = set(), None, 0
 
-    def closed(self, ranks: Mapping[int, Rank], waiting: Collection[int]) -> set[Way] | None:
+    def closed(self, ranks: Mapping[int, Rank], waiting: Collection[int], meet: bool = False) -> set[Way] | None:
         """Look once more; return the closed ways without which what `waiting` ranks have sent can never arrive.
 
         None says that something may still arrive, or that it is not known yet. Where nothing is on its way, the set is
-        empty.
+        empty. Ranks that `meet` ask their store again and again: of them, it counts who cannot connect to it.
         """
         walls = {n: r.process.walls for n, r in ranks.items() if r.process.walls is not None}
         at = {as_listed(one.address): n for n, one in walls.items()}
-        entries = [(n, entry) for n in waiting for entry in undelivered(ranks[n].process.pid)]
-        busy = {(n, at.get(entry.link.remote.host, -1)) for n, entry in entries}
+        found = [(n, at.get(e.link.remote.host, -1), e) for n in waiting for e in undelivered(ranks[n].process.pid)]
+        entries = [(n, to, e) for n, to, e in found if n != to and not (meet and e.state != "SYN_SENT")]
+        busy = {(source, target) for source, target, _ in entries}
         # What a peer has no room for arrives when it reads; whether it does is not the network's affair.
-        quiet = None if any(entry.timer == RESENDS for _, entry in entries) else set[Way]()
+        quiet = None if any(entry.timer == RESENDS for _, _, entry in entries) else set[Way]()
         if not busy or any(source not in walls or target not in walls for source, target in busy):
             return quiet
         if self._soundings is None or busy != self._busy:

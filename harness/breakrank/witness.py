@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from breakrank.evidence.threads import fields, read_threads, waits_for_a_thread
 from breakrank.hierarchy import Hierarchies, frozen
 from breakrank.history import signal_name
-from breakrank.soundings import COUNT, Soundings, Way, both_ways
+from breakrank.soundings import COUNT, Soundings, Way, both_ways, fastest
 from breakrank_agent.fault import Fault, Target
 from breakrank_agent.sockets import Link, connected, established, listed
 
@@ -185,6 +185,101 @@ def lossy_ways(fault: Fault, evidence: Evidence) -> str | None:
     return f"of {after.sent} datagrams each way, {least if least == most else f'{least} to {most}'} arrive"
 
 
+def _out(target: Target) -> Way | None:
+    """Return the way from the rank to its first peer."""
+    peer = next((rank for rank in sorted(target.around) if rank != target.rank), None)
+    return None if peer is None else (target.rank, peer)
+
+
+def look_at_delay(fault: Fault, target: Target) -> float | None:
+    """Return the seconds that a datagram takes from the rank to its first peer, at best; None if none arrives."""
+    way = _out(target)
+    with contextlib.suppress(OSError):
+        return None if way is None else fastest(target.around, way)
+    return None
+
+
+def late(fault: Fault, evidence: Evidence) -> str | None:
+    """A datagram takes as long as the fault says, and took less before."""
+    before, after = evidence.before, evidence.after
+    least = (getattr(fault, "ms", 0.0) - getattr(fault, "jitter_ms", 0.0)) / 1000
+    if before is None or after is None or not before < least <= after:
+        return None
+    return f"a datagram from the rank took {before * 1000:.1f} ms before, and {after * 1000:.1f} ms now"
+
+
+#: Datagrams that are sent to see what becomes of them on the way out.
+_MANY = 48
+
+
+class Out(NamedTuple):
+    """What became of datagrams from the rank to its first peer: how many arrived, how many its kernel found damaged."""
+
+    arrived: int
+    damaged: int
+
+
+def look_at_way_out(fault: Fault, target: Target) -> Out | None:
+    """Send datagrams, count what arrives, and ask the peer's kernel."""
+    way = _out(target)
+    if way is None or way[1] not in target.peers:
+        return None
+    sounded = _sound(target, [way], _MANY, 64)
+    return None if sounded is None else Out(sounded.arrived[way], _bad_checksums(target.peers[way[1]]))
+
+
+def _bad_checksums(pid: int) -> int:
+    """Return how many datagrams were damaged when they came into the network of a process (proc(5), net/snmp)."""
+    with contextlib.suppress(OSError, ValueError):
+        lines = Path(f"/proc/{pid}/net/snmp").read_text().splitlines()
+        names, values = (line.split() for line in lines if line.startswith("Udp:"))
+        return int(values[names.index("InCsumErrors")])
+    return 0
+
+
+def twice(fault: Fault, evidence: Evidence) -> str | None:
+    """More datagrams arrive than were sent."""
+    before, after = evidence.before, evidence.after
+    if before is None or after is None or before.arrived != _MANY or after.arrived <= _MANY:
+        return None
+    return f"of {_MANY} datagrams from the rank {after.arrived} arrive"
+
+
+def damaged(fault: Fault, evidence: Evidence) -> str | None:
+    """The peer's kernel counts datagrams with a wrong checksum, which it counted none of before."""
+    before, after = evidence.before, evidence.after
+    if before is None or after is None or before.damaged or not after.damaged:
+        return None
+    return f"the peer's kernel: {after.damaged} datagrams with a wrong checksum"
+
+
+class Known(NamedTuple):
+    """What is known of a peer's host from where the rank is: its address, empty if nothing is."""
+
+    name: str
+    address: str
+
+
+def look_at_names(fault: Fault, target: Target) -> Known | None:
+    """Have the machine's own resolver look for the first peer's host, in the rank's network and mounts."""
+    way = _out(target)
+    if way is None:
+        return None
+    name = target.walls_of(way[1]).host
+    try:
+        return Known(name, target.walls.run("getent", "ahostsv4", name, inside=("net", "mnt")).split()[0])
+    except OSError:
+        return Known(name, "")
+
+
+def names(fault: Fault, evidence: Evidence) -> str | None:
+    """A name that was known before is known no longer."""
+    before, after = evidence.before, evidence.after
+    if before is None or after is None or not before.address or after.address:
+        return None
+    return f"the resolver: {before.name} was {before.address}, and is not known any more"
+
+
 class Queue(NamedTuple):
     """What the kernel has counted at a rank's end: how often it held something back for lack of bandwidth."""
 
@@ -193,11 +288,11 @@ class Queue(NamedTuple):
 
 def look_at_queue(fault: Fault, target: Target) -> Queue | None:
     """Send more than a burst to a peer, and ask the kernel how often it was held back."""
-    peer = next((rank for rank in target.around if rank != target.rank), None)
-    if peer is None:
+    way = _out(target)
+    if way is None:
         return None
     try:
-        Soundings(target.around).send([(target.rank, peer)], 2 * getattr(fault, "burst", 0) // _PACKET + 1, _PACKET)
+        Soundings(target.around).send([way], 2 * getattr(fault, "burst", 0) // _PACKET + 1, _PACKET)
         queues = json.loads(target.walls.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth0"))
     except OSError:
         return None
@@ -210,39 +305,6 @@ def held_back(fault: Fault, evidence: Evidence) -> str | None:
     if before is None or after is None or before.held_back or not after.held_back:
         return None
     return f"the kernel: {after.held_back} times something was held back at the rank's end"
-
-
-class SentAgain(NamedTuple):
-    """How often the kernels of the peers have sent something again, and whether all ways are open now."""
-
-    segments: int
-    open: bool
-
-
-def look_at_segments(fault: Fault, target: Target) -> SentAgain | None:
-    """Ask the peers' kernels, and sound the ways."""
-    ways = look_at_ways(fault, target)
-    if ways is None:
-        return None
-    segments = sum(_sent_again(pid) for pid in target.peers.values())
-    return SentAgain(segments, set(ways.arrived.values()) == {ways.sent})
-
-
-def _sent_again(pid: int) -> int:
-    """Return how many TCP segments were sent again in the network of a process (proc(5), net/snmp)."""
-    with contextlib.suppress(OSError, ValueError):
-        lines = Path(f"/proc/{pid}/net/snmp").read_text().splitlines()
-        names, values = (line.split() for line in lines if line.startswith("Tcp:"))
-        return int(values[names.index("RetransSegs")])
-    return 0
-
-
-def sent_again(fault: Fault, evidence: Evidence) -> str | None:
-    """The kernels of the peers count segments that they had to send again, and all ways are open again."""
-    before, after = evidence.before, evidence.after
-    if before is None or after is None or not after.open or after.segments <= before.segments:
-        return None
-    return f"the peers' kernels: {after.segments - before.segments} segments sent again, and all ways are open"
 
 
 def batch(fault: Fault, evidence: Evidence) -> str | None:
@@ -466,8 +528,11 @@ WITNESSES: Mapping[str, Witness] = {
     "pids": Witness(lowered, partial(look_at_bound, "pids", "processes")),
     "closed ways": Witness(closed_ways, look_at_ways),
     "lossy ways": Witness(lossy_ways, look_at_ways),
+    "names": Witness(names, look_at_names),
+    "late": Witness(late, look_at_delay),
+    "twice": Witness(twice, look_at_way_out),
+    "damaged": Witness(damaged, look_at_way_out),
     "held back": Witness(held_back, look_at_queue),
-    "sent again": Witness(sent_again, look_at_segments),
     "address space": Witness(lowered, partial(look_at_limit, "address space")),
     "file size": Witness(lowered, partial(look_at_limit, "file size")),
     "descriptors": Witness(lowered, partial(look_at_limit, "open files")),

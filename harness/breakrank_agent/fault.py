@@ -24,6 +24,10 @@ class Walls(Protocol):
     def address(self) -> str:
         """The rank's own address."""
 
+    @property
+    def host(self) -> str:
+        """The rank's own host name."""
+
     def run(self, *command: str, text: str = "", inside: tuple[str, ...] = ("net",)) -> str:
         """Run a program of the machine in the namespaces `inside`, on `text`; return what it prints.
 
@@ -90,6 +94,15 @@ class Target(Protocol):
 
     def signal(self, number: int) -> None:
         """Send the signal `number` to the rank."""
+
+    def start(self, script: str, *arguments: str) -> int:
+        """Start a script of ours in the rank's network, wait until it says `ready`, and return its pid.
+
+        It ends with the attempt at the latest. Raises `OSError` with what it says instead.
+        """
+
+    def stop(self, pid: int) -> None:
+        """End what was started."""
 
 
 class Payload(Protocol):
@@ -181,6 +194,13 @@ class Fault:
 
     def release(self, target: Target) -> None:
         """Do what remains to be done when it was seen to land, or missed, before the rank goes on."""
+
+    def goes_on(self, target: Target) -> bool:
+        """Go on with it, now and again after it has landed; return whether there is more to come.
+
+        While there is, nobody's wait is proof of a hang.
+        """
+        return False
 
     def heal(self, target: Target) -> None:
         """Undo what outlives the strike."""

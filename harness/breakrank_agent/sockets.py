@@ -49,15 +49,15 @@ class Link(NamedTuple):
 class Entry(NamedTuple):
     """One line of the kernel's list; `inode` is 0 when no process holds the socket any more.
 
-    `timer` is what the kernel waits for (`RESENDS`, `PROBES` or something else), `again` how often it has sent the same
-    in a row.
+    `timer` is what the kernel waits for (`RESENDS`, `PROBES` or something else), `tries` how often it has sent in vain
+    since something was confirmed.
     """
 
     link: Link
     state: str
     inode: int
     timer: int = 0
-    again: int = 0
+    tries: int = 0
 
 
 def listed(pid: int) -> Iterator[Entry]:
@@ -125,7 +125,8 @@ def _ends(pid: int) -> dict[Link, int]:
 def _entry(line: str) -> Entry:
     words = line.split()
     link, state = Link(_address(words[1]), _address(words[2])), STATES[int(words[3], 16)]
-    return Entry(link, state, int(words[9]), int(words[5].split(":")[0], 16), int(words[6], 16))
+    tries = int(words[6], 16) + int(words[8])
+    return Entry(link, state, int(words[9]), int(words[5].split(":")[0], 16), tries)
 
 
 def _address(text: str) -> Address:

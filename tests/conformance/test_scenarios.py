@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from breakrank.catalogue import load_scenarios
-from breakrank.doctor import capabilities
+from breakrank.doctor import missing
 from breakrank.oracles import all_oracles
 from breakrank.run import Choices, make_plan
 from breakrank.verdict import Outcome
@@ -44,10 +44,11 @@ def test_its_plan_is_resolved_and_travels_as_json(scenario, case):
 
 @pytest.mark.parametrize(("scenario", "case"), CASES, ids=IDS)
 def test_its_case_is_as_recorded(bench, scenario, case):
-    missing = [why for need in case.needs if (why := capabilities().get(need, ""))]
-    if missing:
-        pytest.skip(missing[0])
-    result = bench.run(make_plan(scenario, case, Choices()), case.expect)
+    plan = make_plan(scenario, case, Choices())
+    lack = missing([*case.needs, *(need for strike in plan.strikes for need in strike.fault.needs)])
+    if lack:
+        pytest.skip(lack)
+    result = bench.run(plan, case.expect)
     assert result.as_recorded, f"{result.verdict.outcome}: {result.verdict.sentence()} ({result.folder})"
 
 

@@ -144,7 +144,7 @@ class Active:
         names = {s.scenario.name for s in self._subjects}
         lines = [
             f"breakrank: {cases} case{'s' * (cases != 1)} of {len(names)} scenario{'s' * (len(names) != 1)}, "
-            f"seed {self.options.seed}, runner {self.options.runner}, runs in {self.options.runs}"
+            f"seed {self.options.seed}, runner {self._runners()}, runs in {self.options.runs}"
         ]
         if self.options.train:
             often = "three times a case: twice undisturbed, once struck; once where nothing is struck"
@@ -158,6 +158,11 @@ class Active:
                 job = f"{_how_many(plan)}, {steps}deadline {plan.deadline_s:g} s"
                 jobs.setdefault(job, {})[subject.scenario.name] = None
         return [*lines, *(f"breakrank: {job}: {', '.join(scenarios)}" for job, scenarios in jobs.items())]
+
+    def _runners(self) -> str:
+        """Name the runners of the plans."""
+        named = {s.plan.runner for s in self._subjects if s.plan is not None}
+        return " and ".join(sorted(named)) or self.options.runner
 
     def _how_long(self) -> str:
         """Say when a script's ranks end."""

@@ -114,7 +114,8 @@ def _scripts(scenario: Scenario, options: Options) -> list[Subject]:
 
 
 def _needs(plan: Plan) -> list[str]:
-    return [need for strike in plan.strikes for need in strike.fault.needs]
+    walls = ["netns"] if plan.runner == "sandbox" else []
+    return [*walls, *(need for strike in plan.strikes for need in strike.fault.needs)]
 
 
 def _subject(scenario: Scenario, case: Case, options: Options) -> Subject:

@@ -2,16 +2,21 @@
 
 It is started as a script (`python -I -S hub.py RANKS KIND…`), with the standard library and the program `ip` alone. The
 kinds are those of namespaces(7). The bridge lies in a namespace of its own: next to a Docker daemon the host's firewall
-drops what is bridged. Without root it takes a user namespace, in which it is root. It says `ready` and the pid of one
-process for each rank, or why not, and waits until it is killed; then these end, too, and with the last of them the
-namespaces and all that is in them. Nothing has a name that could be left behind.
+drops what is bridged. Host names are known from the hub alone, which answers for them as a name server does (RFC 1035),
+so that names can be lost like everything else on the network.
+
+Without root it takes a user namespace, in which it is root. It says `ready` and the pid of one process for each rank,
+or why not, and serves names until it is killed; then these end, too, and with the last of them the namespaces and all
+that is in them. Nothing has a name that could be left behind.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
+import socket
 import sys
 from typing import NoReturn
 
@@ -24,9 +29,13 @@ FLAGS = {
     "mnt": 0x00020000,
     "pid": 0x20000000,
 }
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 2, 4, 8, 0x4000, 0x40000
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 0x1000, 0x4000, 0x40000
+MNT_DETACH = 2
 #: The bridge's network; rank N has the address `NETWORK.(N+1)`.
 NETWORK = "10.77.0"
+HUB = f"{NETWORK}.254"
+#: Type of a question for an IPv4 address, and the code of an answer that there is no such name.
+_A, _NO_SUCH_NAME = 1, 3
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -43,12 +52,17 @@ def main(ranks: int, kinds: list[str]) -> None:
             os.write(line, b"\n")
         for _, _, answer in holders:
             _read(answer)
+        names = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        names.bind((HUB, 53))
     except OSError as error:
         print(f"{error.strerror} ({error.filename})" if error.filename else error, flush=True)
         sys.exit(1)
     print("ready", *(pid for pid, _, _ in holders), flush=True)
+    known = {host_name(rank): address(rank) for rank in range(ranks)}
     while True:
-        signal.pause()
+        question, asker = names.recvfrom(512)
+        with contextlib.suppress(OSError):
+            names.sendto(answer_name(question, known), asker)
 
 
 def _become_root() -> None:
@@ -105,9 +119,44 @@ def _furnish(rank: int, kinds: list[str]) -> None:
         name = host_name(rank).encode()
         _check(_libc.sethostname(name, len(name)), "a host name")
     if "mnt" in kinds:
-        _check(_libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "private mounts")
+        _mount("none", "/", None, MS_REC | MS_PRIVATE, "private mounts")
+        _tell_names(rank)
     if "pid" in kinds and "mnt" in kinds:
-        _check(_libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None), "a /proc of its own")
+        _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "a /proc of its own")
+
+
+def _tell_names(rank: int) -> None:
+    """Say whom to ask for names: in files that lie in memory, over those of the machine."""
+    files = {
+        "/etc/hosts": f"127.0.0.1 localhost\n{address(rank)} {host_name(rank)}\n",
+        "/etc/resolv.conf": f"nameserver {HUB}\noptions timeout:1 attempts:1\n",
+    }
+    _mount("none", "/tmp", "tmpfs", 0, "a place for names")
+    for number, (path, text) in enumerate(files.items()):
+        scratch = f"/tmp/{number}"
+        with open(scratch, "w") as file:
+            file.write(text)
+        if os.path.exists(path):
+            _mount(scratch, path, None, MS_BIND, f"a {path} of its own")
+    # The files stay for as long as they are mounted elsewhere.
+    _check(_libc.umount2(b"/tmp", MNT_DETACH), "leaving /tmp as it was")
+
+
+def answer_name(question: bytes, known: dict[str, str]) -> bytes:
+    """Return the answer to a question of one name: its address, that there is none of this kind, or no such name."""
+    labels, place = [], 12
+    while question[place : place + 1].strip(b"\0"):
+        size = question[place]
+        labels.append(question[place + 1 : place + 1 + size].decode("latin-1").lower())
+        place += size + 1
+    asked, kind = question[12 : place + 5], int.from_bytes(question[place + 1 : place + 3], "big")
+    found = known.get(".".join(labels))
+    answer = b""
+    if found is not None and kind == _A:
+        # The name is the one at byte 12; class IN; nothing is to be kept.
+        answer = b"\xc0\x0c\0\1\0\1\0\0\0\0\0\4" + bytes(map(int, found.split(".")))
+    code = _NO_SUCH_NAME if found is None else 0
+    return question[:2] + bytes((0x85, 0x80 | code)) + b"\0\1" + bytes((0, bool(answer), 0, 0, 0, 0)) + asked + answer
 
 
 def host_name(rank: int) -> str:
@@ -122,7 +171,7 @@ def address(rank: int) -> str:
 
 def _bridge(pids: list[int]) -> str:
     """Return the commands that lay the bridge, and a cable from it to each rank."""
-    lines = ["link set lo up", "link add br0 type bridge", f"address add {NETWORK}.254/24 dev br0", "link set br0 up"]
+    lines = ["link set lo up", "link add br0 type bridge", f"address add {HUB}/24 dev br0", "link set br0 up"]
     for rank, pid in enumerate(pids):
         lines.append(f"link add {host_name(rank)} type veth peer name eth0 netns {pid}")
         lines.append(f"link set {host_name(rank)} master br0 up")
@@ -170,6 +219,11 @@ def _read(descriptor: int) -> str:
     if text.strip() and not text.strip().isdigit():
         raise OSError(0, text.decode().strip(), None)
     return text.decode().strip()
+
+
+def _mount(source: str, target: str, kind: str | None, flags: int, what: str) -> None:
+    words = [None if word is None else os.fsencode(word) for word in (source, target, kind)]
+    _check(_libc.mount(words[0], words[1], words[2], flags, None), what)
 
 
 def _check(result: int, what: str) -> None:

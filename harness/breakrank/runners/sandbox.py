@@ -50,14 +50,19 @@ class SandboxRunner(ProcessRunner):
         return self._around[rank]
 
     def _environment(self, plan: Plan, rank: int, attempt: int, port: int) -> dict[str, str]:
-        """Return the environment of a rank that is alone on its host."""
+        """Return the environment of a rank that is alone on its host.
+
+        What starts cold has the mounts of the machine, and does not know the names of the sandbox.
+        """
         env = super()._environment(plan, rank, attempt, port)
+        master = self._around[0]
+        warm = self.zygotes is not None and not plan.command
         env |= {
             "LOCAL_RANK": "0",
             "LOCAL_WORLD_SIZE": "1",
             "GROUP_RANK": str(rank),
             "GROUP_WORLD_SIZE": str(plan.ranks),
-            "MASTER_ADDR": self._around[0].address,
+            "MASTER_ADDR": master.host if warm else master.address,
             "GLOO_SOCKET_IFNAME": "eth0",
         }
         return env | dict(plan.environment)

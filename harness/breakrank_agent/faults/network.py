@@ -11,11 +11,11 @@ import errno
 import os
 import random
 import socket
-import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
+from breakrank_agent import wire
 from breakrank_agent.fault import Fault, Target
 from breakrank_agent.plan import PlanError
 from breakrank_agent.sockets import as_listed, connected, established, listed
@@ -26,8 +26,6 @@ Way = tuple[int, int]
 _DEVICE = "eth0"
 #: Of how many packets in a row it is drawn which are lost.
 CYCLE = 64
-#: How long a flapping link waits for somebody to send. A limit: TCP sends again after 0.2 s.
-_SENDS_S = 5.0
 
 #: pidfd_getfd(2) has this number on every architecture.
 _PIDFD_GETFD = 438
@@ -192,7 +190,10 @@ class ResetConnections(Fault):
 
 @dataclass(frozen=True)
 class FlapLink(Fault):
-    """The rank's link is down and up again, `times` times: each time down until a peer's kernel has sent in vain."""
+    """The rank's link is down and up again, `times` times: each time down until somebody has sent in vain.
+
+    It goes down again once all that was sent has arrived.
+    """
 
     times: int = 2
 
@@ -200,16 +201,31 @@ class FlapLink(Fault):
     walled: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("netns",)
     certifies: ClassVar[str] = "a link that comes back while TCP still tries; says nothing about one that stays down"
-    witness: ClassVar[str] = "sent again"
+    witness: ClassVar[str] = "closed ways"
+
+    def closes(self, rank: int, ranks: Collection[int]) -> set[Way]:
+        """Return the ways on which nothing arrives while it is down."""
+        return _between({rank}, set(ranks) - {rank})
 
     def strike(self, target: Target) -> None:
-        """Set it down, wait until what a peer sends was sent again, and set it up. Raises `OSError` if nobody sends."""
-        for _ in range(self.times):
+        """Set the rank's end down."""
+        target.walls.run("ip", "link", "set", _DEVICE, "down")
+        target.kept.update(down=True, left=self.times - 1)
+
+    def goes_on(self, target: Target) -> bool:
+        """Set it up when somebody has sent in vain, and down again when everything has arrived."""
+        sent_in_vain = _tries_in_vain(target)
+        if target.kept["down"] and sent_in_vain:
+            target.walls.run("ip", "link", "set", _DEVICE, "up")
+            target.kept["down"] = False
+        elif not target.kept["down"] and target.kept["left"] and not sent_in_vain:
             target.walls.run("ip", "link", "set", _DEVICE, "down")
-            try:
-                _await_sent_again(target)
-            finally:
-                target.walls.run("ip", "link", "set", _DEVICE, "up")
+            target.kept.update(down=True, left=target.kept["left"] - 1)
+        return bool(target.kept["down"] or target.kept["left"])
+
+    def heal(self, target: Target) -> None:
+        """Set it up, wherever it stopped."""
+        target.walls.run("ip", "link", "set", _DEVICE, "up")
 
 
 @dataclass(frozen=True)
@@ -279,6 +295,107 @@ class LimitBandwidth(Fault):
         target.walls.run("tc", "qdisc", "del", "dev", _DEVICE, "root")
 
 
+@dataclass(frozen=True)
+class LoseNames(Fault):
+    """No name can be looked up from the rank's host: what it asks a name server is dropped."""
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns", "nft")
+    certifies: ClassVar[str] = "name servers that do not answer; says nothing about wrong answers, nor known addresses"
+    witness: ClassVar[str] = "names"
+
+    def strike(self, target: Target) -> None:
+        """Have the rank's kernel drop what goes to the port of name servers."""
+        _filter(target, target.rank, self.name(), output="meta l4proto { tcp, udp } th dport 53 drop")
+
+    def heal(self, target: Target) -> None:
+        """Take the rule away."""
+        _unfilter(target, target.rank, self.name())
+
+
+@dataclass(frozen=True)
+class DelayPackets(Fault):
+    """What the rank sends leaves `ms` milliseconds later, more or less by up to `jitter_ms`, drawn from `seed`."""
+
+    ms: float = 50.0
+    jitter_ms: float = 0.0
+    seed: int = 0
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns", "tun")
+    certifies: ClassVar[str] = "a long way out of one host, whose packets may overtake each other; nothing is lost"
+    witness: ClassVar[str] = "late"
+
+    def strike(self, target: Target) -> None:
+        """Lay the wire."""
+        _lay_wire(target, self.ms, self.jitter_ms, 0.0, 0.0, self.seed)
+
+    def heal(self, target: Target) -> None:
+        """Take the wire away, with what is on it."""
+        _take_wire(target)
+
+
+@dataclass(frozen=True)
+class DuplicatePackets(Fault):
+    """A `share` of what the rank sends leaves twice, drawn from `seed`."""
+
+    share: float = 0.5
+    seed: int = 0
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns", "tun")
+    certifies: ClassVar[str] = "packets that come twice, which TCP throws away; says nothing about RDMA"
+    witness: ClassVar[str] = "twice"
+
+    def strike(self, target: Target) -> None:
+        """Lay the wire."""
+        _lay_wire(target, 0.0, 0.0, self.share, 0.0, self.seed)
+
+    def heal(self, target: Target) -> None:
+        """Take the wire away."""
+        _take_wire(target)
+
+
+@dataclass(frozen=True)
+class DamagePackets(Fault):
+    """In a `share` of what the rank sends one bit is another one, behind the headers; drawn from `seed`."""
+
+    share: float = 0.2
+    seed: int = 0
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns", "tun")
+    certifies: ClassVar[str] = "damage that a checksum shows; says nothing about damage behind a card that checks it"
+    witness: ClassVar[str] = "damaged"
+
+    def strike(self, target: Target) -> None:
+        """Lay the wire."""
+        _lay_wire(target, 0.0, 0.0, 0.0, self.share, self.seed)
+
+    def heal(self, target: Target) -> None:
+        """Take the wire away."""
+        _take_wire(target)
+
+
+def _lay_wire(target: Target, *settings: float) -> None:
+    """Have all that leaves the rank go through a wire of ours; `settings` are those of the script."""
+    target.kept["wire"] = target.start(wire.__file__, *map(str, settings))
+    target.walls.run("ip", "link", "set", wire.DEVICE, "up")
+    target.walls.run("tc", "qdisc", "add", "dev", _DEVICE, "clsact")
+    everything = ("protocol", "all", "prio", "1", "u32", "match", "u32", "0", "0")
+    there = ("action", "mirred", "egress", "redirect", "dev", wire.DEVICE)
+    target.walls.run("tc", "filter", "add", "dev", _DEVICE, "egress", *everything, *there)
+
+
+def _take_wire(target: Target) -> None:
+    target.walls.run("tc", "qdisc", "del", "dev", _DEVICE, "clsact")
+    target.stop(target.kept["wire"])
+
+
 def _between(ones: Collection[int], others: Collection[int]) -> set[Way]:
     """Return the ways between two sets of ranks, there and back."""
     return {way for one in ones for other in others for way in ((one, other), (other, one))}
@@ -298,15 +415,15 @@ def _unfilter(target: Target, rank: int, name: str) -> None:
     target.walls_of(rank).run("nft", "delete", "table", "inet", f"breakrank_{name}")
 
 
-def _await_sent_again(target: Target) -> None:
-    """Wait until the kernel of a peer has sent again what it has sent to the rank. Raises `OSError` if none does."""
-    here, limit = as_listed(target.walls.address), time.monotonic() + _SENDS_S
-    while time.monotonic() < limit:
-        for pid in target.peers.values():
-            if any(entry.again and entry.link.remote.host == here for entry in listed(pid)):
-                return
-        time.sleep(0.005)
-    raise OSError(f"nobody sent anything to rank {target.rank} while its link was down")
+def _tries_in_vain(target: Target) -> bool:
+    """Return whether a kernel has sent something between the rank and a peer that nobody has confirmed."""
+    here = as_listed(target.walls.address)
+    return any(
+        entry.tries and here in (entry.link.local.host, entry.link.remote.host)
+        for pid in (target.pid, *target.peers.values())
+        for entry in listed(pid)
+        if entry.state == "ESTABLISHED"
+    )
 
 
 def _shut_down(one: socket.socket) -> None:

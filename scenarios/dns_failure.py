@@ -1,0 +1,22 @@
+"""No name can be looked up from the host of rank 1, where the job begins: what it asks the name server is dropped.
+
+Seen from the rank, the master might not exist. Who takes that for a job without one trains alone, and says nothing.
+"""
+
+from __future__ import annotations
+
+from breakrank import DETECTED, Case, Job, Scenario, at, faults, silent
+
+SCENARIO = Scenario(
+    family="network",
+    job=Job(ranks=2, steps=5, data="digits", patience_s=5.0),
+    strikes=[faults.LoseNames() @ at(rank=1, step=0, point="start")],
+    cases=[
+        Case(
+            "torch-own-master",
+            "rendezvous:own_master",
+            expect=silent(oracle="control", rank=1, cause="wrong result"),
+        ),
+        Case("torch-known-master", "rendezvous:known_master", expect=DETECTED),
+    ],
+)

@@ -1,0 +1,22 @@
+"""What rank 0 sends no longer reaches rank 1, while all that rank 1 sends still arrives, and no link is down.
+
+A half-open way is worse to find than a dead one: whoever asks rank 1 from the outside gets its packets, and TCP gets
+none of its confirmations.
+"""
+
+from __future__ import annotations
+
+from breakrank import DETECTED, Case, Job, Scenario, at, faults, hung, silent
+
+WENT_ON_ALONE = silent(oracle="replicas", step=3, cause="replicas differ")
+
+SCENARIO = Scenario(
+    family="network",
+    job=Job(ranks=2, steps=5, data="digits", patience_s=5.0),
+    strikes=[faults.OneWayLink(peer=0) @ at(rank=1, step=3, point="collective")],
+    cases=[
+        Case("torch-by-hand", "averaging:plain", expect=hung(oracle="progress", step=3, cause="unreachable")),
+        Case("torch-limited", "averaging:limited", expect=DETECTED),
+        Case("torch-unassisted", "averaging:unassisted", expect=WENT_ON_ALONE),
+    ],
+)
