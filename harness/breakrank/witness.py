@@ -447,10 +447,13 @@ def look_at_bound(controller: str, unit: str, fault: Fault, target: Target) -> L
     return None if bound is None else Limit(f"the control group's {controller}:", bound.limit, unit)
 
 
-def look_at_room(folder: str, fault: Fault, target: Target) -> Limit | None:
-    """Return how much room the rank's own mounts leave in a folder, or where it is to be; None if the rank is gone."""
+def look_at_size(folder: str, fault: Fault, target: Target) -> Limit | None:
+    """Return how big the file system is that the rank sees at a folder, or where it is to be; None if it is gone.
+
+    How much of it is free is no evidence: others write, too.
+    """
     state = _state_of(folder or os.path.join(target.work, getattr(fault, "folder", "")), target)
-    return None if state is None else Limit("statvfs: room", float(state.f_bavail * state.f_frsize), "bytes")
+    return None if state is None else Limit("statvfs: a file system of", float(state.f_blocks * state.f_frsize), "bytes")
 
 
 def now_read_only(fault: Fault, evidence: Evidence) -> str | None:
@@ -518,8 +521,8 @@ WITNESSES: Mapping[str, Witness] = {
     "shard": Witness(shard, look_at_shard),
     "link": Witness(link, look_at_links),
     "store": Witness(store, look_at_store),
-    "disk": Witness(lowered, partial(look_at_room, "")),
-    "shared memory": Witness(lowered, partial(look_at_room, "/dev/shm")),
+    "disk": Witness(lowered, partial(look_at_size, "")),
+    "shared memory": Witness(lowered, partial(look_at_size, "/dev/shm")),
     "read-only": Witness(now_read_only, look_at_mount),
     "traced": Witness(traced, look_at_tracers),
     "frozen": Witness(now_frozen, look_at_freezer),
