@@ -290,4 +290,4 @@ def _swept() -> str:
     swept, groups = sweep(), cgroups.sweep()
     if not swept and not groups:
         return "none of dead sessions"
-    return f"{swept} processes and {groups} control groups of sessions whose pytest is dead were removed"
+    return f"{swept} processes, and the control groups of {groups} sessions whose pytest is dead, were removed"

@@ -453,7 +453,8 @@ def look_at_size(folder: str, fault: Fault, target: Target) -> Limit | None:
     How much of it is free is no evidence: others write, too.
     """
     state = _state_of(folder or os.path.join(target.work, getattr(fault, "folder", "")), target)
-    return None if state is None else Limit("statvfs: a file system of", float(state.f_blocks * state.f_frsize), "bytes")
+    size = None if state is None else float(state.f_blocks * state.f_frsize)
+    return None if size is None else Limit("statvfs: a file system of", size, "bytes")
 
 
 def now_read_only(fault: Fault, evidence: Evidence) -> str | None:
