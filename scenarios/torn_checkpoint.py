@@ -1,4 +1,7 @@
-"""A checkpoint is cut off in the middle of a file: the write that crosses a limit lands in part, the next one fails."""
+"""A checkpoint is cut off in the middle of a file: the write that crosses a limit lands in part, the next one fails.
+
+Seen in the wild: Lightning-AI/pytorch-lightning#688 (a checkpoint that is written in place, and cut off).
+"""
 
 from __future__ import annotations
 

@@ -63,7 +63,8 @@ class Hierarchies:
         mount, folder = found
         with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
             return read_bound(folder, controller, mount.version)
-        return None
+        # The group of all processes has no files for what cannot be limited there.
+        return Bound(_UNLIMITED, 0) if folder == mount.point else None
 
     def _folder(self, pid: int | str, controller: str, mount: Mount) -> Path | None:
         for line in self._read(f"proc/{pid}/cgroup").splitlines():

@@ -23,6 +23,9 @@ from breakrank_agent.plan import Plan, Strike
 #: How long a strike may take to be seen by its witness before it counts as missed. A limit, not a trigger.
 CONFIRM_S = 1.0
 
+#: Witnesses of faults after which a rank does nothing more.
+_STRUCK_DOWN = ("ended", "stopped", "frozen")
+
 #: Writes one of the Conductor's events.
 Write = Callable[..., None]
 
@@ -190,7 +193,7 @@ class Strikes:
 
     def struck_down(self, rank: int) -> bool:
         """Return whether a landed strike has ended or stopped the rank."""
-        return any(i.state == "landed" and i.strike.fault.witness in ("ended", "stopped", "frozen") for i in self._of(rank))
+        return any(i.state == "landed" and i.strike.fault.witness in _STRUCK_DOWN for i in self._of(rank))
 
     def finish(self) -> None:
         """The attempt is over: whatever fired and was not seen has missed."""
@@ -201,20 +204,21 @@ class Strikes:
     def heal(self) -> None:
         """Undo what strikes left, the last one first; of one that nobody saw, whatever it did."""
         for item in reversed(self._all):
-            if not (item.struck or item.state == "landed") or type(item.strike.fault).heal is Fault.heal:
+            reached = item.state != "healed" and (item.struck or item.state == "landed")
+            if not reached or type(item.strike.fault).heal is Fault.heal:
                 continue
+            landed, item.state = item.state == "landed", "healed"
             try:
                 item.strike.fault.heal(self._target(item))
             except ProcessLookupError:
                 # What was struck in a rank went with the rank.
                 continue
             except (OSError, KeyError) as error:
-                if item.state == "landed":
+                if landed:
                     self._say(item, "unhealed", why=str(error))
                 continue
-            if item.state == "landed":
+            if landed:
                 self._say(item, "healed")
-                item.state = "healed"
 
     def acted(self, rank: int) -> dict[str, int]:
         """Return how often the kernel had to enforce the limits of a rank's control group, by controller."""
@@ -250,8 +254,8 @@ class Strikes:
 
     def _target(self, item: _OnRank) -> _Target:
         peers = {rank: pid for rank, pid in self._pids.items() if rank != item.rank}
-        work = str(self._work)
-        return _Target(self._session, item.rank, item.pid, work, peers, self._store, item.kept, self._around, self._groups)
+        where = str(self._work), peers, self._store, item.kept, self._around, self._groups
+        return _Target(self._session, item.rank, item.pid, *where)
 
     def _look(self, item: _OnRank) -> Any:
         look = WITNESSES[item.strike.fault.witness].look

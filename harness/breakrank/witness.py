@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import signal
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -441,7 +442,7 @@ def look_at_sigterm(fault: Fault, target: Target) -> str | None:
 
 
 class Limit(NamedTuple):
-    """What the kernel says of one of a process's limits: who says it, how much, infinite where there is none, of what."""
+    """What the kernel says of one of a process's limits: where, how much (infinite where there is none), of what."""
 
     name: str
     soft: float
@@ -449,7 +450,7 @@ class Limit(NamedTuple):
 
     def words(self) -> str:
         """Say it."""
-        return "unlimited" if self.soft == float("inf") else f"{self.soft:g} {self.unit}".strip()
+        return "unlimited" if self.soft == float("inf") else f"{self.soft:.12g} {self.unit}"
 
 
 def look_at_limit(name: str, fault: Fault, target: Target) -> Limit | None:
@@ -466,6 +467,52 @@ def look_at_bound(controller: str, unit: str, fault: Fault, target: Target) -> L
     """Return the limit that the kernel has for a controller of the group that it says the rank is in."""
     bound = Hierarchies().bound(target.pid, controller)
     return None if bound is None else Limit(f"the control group's {controller}:", bound.limit, unit)
+
+
+def look_at_size(folder: str, fault: Fault, target: Target) -> Limit | None:
+    """Return how big the file system is that the rank sees at a folder, or where it is to be; None if it is gone.
+
+    How much of it is free is no evidence: others write, too.
+    """
+    state = _state_of(folder or os.path.join(target.work, getattr(fault, "folder", "")), target)
+    size = None if state is None else float(state.f_blocks * state.f_frsize)
+    return None if size is None else Limit("statvfs: a file system of", size, "bytes")
+
+
+def now_read_only(fault: Fault, evidence: Evidence) -> str | None:
+    """The kernel says that the folder, as the rank sees it, is mounted to be read only, and that it was not."""
+    return "statvfs: ST_RDONLY is set" if evidence.after and evidence.before is False else None
+
+
+def look_at_mount(fault: Fault, target: Target) -> bool | None:
+    """Whether the fault's folder is mounted to be read only, as the rank sees it; None if the rank is gone."""
+    state = _state_of(os.path.join(target.work, getattr(fault, "folder", "")), target)
+    return None if state is None else bool(state.f_flag & os.ST_RDONLY)
+
+
+def _state_of(path: str, target: Target) -> os.statvfs_result | None:
+    """Ask for the file system of a path, or of what lies above where it is to be, through the rank's own mounts."""
+    if not os.path.isdir(f"/proc/{target.pid}/root"):
+        return None
+    seen = Path(f"/proc/{target.pid}/root{path}")
+    return next(os.statvfs(one) for one in (seen, *seen.parents) if one.exists())
+
+
+def traced(fault: Fault, evidence: Evidence) -> str | None:
+    """The kernel says that each thread of the rank is traced, and that none was."""
+    before, after = evidence.before, evidence.after
+    if before or not after or 0 in after:
+        return None
+    return f"/proc/<pid>/task: {len(after)} threads are traced"
+
+
+def look_at_tracers(fault: Fault, target: Target) -> tuple[int, ...]:
+    """Return who traces the rank's threads, 0 for one that nobody does; empty if nobody traces any."""
+    tracers = []
+    with contextlib.suppress(OSError, KeyError, ValueError):
+        for task in Path(f"/proc/{target.pid}/task").iterdir():
+            tracers.append(int(fields(task / "status")["TracerPid"]))
+    return tuple(tracers) if any(tracers) else ()
 
 
 def now_frozen(fault: Fault, evidence: Evidence) -> str | None:
@@ -497,6 +544,10 @@ WITNESSES: Mapping[str, Witness] = {
     "shard": Witness(shard, look_at_shard),
     "link": Witness(link, look_at_links),
     "store": Witness(store, look_at_store),
+    "disk": Witness(lowered, partial(look_at_size, "")),
+    "shared memory": Witness(lowered, partial(look_at_size, "/dev/shm")),
+    "read-only": Witness(now_read_only, look_at_mount),
+    "traced": Witness(traced, look_at_tracers),
     "frozen": Witness(now_frozen, look_at_freezer),
     "memory": Witness(lowered, partial(look_at_bound, "memory", "bytes")),
     "cpu": Witness(lowered, partial(look_at_bound, "cpu", "cores")),

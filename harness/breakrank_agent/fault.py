@@ -13,6 +13,9 @@ from typing import Any, ClassVar, Protocol
 
 from breakrank_agent.plan import PlanError, Strike, Trigger
 
+#: Where mounts are changed: mount(8) reads from /proc what is mounted, and that shows one namespace's processes alone.
+MOUNTS = ("mnt", "pid")
+
 
 class Walls(Protocol):
     """What a runner has put up around one rank: its own network and host name, and more."""

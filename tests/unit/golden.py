@@ -159,6 +159,12 @@ class GoldenRank:
         self.enters("save", path=path)
         return self.writes("payload", of="save", path=path, file=file, size=10, done=self.done)
 
+    def fails_to_save(self, path: str = "model.pt") -> GoldenRank:
+        """Begin to save a checkpoint, and have that raise."""
+        return self.enters("save", path=path).writes(
+            "raised", point="save", path=path, type="RuntimeError", message="unexpected pos 576 vs 534"
+        )
+
     def opens(self, path: str) -> GoldenRank:
         """Open a file for writing."""
         return self.enters("write", path=path, how="open")

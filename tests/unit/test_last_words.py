@@ -82,6 +82,14 @@ class TestCrash:
         (finding,) = ask("crash", dead().history())
         assert finding.sentence() == "rank 1 died of SIGSEGV at step 2 where no Python line is known"
 
+    def test_objects_to_a_rank_that_the_kernel_killed_for_its_memory(self) -> None:
+        job = dead(SIGKILL).says("enforced", attempt=0, rank=1, memory=1)
+        assert objection("crash", job.history()) == ("out of memory", (1,), 2)
+
+    def test_leaves_a_rank_alone_that_was_killed_while_its_group_had_memory_or_another_one_had_none(self) -> None:
+        assert ask("crash", dead(SIGKILL).says("enforced", attempt=0, rank=1, cpu=7).history()) == []
+        assert ask("crash", dead(SIGKILL).says("enforced", attempt=0, rank=0, memory=1).history()) == []
+
     def test_leaves_a_rank_alone_that_somebody_killed_or_that_died_when_its_work_was_over(self) -> None:
         assert ask("crash", dead(SIGKILL).history()) == []
         job = Golden().trains(3)

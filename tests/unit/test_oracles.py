@@ -429,6 +429,35 @@ class TestCheckpoint:
 
         assert ask("checkpoint", starts_from_weights(), starts_from_weights()) == []
 
+    def fails(self, *left: str, later: int = 0) -> History:
+        """Return a job whose second save of three fails, or the last ones; the paths in `left` hold these files."""
+        job = with_checkpoints(1).trains(1)
+        job[0].fails_to_save()
+        for _ in range(later):
+            job.trains(1)[0].saves()
+        job.ends_well()
+        for number, file in enumerate(left):
+            job.leaves(f"model-{number}.pt", file)
+        return job.history()
+
+    def whole(self) -> History:
+        """Return the control, whose last checkpoint is left."""
+        return with_checkpoints().ends_well().leaves("model.pt", "a0s3").history()
+
+    def test_objects_to_a_save_that_failed_where_no_whole_checkpoint_is_left(self) -> None:
+        (finding,) = ask("checkpoint", self.fails("half"), self.whole())
+        assert (finding.cause, finding.ranks, finding.step) == ("no checkpoint", (0,), 2)
+        assert "the save of rank 0 failed, and no file that is left holds a whole" in finding.sentence()
+
+    def test_leaves_a_save_alone_that_failed_where_an_earlier_checkpoint_is_left(self) -> None:
+        assert ask("checkpoint", self.fails("half", "a0s1"), self.whole()) == []
+
+    def test_leaves_a_save_alone_that_failed_where_a_later_one_is_left(self) -> None:
+        assert ask("checkpoint", self.fails("a0s3", later=1), self.whole()) == []
+
+    def test_says_nothing_of_a_save_that_failed_where_the_controls_checkpoints_lie_elsewhere(self) -> None:
+        assert ask("checkpoint", self.fails("half"), self.control()) == []
+
     def test_abstains_if_the_control_never_saved(self) -> None:
         with pytest.raises(Abstain, match="the control saved no checkpoint"):
             ask("checkpoint", sound(), sound())

@@ -11,7 +11,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -199,29 +199,38 @@ def why_not(controller: str, machine: Hierarchies | None = None) -> str:
 
 
 def sweep(machine: Hierarchies | None = None) -> int:
-    """Remove the groups of sessions whose owner is dead, and end what is in them; return how many there were."""
-    machine, swept = machine or Hierarchies(), 0
-    for parent in {found[0] for c in CONTROLLERS if (found := find_parent(machine, c)) is not None}:
-        for folder in parent.glob(f"{PREFIX}*-*-*"):
-            if not is_alive(folder.name.removeprefix(PREFIX)):
-                swept += 1
-                for group in (*(path for path in folder.glob("*") if path.is_dir()), folder):
-                    _empty(group)
-                    remove_folder(group)
-    return swept
+    """Remove the groups of sessions whose owner is dead, and end what is in them; return how many sessions had any."""
+    machine = machine or Hierarchies()
+    parents = {found[0] for c in CONTROLLERS if (found := find_parent(machine, c)) is not None}
+    dead = [
+        folder
+        for parent in sorted(parents)
+        for folder in parent.glob(f"{PREFIX}*-*-*")
+        if not is_alive(folder.name.removeprefix(PREFIX))
+    ]
+    groups = [group for folder in dead for group in (*(path for path in folder.glob("*") if path.is_dir()), folder)]
+    # A process is in a group of each hierarchy of version 1, and frozen in one of them.
+    for work in (_kill, _thaw, remove_folder):
+        for group in groups:
+            work(group)
+    return len({folder.name for folder in dead})
 
 
-def _empty(folder: Path) -> None:
-    """Kill what is in a group. What is frozen is thawed only then, so that it does nothing more."""
+def _kill(folder: Path) -> None:
+    """Kill what is in a group."""
     with contextlib.suppress(OSError, ValueError):
         for pid in map(int, (folder / "cgroup.procs").read_text().split()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+def _thaw(folder: Path) -> None:
+    """Let what was killed in a group end."""
     for name, word in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
         _write(folder, name, word)
 
 
-def remove_folder(folder: Path, wait: Callable[[float], None] = time.sleep) -> None:
+def remove_folder(folder: Path) -> None:
     """Remove a group's folder. The kernel refuses for some milliseconds after the end of the last process in it."""
     until = time.monotonic() + _EMPTY_S
     while folder.is_dir():
@@ -230,7 +239,7 @@ def remove_folder(folder: Path, wait: Callable[[float], None] = time.sleep) -> N
             return
         if time.monotonic() > until:
             return
-        wait(0.002)
+        time.sleep(0.002)
 
 
 def _write(folder: Path, name: str, text: str, must: bool = False) -> None:

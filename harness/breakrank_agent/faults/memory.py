@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from breakrank_agent.fault import Fault, Target
+from breakrank_agent.fault import MOUNTS, Fault, Target
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,31 @@ class LimitGroupMemory(Fault):
     def strike(self, target: Target) -> None:
         """Limit the rank's control group; it is removed with its limits."""
         target.group.limit_memory(self.headroom_mb * 2**20)
+
+
+@dataclass(frozen=True)
+class ShrinkSharedMemory(Fault):
+    """The rank's /dev/shm holds no more than `size_kb`, as in a container that was started without --shm-size.
+
+    It lies behind the rank's walls, and is new and empty; what the rank has open or mapped of the old one stays.
+    """
+
+    size_kb: int = 64
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns",)
+    certifies: ClassVar[str] = "a shared memory that is too small for what comes; says nothing about a small memory"
+    witness: ClassVar[str] = "shared memory"
+
+    def strike(self, target: Target) -> None:
+        """Mount a small file system over it."""
+        options = f"size={self.size_kb}k,mode=1777"
+        target.walls.run("mount", "-t", "tmpfs", "-o", options, "breakrank", "/dev/shm", inside=MOUNTS)
+
+    def heal(self, target: Target) -> None:
+        """Take it away again."""
+        target.walls.run("umount", "--lazy", "/dev/shm", inside=MOUNTS)
 
 
 def mapped_bytes(pid: int) -> int:

@@ -48,7 +48,7 @@ class Freeze(Fault):
 
     side: ClassVar[str] = "outside"
     needs: ClassVar[tuple[str, ...]] = ("freezer cgroup",)
-    certifies: ClassVar[str] = "processes that no longer run and were not told; their kernel still acknowledges for them"
+    certifies: ClassVar[str] = "processes that no longer run and were not told; their kernel still answers for them"
     witness: ClassVar[str] = "frozen"
 
     def strike(self, target: Target) -> None:
@@ -82,7 +82,10 @@ class Throttle(Fault):
 
 @dataclass(frozen=True)
 class LimitProcesses(Fault):
-    """The rank can have `headroom` more processes and threads, and no more, as in a container with a small pids.max."""
+    """The rank can have `headroom` more processes and threads, and no more, as in a container with a small pids.max.
+
+    With a `headroom` below 0 even those that end make no room, so many of them.
+    """
 
     headroom: int = 0
 

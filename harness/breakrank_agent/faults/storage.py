@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import resource
+import shutil
+import subprocess
 from dataclasses import dataclass
 from typing import ClassVar
 
-from breakrank_agent.fault import Fault, Target
+from breakrank_agent.fault import MOUNTS, Fault, Target
 
 
 @dataclass(frozen=True)
@@ -57,3 +60,110 @@ class LimitFiles(Fault):
     def heal(self, target: Target) -> None:
         """Give the limit back that there was."""
         resource.prlimit(target.pid, resource.RLIMIT_NOFILE, target.kept["limit"])
+
+
+@dataclass(frozen=True)
+class FillDisk(Fault):
+    """The file system of a folder is full but for `room_kb`: what is written beyond is refused (ENOSPC).
+
+    Behind the rank's walls a small file system (tmpfs) takes the folder's place, with all that is in it; when the fault
+    is healed, what is there then goes back to where it was. `folder` is below the working folder.
+    """
+
+    folder: str = "checkpoints"
+    room_kb: int = 12
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns",)
+    certifies: ClassVar[str] = "one rank's disk that is full; says nothing about a disk that says so late, as NFS does"
+    witness: ClassVar[str] = "disk"
+
+    def strike(self, target: Target) -> None:
+        """Mount a file system, copy the folder into it, and then leave only that much room."""
+        path = _make(target, self.folder)
+        target.walls.run("mount", "-t", "tmpfs", "breakrank", path, inside=MOUNTS)
+        kept = target.kept["folder"] = os.open(f"/proc/{target.pid}/root{path}", os.O_RDONLY | os.O_DIRECTORY)
+        shutil.copytree(path, f"/proc/self/fd/{kept}", dirs_exist_ok=True)
+        state = os.statvfs(kept)
+        size = (state.f_blocks - state.f_bfree) * state.f_frsize + self.room_kb * 1024
+        target.walls.run("mount", "-o", f"remount,size={size}", path, inside=MOUNTS)
+
+    def heal(self, target: Target) -> None:
+        """Put what is there now where it was, and take the file system away."""
+        path, kept = os.path.join(target.work, self.folder), target.kept.pop("folder")
+        target.walls.run("umount", "--lazy", path, inside=MOUNTS)
+        shutil.rmtree(path)
+        shutil.copytree(f"/proc/self/fd/{kept}", path)
+        os.close(kept)
+
+
+@dataclass(frozen=True)
+class RemountReadOnly(Fault):
+    """A folder can only be read any more, as when a file system has met an error (mount's errors=remount-ro).
+
+    It is so behind the rank's walls. `folder` is below the working folder.
+    """
+
+    folder: str = "checkpoints"
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns",)
+    certifies: ClassVar[str] = "writes to one rank's disk that are refused (EROFS); what is open already stays writable"
+    witness: ClassVar[str] = "read-only"
+
+    def strike(self, target: Target) -> None:
+        """Mount the folder on itself, and that mount anew, to be read only."""
+        path = _make(target, self.folder)
+        target.walls.run("mount", "--bind", path, path, inside=MOUNTS)
+        target.walls.run("mount", "-o", "remount,bind,ro", path, inside=MOUNTS)
+
+    def heal(self, target: Target) -> None:
+        """Take the mount away."""
+        target.walls.run("umount", "--lazy", os.path.join(target.work, self.folder), inside=MOUNTS)
+
+
+@dataclass(frozen=True)
+class FailCall(Fault):
+    """One system call of the rank fails: the `when`-th `call` from now on, with `error`; the next one succeeds.
+
+    `path` names what it is on, below the working folder, and may have wildcards, which are looked up now; without it,
+    any will do. strace(1) does it, which every call of the rank then passes through.
+    """
+
+    call: str = "fsync"
+    error: str = "EIO"
+    path: str = ""
+    when: int = 1
+
+    side: ClassVar[str] = "outside"
+    needs: ClassVar[tuple[str, ...]] = ("ptrace", "strace")
+    certifies: ClassVar[str] = "an error that the kernel returns once; says nothing about what a bad disk does to data"
+    witness: ClassVar[str] = "traced"
+
+    def strike(self, target: Target) -> None:
+        """Have it traced. Raises `OSError` if there is nothing at the path, or the rank cannot be traced."""
+        on: list[str] = []
+        if self.path:
+            found = sorted(glob.glob(os.path.join(glob.escape(target.work), self.path)))
+            if not found:
+                raise FileNotFoundError(f"there is no {self.path} in the working folder")
+            on = [word for path in found for word in ("-P", path)]
+        inject = f"inject={self.call}:error={self.error}:when={self.when}"
+        command = ["strace", "-f", "-q", "-o", os.devnull, *on, "-e", inject, "-p", str(target.pid)]
+        target.kept["strace"] = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def heal(self, target: Target) -> None:
+        """End the tracing, if it has not ended with the rank."""
+        target.kept["strace"].terminate()
+        target.kept["strace"].wait()
+
+
+def _make(target: Target, folder: str) -> str:
+    """Return the path of a folder below the working folder, which is made where it is missing."""
+    path = os.path.join(target.work, folder)
+    os.makedirs(path, exist_ok=True)
+    return path

@@ -1,0 +1,21 @@
+"""A rank can start no process any more when it wants new workers for its loader."""
+
+from __future__ import annotations
+
+from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, silent
+
+SCENARIO = Scenario(
+    family="process",
+    job=Job(ranks=2, steps=6, data="digits"),
+    # The worker of the first epoch ends with it, and so does the thread that feeds it: neither leaves room behind.
+    strikes=[faults.LimitProcesses(headroom=-2) @ at(rank=1, step=3, point="step")],
+    cases=[
+        Case("torch-plain", "loading:plain", expect=DETECTED),
+        Case(
+            "torch-with-old-batches",
+            "loading:with_old_batches",
+            expect=silent(oracle="samples", rank=1, step=4, cause="samples lost"),
+        ),
+        Case("torch-without-workers", "loading:without_workers", expect=SURVIVED),
+    ],
+)

@@ -1,0 +1,23 @@
+"""The shared memory through which a loader's workers hand over batches is too small for a batch.
+
+Seen in the wild: pytorch/pytorch#5040 (a container's /dev/shm of 64 MB, and workers that die of it).
+"""
+
+from __future__ import annotations
+
+from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, silent
+
+SCENARIO = Scenario(
+    family="memory",
+    job=Job(ranks=2, steps=6, data="digits"),
+    strikes=[faults.ShrinkSharedMemory(size_kb=64) @ at(rank=1, step=3, point="step")],
+    cases=[
+        Case("torch-plain", "loading:plain", expect=DETECTED),
+        Case(
+            "torch-with-old-batches",
+            "loading:with_old_batches",
+            expect=silent(oracle="samples", rank=1, step=4, cause="samples lost"),
+        ),
+        Case("torch-without-workers", "loading:without_workers", expect=SURVIVED),
+    ],
+)
