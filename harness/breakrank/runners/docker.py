@@ -280,7 +280,8 @@ class DockerRunner(SandboxRunner):
         """Start what the ranks will run in, lay the run's working folder in, and return it. Raises `BreakrankError`."""
         assert self.clusters is not None
         self._plan = plan
-        framework = "" if self.cold or plan.command else plan.framework
+        warm = not (self.cold or plan.command or plan.framework == "none")
+        framework = plan.framework if warm else ""
         environment = lasting(ProcessRunner._environment(self, plan, 0, 0, 0))
         self._cluster = self.clusters.get(plan.image, framework, environment)
         containers = self._cluster.grow(plan.ranks)
