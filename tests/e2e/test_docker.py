@@ -131,13 +131,11 @@ def test_a_script_runs_in_containers_and_its_folder_stays_as_it_was(tmp_path):
 
 def test_two_sessions_leave_each_others_containers_alone(tmp_path):
     image = containers.require(containers.BARE["3.13"])
-    docker = docker_runner()
-    archive = tmp_path / "agent.zip"
-
-    archive = stage_agent(tmp_path)
+    docker, archive = docker_runner(), stage_agent(tmp_path)
+    env = {"PYTHONPATH": f"{docker.SHARED}/{archive.name}"}
     one, other = Session(), Session()
     try:
-        clusters = [docker.Cluster(session, archive, image, "", {"PYTHONPATH": f"/breakrank/{archive.name}"}) for session in (one, other)]
+        clusters = [docker.Cluster(session, archive, image, "", env) for session in (one, other)]
         for cluster in clusters:
             cluster.grow(2)
         there = labelled(other.id)
