@@ -76,12 +76,21 @@ def test_the_ranks_run_in_the_images_own_python(bench, image):
     assert json.loads((result.folder / "meta.json").read_text())["versions"] == has
 
 
+#: A program that needs nothing but Python.
+ALONE = """
+from breakrank_agent import step
+
+
+def main():
+    for _ in range(3):
+        step()
+"""
+
+
 @pytest.mark.parametrize("python", containers.BARE)
 def test_the_agent_boots_where_there_is_nothing_but_python(python, tmp_path):
     image = containers.require(containers.BARE[python])
-    (tmp_path / "alone.py").write_text(
-        "from breakrank_agent import step\n\n\ndef main():\n    for _ in range(3):\n        step()\n"
-    )
+    (tmp_path / "alone.py").write_text(ALONE)
     plan = Plan("test", "alone", "alone:main", framework="none", steps=3, oracles=("ends",))
     with Bench(tmp_path / "runs") as bench:
         result = bench.run(replace(plan, runner="docker", image=image), programs=tmp_path)
@@ -190,3 +199,46 @@ def wait_until_gone(session: str) -> None:
     while left := labelled(session):
         assert time.monotonic() < until, left
         time.sleep(0.1)
+
+
+FROM_INSIDE = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from breakrank.run import Bench
+from breakrank_agent.plan import Plan
+
+plan = Plan("test", "alone", "alone:main", framework="none", steps=3, oracles=("ends",))
+with Bench(Path("/tmp/runs")) as bench:
+    result = bench.run(replace(plan, runner="docker", image=sys.argv[1]), programs=Path("/programs"))
+print(result.verdict.outcome, result.verdict.digest)
+"""
+
+
+def test_pytest_may_itself_be_in_a_container_with_the_engines_socket(tmp_path):
+    """Our own interpreter, mounted into a container, starts containers beside its own; none of its paths is theirs."""
+    image = containers.require(containers.BARE["3.13"])
+    outer = containers.require(containers.TORCH)
+    (tmp_path / "alone.py").write_text(ALONE)
+    ours = {sys.base_prefix, sys.prefix, str(Path(__file__).parents[2]), *(p for p in sys.path if os.path.isdir(p))}
+    mounts = [word for path in sorted(ours) for word in ("-v", f"{path}:{path}:ro")]
+    mounts += ["-v", "/var/run/docker.sock:/var/run/docker.sock", "-v", f"{tmp_path}:/programs:ro"]
+    start = ["docker", "run", "--rm", "-w", "/", *mounts, outer, sys.executable]
+    if subprocess.run([*start, "-c", "import ctypes"]).returncode != 0:
+        pytest.skip(f"the interpreter {sys.executable} does not run in the image {outer}")
+    done = subprocess.run([*start, "-c", FROM_INSIDE, image], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    plan = Plan("test", "alone", "alone:main", framework="none", steps=3, oracles=("ends",))
+    with Bench(tmp_path / "runs") as bench:
+        result = bench.run(replace(plan, runner="docker", image=image), programs=tmp_path)
+    assert done.stdout.split() == ["SURVIVED", result.verdict.digest]
+
+
+def test_one_command_validates_an_image_against_another(tmp_path):
+    old, new = containers.require(containers.TORCH), containers.require(containers.BARE["3.13"])
+    command = [sys.executable, "-m", "breakrank", "image", new, "--against", old, "--scenario", "baseline::torch-ddp"]
+    done = subprocess.run([*command, "--runs", str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    assert f"{new} against {old}: 0 of 1 cases tested on both" in done.stdout
+    assert "baseline::torch-ddp [docker]: SURVIVED, not tested now: there is no torch in the image" in done.stdout
+    assert re.search(r"^versions: .*python 3\.11\.\d+ -> 3\.13\.\d+.*torch \S+ -> none", done.stdout, re.MULTILINE)
