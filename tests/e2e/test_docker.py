@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import containers
 import pytest
@@ -204,6 +205,7 @@ def wait_until_gone(session: str) -> None:
 FROM_INSIDE = """
 import sys
 from dataclasses import replace
+from pathlib import Path
 from pathlib import Path
 from breakrank.run import Bench
 from breakrank_agent.plan import Plan
