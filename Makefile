@@ -10,7 +10,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help setup scenario test lint tox soak bench matrix gpu clean
+.PHONY: help setup scenario test lint tox soak bench matrix gpu docker image clean
 
 BIN := $(VENV)/bin
 
@@ -24,6 +24,7 @@ TORCH_LINUX := about 2.7 GB, more than 5 GB unpacked, since it comes with CUDA (
 TORCH_OTHER := about 120 MB
 REST := about 95 MB
 UV := about 18 MB
+DOCKER := about 65 MB
 TOX := about 8 MB
 
 # Prints the version and Python of a torch that the interpreter could import, then the folders that it and what it needs
@@ -231,8 +232,51 @@ gpu: ## what only a CUDA card can show, in 4 minutes; with VENV if it is there, 
 	if [ -x '$(BIN)/python' ]; then py='$(BIN)/python'; fi
 	"$$py" tests/gpu/run.py
 
-clean: ## remove what tools left in the tree; .venv and saved runs stay
-	@rm -rf build dist .tox .mypy_cache .ruff_cache .pytest_cache *.egg-info
+docker: ## install and start a Docker engine, if none answers and we are root; `make clean` stops it
+	@stop() { printf '%s\n' "breakrank: $$*" >&2; exit 1; }
+	answers() { docker version --format '{{.Server.Version}}' 2>/dev/null; }
+	if there=$$(answers); then
+		echo "A Docker engine answers: $$there."
+		exit 0
+	fi
+	if [ "$$(id -u)" != 0 ]; then stop "no Docker engine answers, and only root can install and start one: sudo make docker"; fi
+	if ! command -v dockerd >/dev/null || ! command -v docker >/dev/null; then
+		command -v apt-get >/dev/null || stop "no Docker engine is installed, and there is no apt-get: install Docker, then again"
+		echo "Will download: docker.io from Debian ($(DOCKER))."
+		export DEBIAN_FRONTEND=noninteractive
+		apt-get update -qq
+		packages=(docker.io iptables)
+		# In newer releases the command is a package of its own.
+		if apt-cache show docker-cli >/dev/null 2>&1; then packages+=(docker-cli); fi
+		apt-get install -y -qq --no-install-recommends "$${packages[@]}" >/dev/null
+	fi
+	mkdir -p .docker
+	# What a machine may not allow is left out in turn: the firewall's rules, then the overlay.
+	for options in '' '--iptables=false' '--iptables=false --storage-driver=vfs'; do
+		rm -f .docker/pid
+		setsid dockerd --pidfile "$$PWD/.docker/pid" $$options >.docker/log 2>&1 </dev/null &
+		engine=$$!
+		for ((tries = 0; tries < 300; tries++)); do
+			if there=$$(answers); then
+				echo "A Docker engine was started: $$there$${options:+ ($$options)}. make clean stops it."
+				exit 0
+			fi
+			kill -0 "$$engine" 2>/dev/null || break
+			sleep 0.2
+		done
+		kill "$$engine" 2>/dev/null || true
+		wait "$$engine" 2>/dev/null || true
+	done
+	stop "a Docker engine cannot be started here: $$(grep -iE 'failed|error' .docker/log | tail -n 1)"
+
+image: setup ## build images without a registry: one with torch, two with nothing but an old and a new Python
+	@'$(BIN)/python' fixtures/image/build.py $(ARGS)
+
+clean: ## remove what tools left in the tree, and stop the engine of `make docker`; .venv and saved runs stay
+	@if [ -e .docker/pid ]; then
+		kill "$$(cat .docker/pid)" 2>/dev/null || true
+	fi
+	rm -rf .docker build dist .tox .mypy_cache .ruff_cache .pytest_cache *.egg-info
 	for folder in harness scenarios fixtures tests; do
 		if [ -d "$$folder" ]; then find "$$folder" -name __pycache__ -type d -prune -exec rm -rf {} +; fi
 	done

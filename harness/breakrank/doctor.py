@@ -220,7 +220,7 @@ def _docker() -> str:
         return ""
     path = path[len("unix://") :]
     if not os.path.exists(path):
-        return f"no Docker daemon at {path}; install and start Docker, or set DOCKER_HOST"
+        return f"no Docker daemon at {path}; start Docker (in a clone, as root: make docker), or set DOCKER_HOST"
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(1.0)
         try:

@@ -168,16 +168,16 @@ class Cluster:
         self._volume = engine().volumes.create(self._name, labels=self._labels)
 
     def grow(self, ranks: int) -> list[Container]:
-        """Return the containers of so many ranks, those that are missing made now. Raises `BreakrankError`."""
+        """Return the containers of so many ranks, those that are missing made now.
+
+        Raises `BreakrankError` if no rank can run in one, and what the engine raises.
+        """
         missing = range(len(self.containers), ranks)
-        try:
-            made = [self._create(rank) for rank in missing]
-            if made and not self.containers:
-                made[0].put_archive(SHARED, _packed({self._archive.name: self._archive}))
-            with ThreadPoolExecutor(max(1, len(made))) as pool:
-                self.containers += pool.map(self._start, missing, made)
-        except DockerException as error:
-            raise BreakrankError(f"no container of {self._image} can be started: {_said(error)}") from None
+        made = [self._create(rank) for rank in missing]
+        if made and not self.containers:
+            made[0].put_archive(SHARED, _packed({self._archive.name: self._archive}))
+        with ThreadPoolExecutor(max(1, len(made))) as pool:
+            self.containers += pool.map(self._start, missing, made)
         return self.containers[:ranks]
 
     def lay(self, programs: Path, work: Path) -> str:
@@ -197,8 +197,10 @@ class Cluster:
         for container in self.containers:
             container.control.close()
         self.containers.clear()
-        remove(self._session.id)
-        self._session.last([])
+        # An engine that has gone takes nothing back now: the warden tries again, and so does the next start.
+        with contextlib.suppress(DockerException, OSError):
+            remove(self._session.id)
+            self._session.last([])
 
     def _create(self, rank: int) -> docker.models.containers.Container:
         host = hub.host_name(rank)
@@ -280,13 +282,17 @@ class DockerRunner(SandboxRunner):
         """Start what the ranks will run in, lay the run's working folder in, and return it. Raises `BreakrankError`."""
         assert self.clusters is not None
         self._plan = plan
-        framework = "" if self.cold or plan.command else plan.framework
+        warm = not (self.cold or plan.command or plan.framework == "none")
+        framework = plan.framework if warm else ""
         environment = lasting(ProcessRunner._environment(self, plan, 0, 0, 0))
-        self._cluster = self.clusters.get(plan.image, framework, environment)
-        containers = self._cluster.grow(plan.ranks)
-        self._around = [Walls(one.pid, KINDS, one.address, one.host) for one in containers]
         self._work = folder / "work"
-        self._shared = self._cluster.lay(self.programs, self._work)
+        try:
+            cluster = self._cluster = self.clusters.get(plan.image, framework, environment)
+            containers = cluster.grow(plan.ranks)
+            self._shared = cluster.lay(self.programs, self._work)
+        except (DockerException, OSError) as error:
+            raise BreakrankError(f"the containers cannot be made ready: {_said(error)}") from None
+        self._around = [Walls(one.pid, KINDS, one.address, one.host) for one in containers]
         return View(Path(f"{self._shared}/work"), containers[0].pid)
 
     def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterator[RankProcess]:

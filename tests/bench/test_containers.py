@@ -1,0 +1,76 @@
+"""What containers cost: two ranks, one all-reduce, DDP and five steps, beside `docker run` twice from a shell."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+
+import containers
+import pytest
+from measure import Way, aim, alternate, ratio, say
+
+from breakrank.run import Bench
+from breakrank.scenario import DEFAULT_ORACLES
+from breakrank.verdict import Outcome
+from breakrank_agent.plan import Plan
+
+PROGRAMS = Path(__file__).parent / "programs"
+PLAN = Plan(
+    "bench", "reduce", "reduce_ddp:main", steps=5, oracles=DEFAULT_ORACLES, runner="docker", image=containers.TORCH
+)
+#: What a rank imports, as the zygote does.
+IMPORTS = "import torch, torch.distributed, torch.nn.parallel, torch.utils.data, torch._dynamo"
+#: What the design wants, in seconds; of fresh containers beyond the import.
+WARM_S, FRESH_S = 0.5, 1.5
+
+
+@pytest.fixture
+def image() -> Iterator[str]:
+    yield containers.require(containers.TORCH)
+
+
+def judged(bench: Bench) -> Callable[[], None]:
+    """Return what runs the plan once, and is sure of its verdict."""
+
+    def once() -> None:
+        result = bench.run(PLAN, programs=PROGRAMS)
+        assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
+
+    return once
+
+
+def from_a_shell(*python: str) -> None:
+    """Start Python twice as one would by hand: a network, and `docker run` for each rank."""
+    name = f"bench-{secrets.token_hex(4)}"
+    with ExitStack() as after:
+        subprocess.run(["docker", "network", "create", "--internal", name], check=True, capture_output=True)
+        after.callback(subprocess.run, ["docker", "network", "rm", name], check=True, capture_output=True)
+        started = []
+        for rank in range(2):
+            facts = {"RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": f"{name}-0", "MASTER_PORT": 29500}
+            facts |= {"GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": 1}
+            env = [word for key, value in facts.items() for word in ("-e", f"{key}={value}")]
+            command = ["docker", "run", "--rm", "--name", f"{name}-{rank}", "--network", name, *env]
+            command += ["-v", f"{PROGRAMS}:/programs:ro", containers.TORCH, "python3", *python]
+            started.append(subprocess.Popen(command))
+        assert [one.wait() for one in started] == [0, 0]
+
+
+def test_warm_and_fresh_containers_beside_docker_run_twice(tmp_path, image):
+    with Bench(tmp_path / "warm") as warm, Bench(tmp_path / "cold", cold=True) as cold:
+        ours, fresh, shell, imports = alternate(
+            3,
+            Way("Breakrank, warm containers", judged(warm), "warm", "the start of the containers; nothing else"),
+            Way("Breakrank, fresh containers", judged(cold), "cold", "nothing"),
+            Way("docker run twice", lambda: from_a_shell("/programs/reduce_ddp.py"), "cold", "nothing is judged"),
+            Way("docker run twice, to import", lambda: from_a_shell("-c", IMPORTS), "cold", "all but the import"),
+        )
+    ratio(shell, ours)
+    beyond = median(fresh.seconds) - median(imports.seconds)
+    say(f"fresh containers beyond two containers that import: {beyond:.2f} s")
+    aim(f"warm containers in less than {WARM_S:g} s", median(ours.seconds) < WARM_S)
+    aim(f"fresh containers in less than {FRESH_S:g} s beyond the import", beyond < FRESH_S)

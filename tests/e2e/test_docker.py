@@ -1,0 +1,246 @@
+"""Ranks in containers: the same verdicts as without, the image's own Python, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import containers
+import pytest
+
+from breakrank.catalogue import load_scenarios, select
+from breakrank.errors import BreakrankError
+from breakrank.run import Bench, Choices, docker_runner, load_run, make_plan
+from breakrank.runners.process import stage_agent
+from breakrank.session import Session
+from breakrank_agent.plan import Plan
+
+
+def plan_of(name: str, image: str) -> tuple[Plan, object]:
+    """Return the plan of `scenario::case` in containers of an image, and the case's record."""
+    ((scenario, case),) = select(load_scenarios(), [name])
+    return make_plan(scenario, case, Choices(runner="docker", image=image)), case.expect
+
+
+@pytest.fixture(scope="module")
+def image() -> str:
+    return containers.require(containers.TORCH)
+
+
+def labelled(session: str) -> list[str]:
+    """Return the containers, networks and volumes that carry a session's id, as the engine lists them."""
+    found: list[str] = []
+    for kind in (["ps", "-a"], ["network", "ls"], ["volume", "ls"]):
+        command = ["docker", *kind, "-q", "--filter", f"label={docker_runner().LABEL}={session}"]
+        found += subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    return found
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "baseline::torch-ddp",
+        "killed_rank::torch-plain",
+        "killed_rank::torch-resuming",
+        "race_condition::torch-hogwild",
+        "race_condition::torch-hogwild-locked",
+        "cut_link::torch-limited",
+    ],
+)
+def test_a_case_comes_to_its_record_in_containers(bench, image, name):
+    for scenario, case in select(load_scenarios(), [name]):
+        plan = make_plan(scenario, case, Choices(runner="docker", image=image))
+        result = bench.run(plan, case.expect)
+        assert result.as_recorded, result.verdict
+
+
+def test_a_run_in_containers_has_the_digest_of_a_run_without(bench, image):
+    plan, _ = plan_of("baseline::torch-ddp", image)
+    inside = bench.run(plan)
+    outside = bench.run(replace(plan, runner="process", image=""))
+    assert inside.verdict.digest == outside.verdict.digest
+
+
+def test_the_ranks_run_in_the_images_own_python(bench, image):
+    plan, _ = plan_of("baseline::torch-ddp", image)
+    result = bench.run(plan)
+    has = docker_runner().versions(image)
+    begun = [lived.events[0] for lived in load_run(result.folder).history.last]
+    assert {event["python"] for event in begun} == {has["python"]}
+    assert json.loads((result.folder / "meta.json").read_text())["versions"] == has
+
+
+#: A program that needs nothing but Python.
+ALONE = """
+from breakrank_agent import step
+
+
+def main():
+    for _ in range(3):
+        step()
+"""
+
+
+@pytest.mark.parametrize("python", containers.BARE)
+def test_the_agent_boots_where_there_is_nothing_but_python(python, tmp_path):
+    image = containers.require(containers.BARE[python])
+    (tmp_path / "alone.py").write_text(ALONE)
+    plan = Plan("test", "alone", "alone:main", framework="none", steps=3, oracles=("ends",))
+    with Bench(tmp_path / "runs") as bench:
+        result = bench.run(replace(plan, runner="docker", image=image), programs=tmp_path)
+    last = load_run(result.folder).history.last
+    assert [(lived.status, lived.last_step) for lived in last] == [(0, 3), (0, 3)]
+    assert all(lived.events[0]["python"].startswith(f"{python}.") for lived in last)
+
+
+def test_a_case_whose_framework_an_image_lacks_is_refused_by_name():
+    image = containers.require(containers.BARE["3.13"])
+    assert docker_runner().lacking(image, "torch").startswith(f"there is no torch in the image {image} (Python 3.13")
+
+
+def test_an_image_that_is_nowhere_is_one_line():
+    reason = containers.lacking()
+    if reason:
+        pytest.skip(reason)
+    with pytest.raises(BreakrankError, match="there is no image no-such-image, and it cannot be pulled"):
+        docker_runner().versions("no-such-image")
+
+
+SCRIPT = """
+import os
+import sys
+import breakrank_agent
+
+print(sys.version.split()[0], os.environ["RANK"], os.environ["MASTER_ADDR"], os.path.exists("notes.txt"))
+with open("written-%s.txt" % os.environ["RANK"], "w") as file:
+    file.write("mine")
+"""
+
+
+def test_a_script_runs_in_containers_and_its_folder_stays_as_it_was(tmp_path):
+    image = containers.require(containers.BARE["3.9"])
+    where = tmp_path / "project"
+    where.mkdir()
+    (where / "train.py").write_text(SCRIPT)
+    (where / "notes.txt").write_text("kept")
+    plan = Plan("test", "train.py", "", framework="none", command=("train.py",), pin=False, steps=0, oracles=("ends",))
+    with Bench(tmp_path / "runs") as bench:
+        result = bench.run(replace(plan, runner="docker", image=image), where=where)
+    printed = [(result.folder / f"attempt-0/rank-{rank}.out").read_text().split() for rank in (0, 1)]
+    assert [words[0][:4] + words[1] + words[3] for words in printed] == ["3.9.0True", "3.9.1True"]
+    assert sorted(path.name for path in where.iterdir()) == ["notes.txt", "train.py"]
+    assert {path.name for path in (result.folder / "work").glob("written-*")} == {"written-0.txt", "written-1.txt"}
+
+
+def test_two_sessions_leave_each_others_containers_alone(tmp_path):
+    image = containers.require(containers.BARE["3.13"])
+    docker, archive = docker_runner(), stage_agent(tmp_path)
+    env = {"PYTHONPATH": f"{docker.SHARED}/{archive.name}"}
+    one, other = Session(), Session()
+    try:
+        clusters = [docker.Cluster(session, archive, image, "", env) for session in (one, other)]
+        for cluster in clusters:
+            cluster.grow(2)
+        there = labelled(other.id)
+        clusters[0].close()
+        assert docker.sweep() == []
+        assert labelled(one.id) == [] and sorted(labelled(other.id)) == sorted(there) and len(there) == 4
+        clusters[1].close()
+        assert labelled(other.id) == []
+    finally:
+        one.close()
+        other.close()
+
+
+HELD = """
+import os, sys
+from pathlib import Path
+from breakrank.run import docker_runner
+from breakrank.runners.process import stage_agent
+from breakrank.session import Session
+
+session, archive = Session(), stage_agent(Path(sys.argv[1]))
+print(session.id, session.warden_pid, flush=True)
+cluster = docker_runner().Cluster(session, archive, sys.argv[2], "", {"PYTHONPATH": f"/breakrank/{archive.name}"})
+cluster.grow(2)
+print("stands", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("killed", ["the owner", "the owner and its warden"])
+def test_nothing_is_left_in_the_engine_when_who_started_it_is_killed(tmp_path, killed):
+    image = containers.require(containers.BARE["3.13"])
+    owner = subprocess.Popen(
+        [sys.executable, "-c", HELD, str(tmp_path), image], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    session, warden = owner.stdout.readline().split()
+    assert owner.stdout.readline() == "stands\n"
+    assert len(labelled(session)) == 4
+    if killed == "the owner and its warden":
+        os.kill(int(warden), signal.SIGKILL)
+    os.kill(owner.pid, signal.SIGKILL)
+    owner.wait()
+    if killed == "the owner and its warden":
+        done = subprocess.run([sys.executable, "-m", "breakrank", "sweep"], capture_output=True, text=True, check=True)
+        assert re.search(rf"network breakrank-{session}-\w+", done.stdout), done.stdout
+    wait_until_gone(session)
+
+
+def wait_until_gone(session: str) -> None:
+    """Wait until the engine lists nothing of a session any more; it is told by the warden, which has seen the end."""
+    until = time.monotonic() + 60
+    while left := labelled(session):
+        assert time.monotonic() < until, left
+        time.sleep(0.1)
+
+
+FROM_INSIDE = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from pathlib import Path
+from breakrank.run import Bench
+from breakrank_agent.plan import Plan
+
+plan = Plan("test", "alone", "alone:main", framework="none", steps=3, oracles=("ends",))
+with Bench(Path("/tmp/runs")) as bench:
+    result = bench.run(replace(plan, runner="docker", image=sys.argv[1]), programs=Path("/programs"))
+print(result.verdict.outcome, result.verdict.digest)
+"""
+
+
+def test_pytest_may_itself_be_in_a_container_with_the_engines_socket(tmp_path):
+    """Our own interpreter, mounted into a container, starts containers beside its own; none of its paths is theirs."""
+    image = containers.require(containers.BARE["3.13"])
+    outer = containers.require(containers.TORCH)
+    (tmp_path / "alone.py").write_text(ALONE)
+    ours = {sys.base_prefix, sys.prefix, str(Path(__file__).parents[2]), *(p for p in sys.path if os.path.isdir(p))}
+    mounts = [word for path in sorted(ours) for word in ("-v", f"{path}:{path}:ro")]
+    mounts += ["-v", "/var/run/docker.sock:/var/run/docker.sock", "-v", f"{tmp_path}:/programs:ro"]
+    start = ["docker", "run", "--rm", "-w", "/", *mounts, outer, sys.executable]
+    if subprocess.run([*start, "-c", "import ctypes"]).returncode != 0:
+        pytest.skip(f"the interpreter {sys.executable} does not run in the image {outer}")
+    done = subprocess.run([*start, "-c", FROM_INSIDE, image], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    plan = Plan("test", "alone", "alone:main", framework="none", steps=3, oracles=("ends",))
+    with Bench(tmp_path / "runs") as bench:
+        result = bench.run(replace(plan, runner="docker", image=image), programs=tmp_path)
+    assert done.stdout.split() == ["SURVIVED", result.verdict.digest]
+
+
+def test_one_command_validates_an_image_against_another(tmp_path):
+    old, new = containers.require(containers.TORCH), containers.require(containers.BARE["3.13"])
+    command = [sys.executable, "-m", "breakrank", "image", new, "--against", old, "--scenario", "baseline::torch-ddp"]
+    done = subprocess.run([*command, "--runs", str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    assert f"{new} against {old}: 0 of 1 cases tested on both" in done.stdout
+    assert "baseline::torch-ddp [docker]: SURVIVED, not tested now: there is no torch in the image" in done.stdout
+    assert re.search(r"^versions: .*python 3\.11\.\d+ -> 3\.13\.\d+.*torch \S+ -> none", done.stdout, re.MULTILINE)

@@ -1,0 +1,81 @@
+"""What got better or worse between two images."""
+
+from __future__ import annotations
+
+import pytest
+
+from breakrank.errors import BreakrankError
+from breakrank.report.compare import Comparison, Standing, Stood, load_standing
+
+FINE, LOUD, QUIET = Stood("SURVIVED"), Stood("DETECTED", sentence="it raised"), Stood("SILENT", "race: lost update")
+SKIPPED = Stood("", sentence="there is no torch")
+VOID = Stood("VOID", sentence="the control failed")
+
+
+def compare(old: dict[str, Stood], new: dict[str, Stood], **versions: tuple[str, str]) -> Comparison:
+    """Return the comparison of two standings; `versions` are pairs of old and new."""
+    return Comparison(
+        Standing("old", "1", {name: pair[0] for name, pair in versions.items()}, old),
+        Standing("new", "2", {name: pair[1] for name, pair in versions.items()}, new),
+    )
+
+
+def kinds(comparison: Comparison) -> set[str]:
+    return {kind for kind, lines in comparison.changes().items() if lines}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "status"),
+    [
+        (FINE, FINE, set(), 0),
+        (FINE, LOUD, {"worse"}, 1),
+        (LOUD, QUIET, {"worse"}, 1),
+        (QUIET, LOUD, {"better"}, 0),
+        (Stood("HUNG"), Stood("SILENT"), {"worse"}, 1),
+        (QUIET, Stood("SILENT", "race: torn read"), {"changed"}, 0),
+        (FINE, SKIPPED, {"gone"}, 2),
+        (FINE, VOID, {"gone"}, 2),
+        (VOID, FINE, {"new"}, 2),
+        (SKIPPED, SKIPPED, set(), 2),
+    ],
+)
+def test_a_case_got_worse_better_new_or_gone(old, new, kind, status):
+    comparison = compare({"a": old}, {"a": new})
+    assert kinds(comparison) == kind
+    assert comparison.status == status
+
+
+def test_what_got_worse_weighs_more_than_what_was_not_tested():
+    assert compare({"a": FINE, "b": FINE, "c": FINE}, {"a": LOUD}).status == 1
+
+
+def test_a_new_case_beside_tested_ones_is_no_reason_to_object():
+    assert compare({"a": FINE}, {"a": FINE, "b": FINE}).status == 0
+
+
+def test_nothing_compared_is_too_little():
+    assert compare({}, {}).status == 2
+
+
+def test_the_lines_name_the_versions_that_differ_and_only_those():
+    lines = list(compare({"a": FINE}, {"a": LOUD}, torch=("2.12", "2.13"), python=("3.11", "3.11")).lines())
+    assert lines[0] == "new against old: 1 of 1 cases tested on both"
+    assert "  a: SURVIVED became DETECTED: it raised" in lines
+    assert lines[-1] == "versions: torch 2.12 -> 2.13"
+
+
+def test_a_standing_is_saved_and_a_later_run_of_other_cases_adds_to_it(tmp_path):
+    Standing("some/image:1", "1", {}, {"a": FINE}).save(tmp_path)
+    Standing("some/image:1", "1", {}, {"b": LOUD}).save(tmp_path)
+    assert load_standing(tmp_path, "some/image:1").cases == {"a": FINE, "b": LOUD}
+
+
+def test_a_standing_of_an_image_that_was_built_anew_begins_from_nothing(tmp_path):
+    Standing("some", "1", {}, {"a": FINE}).save(tmp_path)
+    Standing("some", "2", {}, {"b": LOUD}).save(tmp_path)
+    assert load_standing(tmp_path, "some").cases == {"b": LOUD}
+
+
+def test_an_image_that_was_never_run_cannot_be_compared_with(tmp_path):
+    with pytest.raises(BreakrankError, match="there is no run on some to compare with"):
+        load_standing(tmp_path, "some")
