@@ -199,12 +199,14 @@ class Agent:
                     return
             finally:
                 self._inside = False
-        with self._writing():
+        with self._lock:
+            self._come_in()
             self._append(kind, self._sequence(), values)
 
     def record_of(self, sequence: str, kind: str, **values: Any) -> None:
         """Append an event to another thread's sequence."""
-        with self._writing():
+        with self._lock:
+            self._come_in()
             self._append(kind, sequence, members(values))
 
     def name_sequence(self, name: str) -> None:
@@ -215,8 +217,12 @@ class Agent:
 
     def sequence(self) -> str:
         """Return the name of this thread's sequence."""
-        if get_ident() == self.main:
+        ident = get_ident()
+        if ident == self.main:
             return MAIN
+        known = self._sequences.get(ident)
+        if known is not None and known[1] is not None and known[1]() is _pythons(ident):
+            return known[0]
         with self._lock:
             return self._sequence()
 
@@ -231,20 +237,17 @@ class Agent:
         line = event_text(kind, number, sequence, self.clock.step, time.monotonic(), values)
         self._log.write(line if len(line) <= RECORD_LIMIT else encode(json.loads(line)))
 
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Let one thread write at a time.
+    def _come_in(self) -> None:
+        """Let one thread write at a time. Called with the lock held.
 
         As long as the main thread is alone it takes no lock, which would cost as much as the record. Whoever else
         comes takes the lock, says so, and waits until the main thread is through with what it writes; from then on that
         takes the lock, too. It is never inside while it waits for the lock.
         """
-        with self._lock:
-            if get_ident() != self.main:
-                self._alone = False
-                while self._inside:
-                    pause(0)
-            yield
+        if get_ident() != self.main:
+            self._alone = False
+            while self._inside:
+                pause(0)
 
     def _sequence(self) -> str:
         """Return the name of this thread's sequence.
@@ -297,7 +300,8 @@ class Agent:
 
     def _reach_in_company(self, point: str, facts: str, number: int, says: str) -> None:
         """Enter a point where there are several threads that may write."""
-        with self._writing():
+        with self._lock:
+            self._come_in()
             sequence = self._sequence()
             main = sequence == MAIN
             step, visit = self.clock.enter(point) if main else self.clock.enter_beside(point, sequence)

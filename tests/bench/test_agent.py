@@ -68,7 +68,7 @@ def test_the_agent_and_payload_digests_next_to_ranks_without_an_agent(bench):
     ways = {
         "a step without an agent": (PLAN, False),
         "a step with the agent": (PLAN, True),
-        "a step with payload digests (790,000 parameters, 400 kB of samples)": (replace(PLAN, payloads=True), True),
+        "a step with payload digests (262,656 parameters, 400 kB of samples)": (replace(PLAN, payloads=True), True),
     }
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(6):

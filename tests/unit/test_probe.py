@@ -73,3 +73,23 @@ def test_a_thread_that_gets_an_ended_threads_identity_has_a_sequence_of_its_own(
         other.join()
     assert len(set(identities)) < len(identities), "no identity came again"
     assert len({json.loads(record)["seq"] for record in reader.drain()}) == len(identities)
+
+
+def test_a_list_of_numbers_reads_the_same_whichever_way_it_is_recorded(tmp_path: Path) -> None:
+    agent, reader = begun(tmp_path)
+    assert agent.count("load", "indices", [3, 1, 2])
+    agent.payload("load", indices=[3, 1, 2])
+    few, full = (json.loads(record) for record in reader.drain())
+    assert {**few, "n": 1, "t": 0} == {**full, "t": 0}
+    assert list(few) == list(full)
+
+
+def test_what_is_no_list_of_numbers_or_has_to_wait_for_others_is_left_to_be_recorded_in_full(tmp_path: Path) -> None:
+    agent, reader = begun(tmp_path)
+    for numbers in (["a"], [1.5], [2**40], [None], list(range(5000))):
+        assert not agent.count("load", "indices", numbers)
+    other = threading.Thread(target=agent.reach, args=("load",))
+    other.start()
+    other.join()
+    assert not agent.count("load", "indices", [1]), "the main thread is not alone any more"
+    assert [json.loads(record)["kind"] for record in reader.drain()] == ["point"]

@@ -156,7 +156,7 @@ class _Watch:
         self._sites = agent.sites
         self._tensor = torch.Tensor
         self._weak = StorageWeakRef
-        self._forms: dict[Any, Optional[_Form]] = {}
+        self._forms: dict[int, tuple[Optional[_Form], Any]] = {}
         self._collectives: dict[Any, _Form] = {}
         self._known: dict[int, _Storage] = {}
         self._limit = _MANY
@@ -171,7 +171,9 @@ class _Watch:
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Run an operator, after what it touches is on record and others may have moved."""
-        form = self._forms[func] if func in self._forms else self._learn(func)
+        # By identity, as an operator is hashed in Python; the one that is kept keeps its identity, too.
+        known = self._forms.get(id(func))
+        form = known[0] if known is not None else self._learn(func)
         if form is None:
             return func(*args, **kwargs)
         touches = self._touches(form, args, kwargs)
@@ -217,7 +219,8 @@ class _Watch:
             self._accesses.access(form.name, mode, self._key(storage), span, site=site, **facts)
 
     def _learn(self, func: Any) -> Optional[_Form]:
-        form = self._forms[func] = _form(func) if hasattr(func, "_schema") else None
+        form = _form(func) if hasattr(func, "_schema") else None
+        self._forms[id(func)] = form, func
         return form
 
     # --- what is touched
@@ -320,7 +323,8 @@ class _Watch:
 
     def _enter(self, op: str, touches: list[_Touch]) -> None:
         """Let others move where the schedule has it so, and record what is touched."""
-        agent, site, pointed = self._agent, self._sites.here().line, False
+        # The two frames above are ours.
+        agent, site, pointed = self._agent, self._sites.above(sys._getframe(2)).line, False
         name = agent.sequence()
         for storage, span, mode, tensor in touches:
             if storage.owner == name:

@@ -1,5 +1,6 @@
 """Training of which every step takes about 10 ms, timed by the program itself: loader, DDP, optimizer.
 
+The three linear layers are one and the same, so that a step has one bucket, and one collective.
 With `toggled`, the agent sees every second step only, so that two neighbours are under the same conditions.
 """
 
