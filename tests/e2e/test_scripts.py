@@ -80,6 +80,14 @@ def test_a_killed_rank_is_detected_and_the_two_controls_agree(bench, tmp_path):
     assert again.verdict.digest == saved["digest"]
 
 
+def test_a_wrapper_that_is_bypassed_once_is_found_in_a_script(bench, tmp_path):
+    shutil.copy(SCRIPTS / "jobs" / "ddp_tutorial.py", tmp_path)
+    strike = faults.BypassWrapper() @ at(rank="all", step=2, point="forward")
+    verdict = bench.run(plan_of_script("ddp_tutorial.py --epochs 1", [strike]), where=tmp_path).verdict
+    first = verdict.findings[0]
+    assert (verdict.outcome, first.cause, first.step) == (Outcome.SILENT, "wrapper bypassed", 2), verdict.sentence()
+
+
 def test_a_script_that_is_not_reproducible_is_never_silent_on_the_result_alone(bench, tmp_path):
     text = (SCRIPTS / "plain_loop.py").read_text().replace("manual_seed(7)", "seed()")
     (tmp_path / "drifting.py").write_text(text)
