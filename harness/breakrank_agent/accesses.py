@@ -123,3 +123,13 @@ class Accesses:
         me = turns.me() if turns is not None else None
         return me.take_pick() if me is not None else {}
 
+
+def shared_at(address: int) -> Optional[tuple[str, int]]:
+    """Return `device:inode` and the offset in it of the shared mapping that holds `address`, from /proc/self/maps."""
+    with open("/proc/self/maps", encoding="ascii", errors="replace") as file:
+        for line in file:
+            span, rights, offset, device, inode = line.split(None, 5)[:5]
+            start, end = (int(part, 16) for part in span.split("-"))
+            if start <= address < end:
+                return (f"{device}:{inode}", int(offset, 16) + address - start) if rights[3] == "s" else None
+    return None

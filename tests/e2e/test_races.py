@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import shutil
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +12,7 @@ from plans import PROGRAMS
 
 from breakrank.catalogue import load_scenarios
 from breakrank.run import Choices, load_run, make_script_plans
+from breakrank.scenario import Job, Scenario
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Schedule
 
@@ -22,9 +25,9 @@ MODULES = {"threads": 1, "ranks": 2}
 RACY = {"threads": ("racy", "racy_too", "racy_by_index"), "ranks": ("racy", "racy_too")}
 
 
-def functions(module: str) -> dict[str, range]:
+def functions(module: str, folder=PROGRAMS) -> dict[str, range]:
     """Return the lines of each function of a program."""
-    tree = ast.parse((PROGRAMS / f"{module}.py").read_text())
+    tree = ast.parse((folder / f"{module}.py").read_text())
     defined = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     return {node.name: range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in defined}
 
@@ -36,9 +39,9 @@ def variants(module: str, name: str) -> list[str]:
     return [node.id for node in ast.walk(listed.value) if isinstance(node, ast.Name)]
 
 
-def flagged(module: str, findings) -> set[str]:
+def flagged(module: str, findings, folder=PROGRAMS) -> set[str]:
     """Return the functions in which the findings lie."""
-    lines = functions(module)
+    lines = functions(module, folder)
 
     def within(place: str) -> Iterator[str]:
         file, _, line = place.rpartition(":")
@@ -126,3 +129,22 @@ def test_a_users_script_is_scheduled_as_far_as_it_can_be_and_ends(bench):
     notes = "\n".join(result.verdict.notes)
     assert "threads that multiprocessing starts are neither scheduled nor watched" in notes
     assert "thread-1 waits for something that cannot be scheduled" in notes
+
+
+def test_what_multiprocessing_orders_ranks_with_is_understood_although_it_was_made_before_they_were_ranks(
+    bench, tmp_path
+):
+    """Forked ranks with tensors, locks, conditions, barriers, events, semaphores and queues of their parent's."""
+    folder = PROGRAMS.parent / "scripts" / "launched"
+    shutil.copy(folder / "sharing.py", tmp_path)
+    scenario = Scenario((), Job(steps=0, data="", deadline_s=120.0), oracles=ORACLES, name="sharing")
+
+    def share(ways: str):
+        command = [sys.executable, "-u", "sharing.py", ways, str(tmp_path / f"{ways}.store"), "fork"]
+        (plan,) = make_script_plans(scenario, command, Choices()).values()
+        return bench.run(plan, where=tmp_path).verdict
+
+    clean, racy = share("clean"), share("racy")
+    assert clean.outcome is Outcome.SURVIVED, clean
+    racing = {"with_a_lock_each", "after_the_barrier", "before_the_event", "after_the_put"}
+    assert flagged("sharing", racy.findings, folder) == racing

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Callable, NamedTuple, Optional
 
-from breakrank_agent.accesses import Accesses, Kept, Span
+from breakrank_agent.accesses import Accesses, Kept, Span, shared_at
 from breakrank_agent.hooks.indices import MOST, Pick, adds, pick_of, pieces, span_of
 from breakrank_agent.probe import Agent
 
@@ -296,7 +296,7 @@ class _Watch:
 
     def _place(self, known: _Storage, storage: Any) -> None:
         """Find the shared mapping that a storage lies in, if it does."""
-        place = _mapping(storage.data_ptr())
+        place = shared_at(storage.data_ptr())
         if place is not None:
             known.key, known.base = place
             known.shared, known.owner, known.told = True, "", False
@@ -418,17 +418,6 @@ def _words(tensor: Any) -> str:
     """Say what a tensor is, such as `float32 of 64×10`."""
     shape = "×".join(map(str, tensor.shape)) or "one number"
     return f"{str(tensor.dtype)[6:]} of {shape}"
-
-
-def _mapping(address: int) -> Optional[tuple[str, int]]:
-    """Return `device:inode` and the offset in it of the shared mapping that holds `address`, from /proc/self/maps."""
-    with open("/proc/self/maps", encoding="ascii", errors="replace") as file:
-        for line in file:
-            span, rights, offset, device, inode = line.split(None, 5)[:5]
-            start, end = (int(part, 16) for part in span.split("-"))
-            if start <= address < end:
-                return (f"{device}:{inode}", int(offset, 16) + address - start) if rights[3] == "s" else None
-    return None
 
 
 def _watch_unseen(watch: _Watch) -> None:

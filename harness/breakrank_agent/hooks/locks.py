@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import fcntl
 import functools
+import gc
 import os
 from typing import Any, Callable
 
+from breakrank_agent.accesses import shared_at
 from breakrank_agent.hooks import after_import
 from breakrank_agent.probe import Agent
 
@@ -74,7 +76,7 @@ def _file_key(file: Any) -> str:
 
 
 def _watch_semaphores(agent: Agent) -> None:
-    """Watch what all locks of `multiprocessing` are made of; its name is the same in every process that has it."""
+    """Watch what all locks of `multiprocessing` are made of."""
     from multiprocessing import synchronize
 
     kind: Any = synchronize.SemLock
@@ -83,7 +85,7 @@ def _watch_semaphores(agent: Agent) -> None:
     @functools.wraps(make)
     def _make_methods(self: Any) -> None:
         make(self)
-        key = f"shared:semaphore:{self._semlock.name}"
+        key = _semaphore_key(self._semlock)
         take, give = self._semlock.acquire, self._semlock.release
 
         def try_to(more: int) -> bool:
@@ -112,6 +114,25 @@ def _watch_semaphores(agent: Agent) -> None:
     kind._make_methods = _make_methods
     kind.__enter__ = lambda self: self.acquire()
     kind.__exit__ = lambda self, *_: self.release()
+    _renew(kind, synchronize.Condition)
+
+
+def _semaphore_key(semaphore: Any) -> str:
+    """Return what is the same in every process that has it: the file that it lies in. A forked one has no name."""
+    place = shared_at(semaphore.handle)
+    return f"shared:semaphore:{semaphore.name if place is None else place[0]}"
+
+
+def _renew(*kinds: type) -> None:
+    """Let what was made before the rank became one be watched, too: locks come with the call of a rank's function.
+
+    Conditions have the methods of their lock, and so come after it.
+    """
+    found = [thing for thing in gc.get_objects() if issubclass(type(thing), kinds)]
+    for kind in kinds:
+        for thing in found:
+            if isinstance(thing, kind):
+                thing._make_methods()  # type: ignore[attr-defined]
 
 
 def _watch_queues(agent: Agent) -> None:
@@ -142,4 +163,4 @@ def _watch_queue(agent: Agent, kind: Any) -> None:
 
 
 def _queue_key(queue: Any) -> str:
-    return f"shared:queue:{queue._rlock._semlock.name}"
+    return f"{_semaphore_key(queue._rlock._semlock)}:queue"
