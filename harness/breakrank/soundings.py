@@ -28,6 +28,8 @@ class Soundings:
         self.walls = walls
         self._token = secrets.token_bytes(8)
         self.arrived: Counter[Way] = Counter()
+        #: Those that the sender's own kernel would not send.
+        self.refused: Counter[Way] = Counter()
 
     def send(self, ways: Iterable[Way], count: int = COUNT, size: int = 0) -> None:
         """Send `count` datagrams each way, of `size` bytes at least. Raises `OSError` where walls are gone."""
@@ -35,9 +37,10 @@ class Soundings:
             there = self.walls[target].datagrams().getsockname()
             data = (self._token + bytes((source, target))).ljust(size, b"\0")
             for _ in range(count):
-                # A network that refuses to send lets nothing through.
-                with contextlib.suppress(OSError):
+                try:
                     self.walls[source].datagrams().sendto(data, there)
+                except OSError:
+                    self.refused[source, target] += 1
 
     def hear(self) -> Counter[Way]:
         """Take in what has come by now; return how many arrived so far, by way."""

@@ -20,8 +20,9 @@ _TOLD = 4
 class Ways:
     """Several looks at what is on its way between ranks, one after the other."""
 
-    #: How many looks in a row, with a datagram each way each time, must find a way closed.
-    LOOKS = 24
+    #: How many looks in a row, with a datagram each way each time, must find a way closed: where a kernel refuses to
+    #: send, and where what was sent just does not arrive, which it might do late.
+    LOOKS, LOOKS_UNSEEN = 8, 75
 
     def __init__(self) -> None:
         self._busy: set[Way] = set()
@@ -54,7 +55,9 @@ class Ways:
         blocked = [way for way in busy if way in shut or way[::-1] in shut]
         if not blocked:
             return quiet
-        return shut if len(blocked) == len(busy) and self._looks > self.LOOKS else None
+        refused = {way for way, count in self._soundings.refused.items() if count >= self._looks}
+        needed = self.LOOKS if all(way in refused or way[::-1] in refused for way in blocked) else self.LOOKS_UNSEEN
+        return shut if len(blocked) == len(busy) and self._looks > needed else None
 
     def _sound(self, soundings: Soundings) -> set[Way]:
         """Send once more, from all to all that wait for something; return the ways on which nothing has arrived."""

@@ -65,8 +65,9 @@ def test_of_three_ranks_the_one_whose_link_is_dead_is_blamed(run):
     assert event["why"] == "unreachable"
 
 
-def test_a_slow_rank_behind_walls_is_no_hang(run):
-    result, _ = run("small:train", faults.LimitBandwidth(kbit=16, burst=2000) @ AT, runner="sandbox", deadline_s=60.0)
+@pytest.mark.parametrize("fault", [faults.LimitBandwidth(kbit=16, burst=2000), faults.DelayPackets(ms=400.0)])
+def test_a_slow_or_late_rank_behind_walls_is_no_hang(run, fault):
+    result, _ = run("small:train", fault @ AT, runner="sandbox", deadline_s=60.0)
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
 
 

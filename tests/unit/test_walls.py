@@ -11,7 +11,7 @@ import pytest
 from breakrank.runners.hub import answer_name
 from breakrank.ways import explain_closed
 from breakrank_agent import sockets
-from breakrank_agent.faults import LosePackets
+from breakrank_agent.faults import DelayPackets, LosePackets
 from breakrank_agent.plan import PlanError
 
 KNOWN = {"rank-0": "10.77.0.1"}
@@ -49,6 +49,12 @@ def test_which_packets_are_lost_is_drawn_from_the_seed():
 def test_a_share_that_loses_nothing_or_everything_is_refused(share):
     with pytest.raises(PlanError, match="loses no packet or all of them"):
         LosePackets(share=share)
+
+
+@pytest.mark.parametrize(("ms", "jitter_ms"), [(0.0, 0.0), (10.0, 10.0), (900.0, 100.0)])
+def test_a_delay_that_is_none_or_too_long_is_refused(ms, jitter_ms):
+    with pytest.raises(PlanError, match="cannot be had"):
+        DelayPackets(ms=ms, jitter_ms=jitter_ms)
 
 
 def test_an_address_is_spelt_as_the_kernel_lists_it():
