@@ -19,6 +19,7 @@ import psutil
 from breakrank.debugger import no_debugger
 from breakrank.hierarchy import CONTROLLERS, mounts
 from breakrank.runners import cgroups
+from breakrank_agent.fault import all_faults
 
 #: Frameworks that programs may need, each with its cure.
 FRAMEWORKS = {
@@ -245,8 +246,14 @@ def examine() -> list[Check]:
         Check("most ranks", str(most_ranks())),
         _shm_check(),
         Check("cgroup version", cgroup_version()),
-        *(Check(name, "no" if reason else "yes", reason) for name, reason in capabilities().items()),
+        *(Check(n, "no", f"{why}{_needed_by(n)}") if why else Check(n, "yes") for n, why in capabilities().items()),
     ]
+
+
+def _needed_by(capability: str) -> str:
+    """Say which faults cannot strike without a capability."""
+    names = [name for name, kind in all_faults().items() if capability in kind.needs]
+    return f"; without it there is no {', '.join(names)}" if names else ""
 
 
 def _framework_check(name: str) -> Check:

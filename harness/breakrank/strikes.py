@@ -201,9 +201,10 @@ class Strikes:
                 self._settle(item, "nobody saw it before the attempt was over")
 
     def heal(self) -> None:
-        """Undo what landed strikes left, the last one first."""
+        """Undo what landed strikes left, and those that nobody saw but that keep something; the last one first."""
         for item in reversed(self._all):
-            if item.state == "landed" and type(item.strike.fault).heal is not Fault.heal:
+            struck = item.state == "landed" or (item.state == "missed" and item.kept)
+            if struck and type(item.strike.fault).heal is not Fault.heal:
                 item.state = "healed"
                 try:
                     item.strike.fault.heal(self._target(item))

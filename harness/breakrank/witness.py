@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -355,6 +356,42 @@ def look_at_main_thread(fault: Fault, target: Target) -> Main | None:
     return None
 
 
+#: Ticks of CPU time after which a process that can run is taken to compute.
+_COMPUTES = 2
+
+
+class Neighbours(NamedTuple):
+    """How many cores the rank may use, and which processes of ours compute on all of them, with their CPU time."""
+
+    cores: int
+    ticks: Mapping[int, int]
+
+
+def look_at_neighbours(fault: Fault, target: Target) -> Neighbours | None:
+    """Look at what this process has started; None if the rank is gone."""
+    ticks = {}
+    with contextlib.suppress(OSError):
+        cores = os.sched_getaffinity(target.pid)
+        for name in Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split():
+            with contextlib.suppress(OSError, IndexError):
+                after_name = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+                if after_name[0] == "R" and os.sched_getaffinity(int(name)) == cores:
+                    ticks[int(name)] = int(after_name[11])
+        return Neighbours(len(cores), ticks)
+    return None
+
+
+def crowded(fault: Fault, evidence: Evidence) -> str | None:
+    """The kernel counts CPU time of more processes, as many as the rank may use cores, that did not run before."""
+    before, after = evidence.before, evidence.after
+    if before is None or after is None:
+        return None
+    new = [pid for pid, ticks in after.ticks.items() if pid not in before.ticks and ticks >= _COMPUTES]
+    if not new or len(new) < getattr(fault, "count", 0) * after.cores:
+        return None
+    return f"/proc/<pid>/stat: {len(new)} processes compute on the {after.cores} cores of the rank"
+
+
 #: Ticks of CPU time after which a rank that does not come back is taken to spin: a fifth of a second.
 _SPUN = 20
 
@@ -542,6 +579,7 @@ WITNESSES: Mapping[str, Witness] = {
     "descriptors": Witness(lowered, partial(look_at_limit, "open files")),
     "issued": Witness(issued),
     "took": Witness(took),
+    "neighbours": Witness(crowded, look_at_neighbours),
     "spins": Witness(spins, look_at_main_thread),
     "stuck": Witness(stuck, look_at_main_thread),
 }
