@@ -12,7 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from breakrank.doctor import missing
 from breakrank.session import VARIABLE
+from breakrank_agent import faults
 from breakrank_agent.plan import Plan
 
 #: What is seen of a run from outside, in the order in which it comes. The owner is killed when it is there.
@@ -127,3 +129,36 @@ def test_the_next_start_sweeps_what_a_killed_warden_left(tmp_path):
     sweep()
     psutil.wait_procs(left, timeout=2)
     assert carrying() == []
+
+
+@pytest.mark.parametrize("fault", ["FailCall", "CrowdCores"])
+def test_what_a_strike_has_started_ends_with_its_owner(fault):
+    lack = missing(getattr(faults, fault).needs)
+    if lack:
+        pytest.skip(lack)
+    script = textwrap.dedent(
+        f"""
+        import os, signal, sys
+        from pathlib import Path
+        from types import SimpleNamespace
+        from breakrank.session import Session
+        from breakrank.witness import WITNESSES, Evidence
+        from breakrank_agent import faults
+        session, fault = Session(), faults.{fault}()
+        null = os.open(os.devnull, os.O_RDWR)
+        pid = session.spawn(["sleep", "1000"], dict(os.environ), Path("/"), [null] * 3)
+        target, witness = SimpleNamespace(pid=pid, work="/", kept={{}}), WITNESSES[fault.witness]
+        before = witness.look(fault, target)
+        fault.strike(target)
+        while not witness.judge(fault, Evidence(before=before, after=witness.look(fault, target))):
+            pass
+        print(*(one.pid for kept in target.kept.values() for one in (kept if isinstance(kept, list) else [kept])))
+        sys.stdout.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    owner = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    started = [psutil.Process(int(pid)) for pid in owner.stdout.split() if psutil.pid_exists(int(pid))]
+    assert owner.stdout.split()
+    _, slow = psutil.wait_procs(started, timeout=2)
+    assert [process for process in slow if not dead(process)] == []
