@@ -67,7 +67,6 @@ def capabilities() -> dict[str, str]:
     """Return every capability by name: the empty string if it is there, else the reason and the cure."""
     return {
         "ptrace": _ptrace(),
-        "strace": _strace(),
         "pidfd": _pidfd(),
         "namespaces": _namespaces(),
         "netns": _netns(),
@@ -107,10 +106,6 @@ def _ptrace() -> str:
     if scope in ("", "0", "1") or os.geteuid() == 0:
         return ""
     return f"ptrace is restricted (ptrace_scope {scope}); sysctl kernel.yama.ptrace_scope=1"
-
-
-def _strace() -> str:
-    return "" if shutil.which("strace") else "there is no program strace on the path; apt-get install strace"
 
 
 def _pidfd() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -513,21 +514,25 @@ def _state_of(path: str, target: Target) -> os.statvfs_result | None:
     return next(os.statvfs(one) for one in (seen, *seen.parents) if one.exists())
 
 
-def traced(fault: Fault, evidence: Evidence) -> str | None:
-    """The kernel says that each thread of the rank is traced, and that none was."""
+def failing_reads(fault: Fault, evidence: Evidence) -> str | None:
+    """A byte that could be read before, through the rank's own mounts, is refused now (EIO), in each of the files."""
     before, after = evidence.before, evidence.after
-    if before or not after or 0 in after:
+    if not before or not after or any(before.values()) or set(after.values()) != {errno.EIO}:
         return None
-    return f"/proc/<pid>/task: {len(after)} threads are traced"
+    return f"read of the first byte: EIO in {', '.join(sorted(os.path.basename(path) for path in after))}"
 
 
-def look_at_tracers(fault: Fault, target: Target) -> tuple[int, ...]:
-    """Return who traces the rank's threads, 0 for one that nobody does; empty if nobody traces any."""
-    tracers = []
-    with contextlib.suppress(OSError, KeyError, ValueError):
-        for task in Path(f"/proc/{target.pid}/task").iterdir():
-            tracers.append(int(fields(task / "status")["TracerPid"]))
-    return tuple(tracers) if any(tracers) else ()
+def look_at_reads(fault: Fault, target: Target) -> dict[str, int]:
+    """Read a byte of each of the fault's files, as the rank sees them; return the error numbers, 0 for none."""
+    found = {}
+    for path in Path(target.work).glob(getattr(fault, "path", "")):
+        try:
+            with open(f"/proc/{target.pid}/root{path}", "rb", buffering=0) as file:
+                file.read(1)
+            found[str(path)] = 0
+        except OSError as error:
+            found[str(path)] = error.errno or errno.EIO
+    return found
 
 
 def now_frozen(fault: Fault, evidence: Evidence) -> str | None:
@@ -562,7 +567,7 @@ WITNESSES: Mapping[str, Witness] = {
     "disk": Witness(lowered, partial(look_at_size, "")),
     "shared memory": Witness(lowered, partial(look_at_size, "/dev/shm")),
     "read-only": Witness(now_read_only, look_at_mount),
-    "traced": Witness(traced, look_at_tracers),
+    "reads": Witness(failing_reads, look_at_reads),
     "frozen": Witness(now_frozen, look_at_freezer),
     "memory": Witness(lowered, partial(look_at_bound, "memory", "bytes")),
     "cpu": Witness(lowered, partial(look_at_bound, "cpu", "cores")),
