@@ -1,4 +1,4 @@
-"""One read of a shard fails, and the next one does not, as on a disk or a network file system that is not well."""
+"""From a step on a rank's shard cannot be read any more, as on a disk that has lost its blocks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, silen
 SCENARIO = Scenario(
     family="storage",
     job=Job(ranks=2, steps=6, data="digits"),
-    strikes=[faults.FailCall(call="pread64", path="*-00001-of-*.bin") @ at(rank=1, step=3, point="load")],
+    strikes=[faults.FailReads(path="digits-00001-of-*.bin") @ at(rank=1, step=3, point="load")],
     cases=[
         Case(
             "torch-skipping",
@@ -15,6 +15,6 @@ SCENARIO = Scenario(
             expect=silent(oracle="control", rank=1, step=3, cause="wrong result"),
         ),
         Case("torch-plain", "reading:plain", expect=DETECTED),
-        Case("torch-retrying", "reading:retrying", expect=SURVIVED),
+        Case("torch-mirrored", "reading:mirrored", expect=SURVIVED),
     ],
 )

@@ -19,6 +19,7 @@ import psutil
 from breakrank.debugger import no_debugger
 from breakrank.hierarchy import CONTROLLERS, mounts
 from breakrank.runners import cgroups
+from breakrank_agent.fault import all_faults
 
 #: Frameworks that programs may need, each with its cure.
 FRAMEWORKS = {
@@ -66,7 +67,6 @@ def capabilities() -> dict[str, str]:
     """Return every capability by name: the empty string if it is there, else the reason and the cure."""
     return {
         "ptrace": _ptrace(),
-        "strace": _strace(),
         "pidfd": _pidfd(),
         "namespaces": _namespaces(),
         "netns": _netns(),
@@ -106,10 +106,6 @@ def _ptrace() -> str:
     if scope in ("", "0", "1") or os.geteuid() == 0:
         return ""
     return f"ptrace is restricted (ptrace_scope {scope}); sysctl kernel.yama.ptrace_scope=1"
-
-
-def _strace() -> str:
-    return "" if shutil.which("strace") else "there is no program strace on the path; apt-get install strace"
 
 
 def _pidfd() -> str:
@@ -260,8 +256,14 @@ def examine() -> list[Check]:
         Check("most ranks", str(most_ranks())),
         _shm_check(),
         Check("cgroup version", cgroup_version()),
-        *(Check(name, "no" if reason else "yes", reason) for name, reason in capabilities().items()),
+        *(Check(n, "no", f"{why}{_needed_by(n)}") if why else Check(n, "yes") for n, why in capabilities().items()),
     ]
+
+
+def _needed_by(capability: str) -> str:
+    """Say which faults cannot strike without a capability."""
+    names = [name for name, kind in all_faults().items() if capability in kind.needs]
+    return f"; without it there is no {', '.join(names)}" if names else ""
 
 
 def _framework_check(name: str) -> Check:

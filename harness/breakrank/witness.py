@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -377,6 +379,42 @@ def look_at_main_thread(fault: Fault, target: Target) -> Main | None:
     return None
 
 
+#: Ticks of CPU time after which a process that can run is taken to compute.
+_COMPUTES = 2
+
+
+class Neighbours(NamedTuple):
+    """How many cores the rank may use, and which processes of ours compute on all of them, with their CPU time."""
+
+    cores: int
+    ticks: Mapping[int, int]
+
+
+def look_at_neighbours(fault: Fault, target: Target) -> Neighbours | None:
+    """Look at what this process has started; None if the rank is gone."""
+    ticks = {}
+    with contextlib.suppress(OSError):
+        cores = os.sched_getaffinity(target.pid)
+        for name in Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split():
+            with contextlib.suppress(OSError, IndexError):
+                after_name = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+                if after_name[0] == "R" and os.sched_getaffinity(int(name)) == cores:
+                    ticks[int(name)] = int(after_name[11])
+        return Neighbours(len(cores), ticks)
+    return None
+
+
+def crowded(fault: Fault, evidence: Evidence) -> str | None:
+    """The kernel counts CPU time of more processes, as many as the rank may use cores, that did not run before."""
+    before, after = evidence.before, evidence.after
+    if before is None or after is None:
+        return None
+    new = [pid for pid, ticks in after.ticks.items() if pid not in before.ticks and ticks >= _COMPUTES]
+    if not new or len(new) < getattr(fault, "count", 0) * after.cores:
+        return None
+    return f"/proc/<pid>/stat: {len(new)} processes compute on the {after.cores} cores of the rank"
+
+
 #: Ticks of CPU time after which a rank that does not come back is taken to spin: a fifth of a second.
 _SPUN = 20
 
@@ -498,21 +536,25 @@ def _state_of(path: str, target: Target) -> os.statvfs_result | None:
     return next(os.statvfs(one) for one in (seen, *seen.parents) if one.exists())
 
 
-def traced(fault: Fault, evidence: Evidence) -> str | None:
-    """The kernel says that each thread of the rank is traced, and that none was."""
+def failing_reads(fault: Fault, evidence: Evidence) -> str | None:
+    """A byte that could be read before, through the rank's own mounts, is refused now (EIO), in each of the files."""
     before, after = evidence.before, evidence.after
-    if before or not after or 0 in after:
+    if not before or not after or any(before.values()) or set(after.values()) != {errno.EIO}:
         return None
-    return f"/proc/<pid>/task: {len(after)} threads are traced"
+    return f"read of the first byte: EIO in {', '.join(sorted(os.path.basename(path) for path in after))}"
 
 
-def look_at_tracers(fault: Fault, target: Target) -> tuple[int, ...]:
-    """Return who traces the rank's threads, 0 for one that nobody does; empty if nobody traces any."""
-    tracers = []
-    with contextlib.suppress(OSError, KeyError, ValueError):
-        for task in Path(f"/proc/{target.pid}/task").iterdir():
-            tracers.append(int(fields(task / "status")["TracerPid"]))
-    return tuple(tracers) if any(tracers) else ()
+def look_at_reads(fault: Fault, target: Target) -> dict[str, int]:
+    """Read a byte of each of the fault's files, as the rank sees them; return the error numbers, 0 for none."""
+    found = {}
+    for path in Path(target.work).glob(getattr(fault, "path", "")):
+        try:
+            with open(f"/proc/{target.pid}/root{path}", "rb", buffering=0) as file:
+                file.read(1)
+            found[str(path)] = 0
+        except OSError as error:
+            found[str(path)] = error.errno or errno.EIO
+    return found
 
 
 def now_frozen(fault: Fault, evidence: Evidence) -> str | None:
@@ -547,7 +589,7 @@ WITNESSES: Mapping[str, Witness] = {
     "disk": Witness(lowered, partial(look_at_size, "")),
     "shared memory": Witness(lowered, partial(look_at_size, "/dev/shm")),
     "read-only": Witness(now_read_only, look_at_mount),
-    "traced": Witness(traced, look_at_tracers),
+    "reads": Witness(failing_reads, look_at_reads),
     "frozen": Witness(now_frozen, look_at_freezer),
     "memory": Witness(lowered, partial(look_at_bound, "memory", "bytes")),
     "cpu": Witness(lowered, partial(look_at_bound, "cpu", "cores")),
@@ -565,6 +607,7 @@ WITNESSES: Mapping[str, Witness] = {
     "descriptors": Witness(lowered, partial(look_at_limit, "open files")),
     "issued": Witness(issued),
     "took": Witness(took),
+    "neighbours": Witness(crowded, look_at_neighbours),
     "spins": Witness(spins, look_at_main_thread),
     "stuck": Witness(stuck, look_at_main_thread),
 }

@@ -168,3 +168,31 @@ def test_the_next_start_sweeps_what_a_killed_warden_left(tmp_path):
     sweep()
     psutil.wait_procs(left, timeout=2)
     assert carrying() == []
+
+
+def test_what_a_strike_has_started_ends_with_its_owner():
+    script = textwrap.dedent(
+        """
+        import os, signal
+        from pathlib import Path
+        from types import SimpleNamespace
+        from breakrank.session import Session
+        from breakrank.witness import WITNESSES, Evidence
+        from breakrank_agent import faults
+        session, fault = Session(), faults.CrowdCores()
+        null = os.open(os.devnull, os.O_RDWR)
+        pid = session.spawn(["sleep", "1000"], dict(os.environ), Path("/"), [null] * 3)
+        target, witness = SimpleNamespace(pid=pid, work="/", kept={}), WITNESSES[fault.witness]
+        before = witness.look(fault, target)
+        fault.strike(target)
+        while not witness.judge(fault, Evidence(before=before, after=witness.look(fault, target))):
+            pass
+        print(*(neighbour.pid for neighbour in target.kept["neighbours"]), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    owner = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    started = [psutil.Process(int(pid)) for pid in owner.stdout.split() if psutil.pid_exists(int(pid))]
+    assert owner.stdout.split()
+    _, slow = psutil.wait_procs(started, timeout=2)
+    assert [process for process in slow if not dead(process)] == []

@@ -8,9 +8,13 @@ import json
 import jsonschema
 import pytest
 
+from breakrank.doctor import missing
 from breakrank.schemas import schema
 from breakrank_agent import faults
 from breakrank_agent.plan import Plan, at
+
+#: Why no rank can be killed for its memory here, if so.
+NO_GROUPS = missing(["memory cgroup"])
 
 
 @pytest.mark.parametrize(
@@ -19,6 +23,13 @@ from breakrank_agent.plan import Plan, at
         ("small:train", [faults.Kill() @ at(rank=1, step=2, point="collective")], {"restarts": 1}),
         ("small:train", [faults.Stop() @ at(rank=1, step=2)], {}),
         ("small:train", [faults.FlipBit() @ at(rank=1, step=2)], {}),
+        ("small:train", [faults.LimitFileSize(size=100) @ at(rank=0, step=2, point="save")], {}),
+        pytest.param(
+            "small:needs_much_at_its_second_step",
+            [faults.LimitGroupMemory(headroom_mb=32) @ at(rank=1, step=2, point="load")],
+            {},
+            marks=pytest.mark.skipif(bool(NO_GROUPS), reason=NO_GROUPS),
+        ),
         ("small:raises", [], {}),
         ("small:collectives", [], {}),
         ("small:crossed_locks", [], {"controlled": "random"}),

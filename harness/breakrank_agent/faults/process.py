@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from typing import ClassVar
@@ -78,6 +80,43 @@ class Throttle(Fault):
     def heal(self, target: Target) -> None:
         """Lift the limit."""
         target.group.free_cpu()
+
+
+#: Computes for ever on the cores that it is given, and ends with the thread that has started it (prctl(2)).
+_NEIGHBOUR = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+os.sched_setaffinity(0, map(int, sys.argv[2].split(",")))
+while os.getppid() == int(sys.argv[1]):
+    for _ in range(1_000_000):
+        pass
+"""
+
+
+@dataclass(frozen=True)
+class CrowdCores(Fault):
+    """Other processes, `count` for each of them, compute on the cores that the rank may use."""
+
+    count: int = 1
+
+    side: ClassVar[str] = "outside"
+    certifies: ClassVar[str] = "a rank that shares its cores; says nothing about neighbours that use up caches or links"
+    witness: ClassVar[str] = "neighbours"
+
+    def strike(self, target: Target) -> None:
+        """Start them."""
+        cores = sorted(os.sched_getaffinity(target.pid))
+        told = [str(os.getpid()), ",".join(map(str, cores))]
+        target.kept["neighbours"] = [
+            subprocess.Popen([sys.executable, "-I", "-S", "-c", _NEIGHBOUR, *told], stdin=subprocess.DEVNULL)
+            for _ in range(self.count * len(cores))
+        ]
+
+    def heal(self, target: Target) -> None:
+        """End them."""
+        for neighbour in target.kept["neighbours"]:
+            neighbour.kill()
+            neighbour.wait()
 
 
 @dataclass(frozen=True)

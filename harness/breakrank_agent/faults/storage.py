@@ -6,7 +6,6 @@ import glob
 import os
 import resource
 import shutil
-import subprocess
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -125,41 +124,35 @@ class RemountReadOnly(Fault):
 
 
 @dataclass(frozen=True)
-class FailCall(Fault):
-    """One system call of the rank fails: the `when`-th `call` from now on, with `error`; the next one succeeds.
+class FailReads(Fault):
+    """What is read from a file fails (EIO), as where a disk has lost its blocks; other files are as ever.
 
-    `path` names what it is on, below the working folder, and may have wildcards, which are looked up now; without it,
-    any will do. strace(1) does it, which every call of the rank then passes through.
+    Behind the rank's walls the memory of a process takes the file's place, of which the first megabytes are never
+    mapped: the kernel answers a read there with EIO (proc(5), /proc/<pid>/mem). `path` is below the working folder, and
+    may have wildcards, which are looked up when it strikes.
     """
 
-    call: str = "fsync"
-    error: str = "EIO"
-    path: str = ""
-    when: int = 1
+    path: str = "manifest.json"
 
     side: ClassVar[str] = "outside"
-    needs: ClassVar[tuple[str, ...]] = ("ptrace", "strace")
-    certifies: ClassVar[str] = "an error that the kernel returns once; says nothing about what a bad disk does to data"
-    witness: ClassVar[str] = "traced"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns",)
+    certifies: ClassVar[str] = "reads that fail; says nothing about files that are open already, nor about lost writes"
+    witness: ClassVar[str] = "reads"
 
     def strike(self, target: Target) -> None:
-        """Have it traced. Raises `OSError` if there is nothing at the path, or the rank cannot be traced."""
-        on: list[str] = []
-        if self.path:
-            found = sorted(glob.glob(os.path.join(glob.escape(target.work), self.path)))
-            if not found:
-                raise FileNotFoundError(f"there is no {self.path} in the working folder")
-            on = [word for path in found for word in ("-P", path)]
-        inject = f"inject={self.call}:error={self.error}:when={self.when}"
-        command = ["strace", "-f", "-q", "-o", os.devnull, *on, "-e", inject, "-p", str(target.pid)]
-        target.kept["strace"] = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        """Mount it over each such file. Raises `OSError` if there is none."""
+        found = sorted(glob.glob(os.path.join(glob.escape(target.work), self.path)))
+        if not found:
+            raise FileNotFoundError(f"there is no {self.path} in the working folder")
+        target.kept["files"] = found
+        for path in found:
+            target.walls.run("mount", "--bind", "/proc/1/mem", path, inside=MOUNTS)
 
     def heal(self, target: Target) -> None:
-        """End the tracing, if it has not ended with the rank."""
-        target.kept["strace"].terminate()
-        target.kept["strace"].wait()
+        """Take it away from them."""
+        for path in target.kept["files"]:
+            target.walls.run("umount", "--lazy", path, inside=MOUNTS)
 
 
 def _make(target: Target, folder: str) -> str:
