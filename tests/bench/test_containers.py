@@ -20,7 +20,15 @@ from breakrank_agent.plan import Plan
 
 PROGRAMS = Path(__file__).parent / "programs"
 PLAN = Plan(
-    "bench", "reduce", "reduce_ddp:main", steps=5, oracles=DEFAULT_ORACLES, runner="docker", image=containers.TORCH
+    scenario="bench",
+    case="reduce",
+    program="reduce_ddp:main",
+    steps=5,
+    # A cold import on a busy machine is no hang.
+    deadline_s=300,
+    oracles=DEFAULT_ORACLES,
+    runner="docker",
+    image=containers.TORCH,
 )
 #: What a rank imports, as the zygote does.
 IMPORTS = "import torch, torch.distributed, torch.nn.parallel, torch.utils.data, torch._dynamo"

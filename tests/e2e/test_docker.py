@@ -244,3 +244,48 @@ def test_one_command_validates_an_image_against_another(tmp_path):
     assert f"{new} against {old}: 0 of 1 cases tested on both" in done.stdout
     assert "baseline::torch-ddp [docker]: SURVIVED, not tested now: there is no torch in the image" in done.stdout
     assert re.search(r"^versions: .*python 3\.11\.\d+ -> 3\.13\.\d+.*torch \S+ -> none", done.stdout, re.MULTILINE)
+
+
+FUSSY = """
+import sys
+from breakrank_agent import step
+
+
+def main():
+    step()
+    sys.exit(sys.version_info >= (3, 13))
+"""
+FUSSY_SCENARIO = '''
+"""A program that a newer Python breaks."""
+
+from breakrank import DETECTED, Case, Job, Scenario
+
+SCENARIO = Scenario(
+    job=Job(ranks=2, steps=1, data=""),
+    oracles=["ends"],
+    cases=[Case("fussy", "fussy:main", framework="none", expect=DETECTED)],
+)
+'''
+
+
+def test_a_case_that_gets_worse_on_a_new_image_fails_the_session_though_it_is_as_recorded(tmp_path):
+    old, new = (containers.require(image) for image in containers.BARE.values())
+    (tmp_path / "programs").mkdir()
+    (tmp_path / "programs/fussy.py").write_text(FUSSY)
+    (tmp_path / "fussy.py").write_text(FUSSY_SCENARIO)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nscenario_paths = .\n")
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+
+    def pytest_on(image: str, *more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pytest", "--scenario=fussy", f"--scenario-image={image}", *more]
+        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+
+    early = pytest_on(new, f"--scenario-compare={old}")
+    assert early.returncode == 4 and f"there is no run on {old} to compare with" in early.stderr
+    first = pytest_on(old)
+    assert "SURVIVED" in first.stdout and first.returncode == 1, first.stdout
+    second = pytest_on(new, f"--scenario-compare={old}")
+    assert "1 as recorded, 0 changed, 0 not tested" in second.stdout, second.stdout
+    assert "  fussy::fussy [docker]: SURVIVED became DETECTED" in second.stdout
+    assert re.search(r"^versions: python 3\.9\.\d+ -> 3\.13\.\d+$", second.stdout, re.MULTILINE), second.stdout
+    assert second.returncode == 1

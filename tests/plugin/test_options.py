@@ -58,7 +58,6 @@ def test_a_run_without_a_name_is_answered_with_how_to_name_one(project, argument
 @pytest.mark.parametrize(
     "option",
     [
-        "image=x",
         "budget=1",
         "slurm=x",
         "record",

@@ -47,6 +47,8 @@ from breakrank_agent.zygote import PACKET
 LABEL = "breakrank.session"
 #: The folder that all containers of a job share. The staged agent is in it, the programs, and the working folder.
 SHARED = "/breakrank"
+#: The folder in it where the zygotes listen, which whoever runs the ranks may write in.
+SOCKETS = "sockets"
 #: Where a data loader's workers pass their batches on; an engine gives 64 MB by itself.
 _SHM = "1g"
 #: How long the processes of a container may take to be gone once they are killed. A limit, not a trigger.
@@ -164,8 +166,13 @@ class Cluster:
         # Told first: whatever is made from here on is removed, even if we are killed in between.
         session.last([sys.executable, "-I", "-m", "breakrank", "sweep", "--session", session.id])
         sweep()
-        self._network = engine().networks.create(self._name, driver="bridge", internal=True, labels=self._labels)
-        self._volume = engine().volumes.create(self._name, labels=self._labels)
+        engine().networks.create(self._name, driver="bridge", internal=True, labels=self._labels)
+        engine().volumes.create(self._name, labels=self._labels)
+
+    @property
+    def stands(self) -> bool:
+        """Whether every container's first process lives."""
+        return all(_lives(container.pid) for container in self.containers)
 
     def grow(self, ranks: int) -> list[Container]:
         """Return the containers of so many ranks, those that are missing made now.
@@ -175,7 +182,7 @@ class Cluster:
         missing = range(len(self.containers), ranks)
         made = [self._create(rank) for rank in missing]
         if made and not self.containers:
-            made[0].put_archive(SHARED, _packed({self._archive.name: self._archive}))
+            made[0].put_archive(SHARED, _packed({self._archive.name: self._archive}, SOCKETS))
         with ThreadPoolExecutor(max(1, len(made))) as pool:
             self.containers += pool.map(self._start, missing, made)
         return self.containers[:ranks]
@@ -204,7 +211,7 @@ class Cluster:
 
     def _create(self, rank: int) -> docker.models.containers.Container:
         host = hub.host_name(rank)
-        zygote = {"listen": f"{SHARED}/{host}.sock", "framework": self._framework}
+        zygote = {"listen": f"{SHARED}/{SOCKETS}/{host}", "framework": self._framework}
         # Whoever may use the engine without being root reaches only processes of their own.
         user = {} if os.geteuid() == 0 else {"user": f"{os.geteuid()}:{os.getegid()}"}
         return engine().containers.create(
@@ -232,7 +239,7 @@ class Cluster:
         handle.reload()
         host = hub.host_name(rank)
         pid = _seen_from_here(handle)
-        control = _call(pid, f"/proc/{pid}/root{SHARED}/{host}.sock") if pid else None
+        control = _call(pid, f"/proc/{pid}/root{SHARED}/{SOCKETS}/{host}") if pid else None
         ready = _heard(control) if control is not None else {}
         if control is None or ready.get("ready") != 1:
             with contextlib.suppress(APIError, NotFound):
@@ -255,7 +262,7 @@ class Clusters:
     def get(self, image: str, framework: str, env: dict[str, str]) -> Cluster:
         """Return the cluster for this image, framework and environment. Raises `BreakrankError`."""
         key = (find_image(image).id, framework, tuple(sorted(env.items())))
-        if self._cluster is None or key != self._key:
+        if self._cluster is None or key != self._key or not self._cluster.stands:
             self.close()
             self._cluster, self._key = Cluster(self._session, self._archive, image, framework, env), key
         return self._cluster
@@ -421,8 +428,8 @@ def _until_free(remove_it: Callable[[], None]) -> None:
             time.sleep(0.02)
 
 
-def _packed(parts: Mapping[str, Path]) -> bytes:
-    """Return files and folders, under other names, as an archive that belongs to whoever runs the ranks."""
+def _packed(parts: Mapping[str, Path], folder: str = "") -> bytes:
+    """Return files and folders, under other names, and an empty folder, as an archive of whoever runs the ranks."""
 
     def owned(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
         entry.uid, entry.gid = os.geteuid(), os.getegid()
@@ -432,6 +439,10 @@ def _packed(parts: Mapping[str, Path]) -> bytes:
     with tarfile.open(fileobj=data, mode="w") as archive:
         for name, path in parts.items():
             archive.add(path, name, filter=owned)
+        if folder:
+            empty = tarfile.TarInfo(folder)
+            empty.type, empty.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(owned(empty) or empty)
     return data.getvalue()
 
 
