@@ -130,6 +130,8 @@ def why_no_rank(history: History, plan: Plan) -> str:
     closed = "; ".join(launcher[-1]["closed"])
     hint = "ranks are Python processes with RANK and WORLD_SIZE that import torch, or call init_process_group"
     left = f"it {_left(launcher[-1])} before" if launcher[-1]["status"] else ""
+    if launcher[-1]["ended"]:
+        left = f"none came within the deadline of {plan.deadline_s:g} s, which may be too short; else, {hint}"
     return f"no rank of '{' '.join(plan.command)}' called home: {closed or left or hint}"
 
 

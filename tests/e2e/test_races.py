@@ -125,7 +125,7 @@ def test_a_users_script_is_scheduled_as_far_as_it_can_be_and_ends(bench):
     assert (result.folder / "attempt-0" / "rank-0.out").read_text() == "trained 3\n"
     assert result.verdict.outcome is Outcome.SILENT
     assert {f.oracle for f in result.verdict.findings} == {"race"}
-    assert any("threaded.py:25" in f.places for f in result.verdict.findings)
+    assert any("threaded.py:26" in f.places for f in result.verdict.findings)
     notes = "\n".join(result.verdict.notes)
     assert "threads that multiprocessing starts are neither scheduled nor watched" in notes
     assert "thread-1 waits for something that cannot be scheduled" in notes

@@ -1,5 +1,6 @@
 """A loop with a loader worker, a thread that answers on a socket, and one that reads the weights while they change."""
 
+import os
 import socket
 import threading
 import time
@@ -37,3 +38,4 @@ for features, target in DataLoader(data, batch_size=8, num_workers=1):
     ours.recv(1)
 logger.join()
 print("trained", len(sums))
+torch.save(model.state_dict(), f"final-{os.environ['RANK']}.pt")

@@ -205,6 +205,27 @@ class TestVoid:
         (reason,) = self.reasons(job.history(), plan(steps=0, oracles=("replicas",)))
         assert reason.startswith("no step was seen")
 
+    def test_a_run_without_a_step_says_what_a_rank_reported_before_the_first(self) -> None:
+        job = Golden()
+        for one in job.ranks:
+            one.reports("RuntimeError", "no GPU here")
+        reason, *_ = self.reasons(job.history(), plan(steps=0, oracles=("ends",)))
+        assert reason == "no step was seen: rank 0 reported RuntimeError: no GPU here before the first"
+
+    @pytest.mark.parametrize(
+        ("status", "ended", "words"),
+        [
+            (0, False, "ranks are Python processes with RANK and WORLD_SIZE"),
+            (2, False, "it ended with exit code 2 before"),
+            (None, True, "none came within the deadline of 60 s, which may be too short"),
+        ],
+    )
+    def test_a_launcher_without_a_rank_says_why(self, status: int | None, ended: bool, words: str) -> None:
+        left = {"kind": "launcher", "attempt": 0, "status": status, "ended": ended, "blames": [], "closed": []}
+        of = plan(steps=0, runner="join", ranks=0, command=("torchrun", "train.py"), deadline_s=60.0)
+        reason = self.reasons(History({}, (left,)), of)[0]
+        assert reason.startswith(f"no rank of 'torchrun train.py' called home: {words}")
+
     def test_a_run_that_a_strike_ended_before_its_first_step_is_judged_if_the_control_has_steps(self) -> None:
         job = Golden()
         job[1].is_struck(status=-SIGKILL)
