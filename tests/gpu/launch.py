@@ -161,7 +161,10 @@ class Launcher:
             if agent:
                 create_log(str(log), _LOG_SIZE)
             boot = {"plan": str(path), "rank": number, "attempt": 0, "world": ranks, "log": str(log), "agent": agent}
-            boot |= {"stacks": str(folder / f"rank-{number}.stacks"), "program": program, "programs": str(HERE)}
+            boot |= {name: str(folder / f"rank-{number}.{name}") for name in ("stacks", "words")}
+            boot |= {"program": program, "programs": str(HERE)}
+            # Last words go to a file here: nobody waits for them.
+            Path(boot["words"]).touch()
             names = {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": str(ranks)}
             job.append(_Rank(number, boot, {**meeting, **names}, work, folder / f"rank-{number}.txt"))
         return job
@@ -221,7 +224,7 @@ class Zygote:
         ours, theirs = socket.socketpair()
         with ours, theirs, open(os.devnull, "rb") as null, rank.output.open("wb") as output:
             ends = [null.fileno(), output.fileno(), output.fileno(), theirs.fileno()]
-            request = {"boot": rank.boot, "env": rank.env, "cwd": str(rank.folder)}
+            request = {"boot": rank.boot, "env": rank.env, "cwd": str(rank.folder), "walls": [0, 0]}
             socket.send_fds(self._control, [json.dumps(request).encode()], ends)
             answer = json.loads(self._control.recv(_PACKET) or b'{"error": "the zygote is gone"}')
             expect("pid" in answer, f"no rank was forked: {answer.get('error')}")
