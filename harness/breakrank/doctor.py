@@ -155,9 +155,8 @@ def _tried_walls() -> str:
 
     from breakrank.runners import hub, walls
 
-    path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
     command = [sys.executable, "-I", "-S", hub.__file__, "1", *walls.kinds_here()]
-    with subprocess.Popen(command, env={"PATH": path}, stdout=subprocess.PIPE, text=True) as tried:
+    with subprocess.Popen(command, env={"PATH": walls.program_path()}, stdout=subprocess.PIPE, text=True) as tried:
         said = tried.stdout.readline().strip() if tried.stdout is not None else ""
         tried.kill()
     if said.startswith("ready"):
@@ -184,8 +183,9 @@ def _tun() -> str:
 
 
 def _which(program: str) -> str | None:
-    # It lies where not everybody's path leads.
-    return shutil.which(program, path=os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin")))
+    from breakrank.runners.walls import program_path
+
+    return shutil.which(program, path=program_path())
 
 
 def _tried(program: str, *arguments: str) -> str:

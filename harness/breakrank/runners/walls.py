@@ -52,7 +52,8 @@ class Walls:
 
         `text` is its standard input. Raises `OSError` with what the program says if it fails, or is not there.
         """
-        done = subprocess.run([*self._entering(inside), *command], input=text, capture_output=True, text=True)
+        env = {**os.environ, "PATH": program_path()}
+        done = subprocess.run([*self._entering(inside), *command], input=text, capture_output=True, text=True, env=env)
         if done.returncode != 0:
             said = (done.stderr or done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
             raise OSError(f"{' '.join(command)}: {said[0]}")
@@ -89,6 +90,11 @@ class Walls:
         return ["nsenter", "--target", str(self.pid), *user, *(_OPTIONS[k] for k in inside if k in self.kinds)]
 
 
+def program_path() -> str:
+    """Return where programs are looked for: `ip`, `tc` and `nft` lie where not everybody's path leads."""
+    return os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+
+
 def kinds_here() -> tuple[str, ...]:
     """Return the kinds that a sandbox has here: without root, all others belong to a user namespace."""
     return KINDS if os.geteuid() == 0 else ("user", *KINDS)
@@ -104,9 +110,7 @@ def raise_walls(session: Session, ranks: int) -> tuple[int, list[Walls]]:
     try:
         null = os.open(os.devnull, os.O_RDWR)
         command = [sys.executable, "-I", "-S", hub.__file__, str(ranks), *kinds]
-        # `ip` lies where not everybody's path leads.
-        path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
-        pid = session.spawn(command, {"PATH": path}, Path("/"), [null, writer, null])
+        pid = session.spawn(command, {"PATH": program_path()}, Path("/"), [null, writer, null])
         os.close(null)
     finally:
         os.close(writer)
