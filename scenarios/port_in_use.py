@@ -1,4 +1,4 @@
-"""The port at which the ranks are to meet is taken: a process of an earlier job still listens there.
+"""The port at which the ranks are to meet is taken: a process of an earlier job, or a stranger, listens there.
 
 Seen in the wild: pytorch/pytorch#129367 (the first rank knows it, and the others wait for a stranger to answer) and
 facebookresearch/detectron2#91 (two jobs on one machine).
@@ -6,7 +6,9 @@ facebookresearch/detectron2#91 (two jobs on one machine).
 
 from __future__ import annotations
 
-from breakrank import DETECTED, SURVIVED, Case, Job, Scenario
+from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults
+
+STRANGER = [faults.TakePort() @ at(rank=0, step=0, point="start")]
 
 SCENARIO = Scenario(
     family="environment",
@@ -14,5 +16,6 @@ SCENARIO = Scenario(
     cases=[
         Case("torch-taken", "rendezvous:taken_port", control="rendezvous:free_port", expect=DETECTED),
         Case("torch-free", "rendezvous:free_port", control="rendezvous:free_port", expect=SURVIVED),
+        Case("torch-stranger", "averaging:plain", strikes=STRANGER, expect=DETECTED),
     ],
 )

@@ -142,12 +142,27 @@ def _tried_namespace() -> str:
 
 
 def _netns() -> str:
-    """Return why ranks cannot have networks of their own: a sandbox of one rank is put up, with all that it takes."""
+    """Return why ranks cannot have walls of their own: those of one rank are put up, and taken down again."""
     for program, package in (("ip", "iproute2"), ("ss", "iproute2"), ("nsenter", "util-linux")):
         if _which(program) is None:
             return f"there is no program {program}; apt-get install {package}"
-    refused = _namespaces()
-    return refused or _tried("ip", "link", "add", "breakrank0", "type", "veth")
+    refused = "" if os.geteuid() == 0 else _namespaces()
+    return refused or _tried_walls()
+
+
+def _tried_walls() -> str:
+    import subprocess
+
+    from breakrank.runners import hub, walls
+
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+    command = [sys.executable, "-I", "-S", hub.__file__, "1", *walls.kinds_here()]
+    with subprocess.Popen(command, env={"PATH": path}, stdout=subprocess.PIPE, text=True) as tried:
+        said = tried.stdout.readline().strip() if tried.stdout is not None else ""
+        tried.kill()
+    if said.startswith("ready"):
+        return ""
+    return f"they are refused ({said or 'it died'}); start the container with --cap-add=NET_ADMIN --cap-add=SYS_ADMIN"
 
 
 def _nft() -> str:
@@ -186,7 +201,7 @@ def _tried(program: str, *arguments: str) -> str:
     if tried.returncode == 0:
         return ""
     said = (tried.stderr.strip().splitlines() or ["it said nothing"])[0]
-    return f"the kernel refuses ({said}); use another kernel, in a container with --cap-add=NET_ADMIN,SYS_ADMIN"
+    return f"the kernel refuses ({said}); use another kernel, or another machine"
 
 
 def cgroup_version() -> str:

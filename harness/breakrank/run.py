@@ -153,6 +153,11 @@ def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choic
         if choices.steps is not None:
             last = max((strike.trigger.step for strike in strikes), default=0)
             made = replace(made, until=last + choices.steps)
+        if launched and made.runner != "process":
+            raise BreakrankError(
+                f"{scenario.name} strikes ranks behind walls, and '{' '.join(command)}' starts its ranks itself; name "
+                "the script without its launcher"
+            )
         if launched:
             made = replace(made, schedule=Schedule())
         elif made.schedule.mode == "controlled":
@@ -174,6 +179,8 @@ def _check_launched(command: Sequence[str], choices: Choices) -> None:
     for value, name in ((choices.ranks, "ranks"), (choices.restarts, "restarts")):
         if value is not None:
             raise BreakrankError(f"'{' '.join(command)}' starts its ranks itself: say there, not here, how many {name}")
+    if choices.runner not in ("auto", "process"):
+        raise BreakrankError(f"'{' '.join(command)}' starts its ranks itself: no walls can be put up around them")
 
 
 def resolve_launched(plan: Plan, control: History) -> Plan:

@@ -25,23 +25,26 @@ class Soundings:
     """Datagrams between the networks of a job's ranks. `walls` are around each rank."""
 
     def __init__(self, walls: Mapping[int, Walls]) -> None:
-        self._walls = walls
+        self.walls = walls
         self._token = secrets.token_bytes(8)
         self.arrived: Counter[Way] = Counter()
+        #: Those that the sender's own kernel would not send.
+        self.refused: Counter[Way] = Counter()
 
     def send(self, ways: Iterable[Way], count: int = COUNT, size: int = 0) -> None:
         """Send `count` datagrams each way, of `size` bytes at least. Raises `OSError` where walls are gone."""
         for source, target in ways:
-            there = self._walls[target].datagrams().getsockname()
+            there = self.walls[target].datagrams().getsockname()
             data = (self._token + bytes((source, target))).ljust(size, b"\0")
             for _ in range(count):
-                # A network that refuses to send lets nothing through.
-                with contextlib.suppress(OSError):
-                    self._walls[source].datagrams().sendto(data, there)
+                try:
+                    self.walls[source].datagrams().sendto(data, there)
+                except OSError:
+                    self.refused[source, target] += 1
 
     def hear(self) -> Counter[Way]:
         """Take in what has come by now; return how many arrived so far, by way."""
-        for walls in self._walls.values():
+        for walls in self.walls.values():
             with contextlib.suppress(OSError):
                 while True:
                     data = walls.datagrams().recv(65536)
@@ -53,7 +56,7 @@ class Soundings:
         """Send, wait for what comes, and return for each way how many of `count` datagrams arrived."""
         ways = list(ways)
         self.send(ways, count, size)
-        listening = [self._walls[target].datagrams() for _, target in ways]
+        listening = [self.walls[target].datagrams() for _, target in ways]
         while sum(self.hear().values()) < count * len(ways):
             if not select.select(listening, [], [], _WAIT_S)[0]:
                 break

@@ -86,8 +86,8 @@ class _Target:
 class _OnRank:
     """One strike on one rank. `state`: armed, parked, fired, struck, landed, missed or overtaken.
 
-    `again` says that a lasting fault strikes another time, `refused` why the machine would not let it strike, `more`
-    that one that has landed goes on.
+    `again` says that a lasting fault strikes another time, `refused` why the machine would not let it strike, `struck`
+    that it was tried from outside, `more` that one that has landed goes on.
     """
 
     index: int
@@ -98,6 +98,7 @@ class _OnRank:
     since: float = 0.0
     again: bool = False
     refused: str = ""
+    struck: bool = False
     more: bool = False
     evidence: Evidence = field(default_factory=Evidence)
     kept: dict[str, Any] = field(default_factory=dict)
@@ -201,19 +202,21 @@ class Strikes:
                 self._settle(item, "nobody saw it before the attempt was over")
 
     def heal(self) -> None:
-        """Undo what landed strikes left, and those that nobody saw but that keep something; the last one first."""
+        """Undo what strikes left, the last one first, once; of one that nobody saw, whatever it did."""
         for item in reversed(self._all):
-            struck = item.state == "landed" or (item.state == "missed" and item.kept)
-            if struck and type(item.strike.fault).heal is not Fault.heal:
-                item.state = "healed"
-                try:
-                    item.strike.fault.heal(self._target(item))
-                except ProcessLookupError:
-                    # What was struck in a rank went with the rank.
-                    continue
-                except OSError as error:
+            if not (item.struck or item.state == "landed") or type(item.strike.fault).heal is Fault.heal:
+                continue
+            landed, item.state, item.struck = item.state == "landed", "healed", False
+            try:
+                item.strike.fault.heal(self._target(item))
+            except ProcessLookupError:
+                # What was struck in a rank went with the rank.
+                continue
+            except (OSError, KeyError) as error:
+                if landed:
                     self._say(item, "unhealed", why=str(error))
-                    continue
+                continue
+            if landed:
                 self._say(item, "healed")
 
     def acted(self, rank: int) -> dict[str, int]:
@@ -235,6 +238,7 @@ class Strikes:
             if item.again and not item.evidence.before:
                 # Nothing has come back that a lasting fault could take away.
                 continue
+            item.struck = True
             try:
                 item.strike.fault.strike(self._target(item))
             except OSError as error:

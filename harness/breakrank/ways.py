@@ -13,12 +13,16 @@ from breakrank.ranks import Rank
 from breakrank.soundings import Soundings, Way, both_ways
 from breakrank_agent.sockets import RESENDS, as_listed, undelivered
 
+#: How many closed ways are told one by one.
+_TOLD = 4
+
 
 class Ways:
     """Several looks at what is on its way between ranks, one after the other."""
 
-    #: How many looks in a row, with a datagram each way each time, must find a way closed.
-    LOOKS = 24
+    #: How many looks in a row, with a datagram each way each time, must find a way closed: where a kernel refuses to
+    #: send, and where what was sent just does not arrive, which it might do late.
+    LOOKS, LOOKS_UNSEEN = 8, 75
 
     def __init__(self) -> None:
         self._busy: set[Way] = set()
@@ -51,11 +55,13 @@ class Ways:
         blocked = [way for way in busy if way in shut or way[::-1] in shut]
         if not blocked:
             return quiet
-        return shut if len(blocked) == len(busy) and self._looks > self.LOOKS else None
+        refused = {way for way, count in self._soundings.refused.items() if count >= self._looks}
+        needed = self.LOOKS if all(way in refused or way[::-1] in refused for way in blocked) else self.LOOKS_UNSEEN
+        return shut if len(blocked) == len(busy) and self._looks > needed else None
 
     def _sound(self, soundings: Soundings) -> set[Way]:
-        """Send once more each way, and return on which nothing has arrived so far."""
-        sounded = {way for source, target in self._busy for way in both_ways([source], [target])}
+        """Send once more, from all to all that wait for something; return the ways on which nothing has arrived."""
+        sounded = set(both_ways({rank for way in self._busy for rank in way}, soundings.walls))
         with contextlib.suppress(OSError):
             arrived = set(soundings.hear())
             soundings.send(sounded, 1)
@@ -68,5 +74,8 @@ def explain_closed(closed: Collection[Way]) -> tuple[tuple[int, ...], str]:
     """Return the one rank that is at an end of every closed way, if several pairs are apart, and what shows it."""
     pairs = {frozenset(way) for way in closed}
     common = frozenset.intersection(*pairs) if len(pairs) > 1 else frozenset[int]()
+    if len(common) == 1 and len(closed) == 2 * len(pairs):
+        return tuple(common), f"nothing gets to rank {min(common)}, nor from it"
     said = [f"at rank {target} from rank {source}" for source, target in sorted(closed)]
-    return tuple(common), f"nothing arrives {', nor '.join(said)}"
+    more = f", nor on {len(said) - _TOLD} other ways" if len(said) > _TOLD else ""
+    return tuple(common), f"nothing arrives {', nor '.join(said[:_TOLD])}{more}"

@@ -282,6 +282,28 @@ def names(fault: Fault, evidence: Evidence) -> str | None:
     return f"the resolver: {before.name} was {before.address}, and is not known any more"
 
 
+class Listening(NamedTuple):
+    """How many sockets listen on a port of a rank's host, as its kernel lists them."""
+
+    port: int
+    sockets: int
+
+
+def look_at_port(fault: Fault, target: Target) -> Listening:
+    """Look in the kernel's list of the rank's network."""
+    port = getattr(fault, "port", 0) or target.store
+    there = [e for e in listed(target.pid) if e.state == "LISTEN" and e.link.local.port == port]
+    return Listening(port, len(there))
+
+
+def port(fault: Fault, evidence: Evidence) -> str | None:
+    """Somebody listens on the port now, and nobody did before."""
+    before, after = evidence.before, evidence.after
+    if before is None or after is None or before.sockets or not after.sockets:
+        return None
+    return f"the kernel: port {after.port} of the rank's host is listened on, and was not"
+
+
 class Queue(NamedTuple):
     """What the kernel has counted at a rank's end: how often it held something back for lack of bandwidth."""
 
@@ -574,6 +596,7 @@ WITNESSES: Mapping[str, Witness] = {
     "pids": Witness(lowered, partial(look_at_bound, "pids", "processes")),
     "closed ways": Witness(closed_ways, look_at_ways),
     "lossy ways": Witness(lossy_ways, look_at_ways),
+    "port": Witness(port, look_at_port),
     "names": Witness(names, look_at_names),
     "late": Witness(late, look_at_delay),
     "twice": Witness(twice, look_at_way_out),

@@ -74,4 +74,5 @@ def send(cable: socket.socket, frame: bytes) -> None:
 
 
 if __name__ == "__main__":
-    main(*(float(word) for word in sys.argv[1:5]), seed=int(sys.argv[5]))
+    late, varying, twice, wrong = (float(word) for word in sys.argv[1:5])
+    main(late, varying, twice, wrong, int(sys.argv[5]))

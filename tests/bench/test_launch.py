@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import multiprocess
 import pytest
-from measure import Way, alternate, ratio, say
+from measure import Way, aim, alternate, ratio, say
 
 from breakrank.run import Bench
 from breakrank.scenario import DEFAULT_ORACLES
@@ -29,11 +31,11 @@ def warm(tmp_path: Path) -> Iterator[Bench]:
         yield made
 
 
-def judged(bench: Bench) -> Callable[[], None]:
+def judged(bench: Bench, runner: str = "process") -> Callable[[], None]:
     """Return what runs the plan once, and is sure of its verdict."""
 
     def once() -> None:
-        result = bench.run(PLAN, programs=PROGRAMS)
+        result = bench.run(replace(PLAN, runner=runner), programs=PROGRAMS)
         assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
 
     return once
@@ -76,3 +78,14 @@ def test_a_warm_run_is_many_times_faster_than_torchs_own_test_case(warm, tmp_pat
 
 def test_a_warm_run_again_and_again(warm):
     alternate(50, Way("Breakrank, warm ranks, in a row", judged(warm), "warm", "the start of the zygote; nothing else"))
+
+
+def test_walls_cost_little_more(warm):
+    """The aim is 0.3 s for two ranks behind walls; the same program as plain processes beside it."""
+    plain, walled = alternate(
+        20,
+        Way("Breakrank, warm ranks", judged(warm), "warm", "the start of the zygote; nothing else"),
+        Way("Breakrank, behind walls", judged(warm, "sandbox"), "warm", "the start of the zygote; nothing else"),
+    )
+    ratio(walled, plain)
+    aim("less than 0.3 s behind walls", median(walled.seconds) < 0.3)

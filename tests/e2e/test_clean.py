@@ -12,7 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from breakrank.doctor import missing
 from breakrank.session import VARIABLE
+from breakrank_agent import faults
 from breakrank_agent.plan import Plan
 
 #: What is seen of a run from outside, in the order in which it comes. The owner is killed when it is there.
@@ -28,16 +30,23 @@ MOMENTS = {
     "the strike has landed": lambda job: job.text("killed_rank-*/conductor.jsonl", '"landed"'),
     "the second attempt runs": lambda job: job.files("killed_rank-*/attempt-1/rank-0.log"),
 }
+#: The same of a run behind walls.
+WALLED = {
+    "the walls of the control stand": lambda job: job.processes("hub.py"),
+    "a rank runs behind them": lambda job: job.files("delayed_link-*/attempt-0/rank-1.log"),
+    "a wire is laid": lambda job: job.processes("wire.py"),
+    "the strike has landed": lambda job: job.text("delayed_link-*/conductor.jsonl", '"landed"'),
+}
 
 
 class Job:
-    """A pytest that runs a scenario, watched from outside."""
+    """A pytest that runs a case of a scenario, watched from outside."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, case: str = "killed_rank::torch-resuming-optimize") -> None:
         self.folder = folder
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "breakrank.plugin", "-k", "torch-resuming-optimize"]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "breakrank.plugin"]
         self.owner = subprocess.Popen(
-            [*command, "--scenario=killed_rank"],
+            [*command, f"--scenario={case}"],
             cwd=folder,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -55,11 +64,23 @@ class Job:
                 pass
         return found
 
+    def networks(self) -> set[str]:
+        """Return the networks that only processes of this session are in."""
+        return {network(process.pid) for process in self.processes()} - {network(os.getpid()), ""}
+
     def files(self, pattern: str) -> list[Path]:
         return list((self.folder / ".breakrank").glob(pattern))
 
     def text(self, pattern: str, word: str) -> bool:
         return any(word in path.read_text() for path in self.files(pattern))
+
+
+def network(pid: int) -> str:
+    """Return the network namespace of a process; empty if it is gone."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net")
+    except OSError:
+        return ""
 
 
 def dead(process: psutil.Process) -> bool:
@@ -83,6 +104,26 @@ def test_nothing_is_left_when_pytest_is_killed(tmp_path, moment):
     assert [process for process in slow if not dead(process)] == [] and job.processes() == []
     for path in job.files("*/plan.json"):
         Plan.loads(path.read_text())
+
+
+@pytest.mark.skipif(bool(missing(faults.DelayPackets.needs)), reason=missing(faults.DelayPackets.needs))
+@pytest.mark.parametrize("moment", WALLED)
+def test_no_walls_are_left_when_pytest_is_killed(tmp_path, moment):
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    job = Job(tmp_path, "delayed_link::torch-delay")
+    while not WALLED[moment](job):
+        assert job.owner.poll() is None, "it was over before the moment came"
+    networks = job.networks()
+    assert networks
+    os.kill(job.owner.pid, signal.SIGKILL)
+    job.owner.wait()
+    # A program of the machine that was changing a network just then is not of the session; it ends by itself.
+    inside = [process for process in psutil.process_iter() if network(process.pid) in networks]
+    _, slow = psutil.wait_procs([*job.processes(), *inside], timeout=2)
+    assert [process for process in slow if not dead(process)] == [] and job.processes() == []
+    # With the last process in it a network is gone, and with it what was laid there: it has no name, nor is it mounted.
+    assert networks & {network(pid) for pid in psutil.pids()} == set()
+    assert not any(name.split("[")[1] in Path("/proc/self/mountinfo").read_text() for name in networks)
 
 
 def test_the_next_start_sweeps_what_a_killed_warden_left(tmp_path):

@@ -108,6 +108,14 @@ class TestProgress:
         job[1].ends()
         assert objection("progress", job.hangs([0], "peer ended", peer=1).history()) == ("peer ended", (0,), 1)
 
+    def test_objects_to_a_wait_for_what_cannot_arrive(self) -> None:
+        job = Golden().trains(1)
+        job[0].enters("collective")
+        job.hangs([0], "unreachable", shown_by="nothing arrives at rank 0 from rank 1")
+        (finding,) = ask("progress", job.history())
+        assert (finding.cause, finding.ranks, finding.step) == ("unreachable", (0,), 1)
+        assert finding.sentence() == "rank 0 waits in all_reduce, and nothing arrives at rank 0 from rank 1"
+
     @pytest.mark.parametrize(
         ("why", "cause"), [("deadline", "no progress"), ("deadlock", "deadlock"), ("endless", "endless")]
     )

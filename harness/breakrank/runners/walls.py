@@ -89,13 +89,17 @@ class Walls:
         return ["nsenter", "--target", str(self.pid), *user, *(_OPTIONS[k] for k in inside if k in self.kinds)]
 
 
-def raise_walls(session: Session, ranks: int, kinds: tuple[str, ...] = KINDS) -> tuple[int, list[Walls]]:
+def kinds_here() -> tuple[str, ...]:
+    """Return the kinds that a sandbox has here: without root, all others belong to a user namespace."""
+    return KINDS if os.geteuid() == 0 else ("user", *KINDS)
+
+
+def raise_walls(session: Session, ranks: int) -> tuple[int, list[Walls]]:
     """Put up walls for each rank, and a bridge between them; return the pid that holds them all, and the walls.
 
     They stand until that process is killed. Raises `BreakrankError` where the machine refuses.
     """
-    if os.geteuid() != 0:
-        kinds = ("user", *kinds)
+    kinds = kinds_here()
     reader, writer = os.pipe()
     try:
         null = os.open(os.devnull, os.O_RDWR)

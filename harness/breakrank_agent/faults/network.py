@@ -24,6 +24,8 @@ from breakrank_agent.sockets import as_listed, connected, established, listed
 Way = tuple[int, int]
 #: How a rank behind walls calls its end of the cable.
 _DEVICE = "eth0"
+#: Milliseconds that a delay stays below.
+_LATEST_MS = 1000
 #: Of how many packets in a row it is drawn which are lost.
 CYCLE = 64
 
@@ -316,7 +318,10 @@ class LoseNames(Fault):
 
 @dataclass(frozen=True)
 class DelayPackets(Fault):
-    """What the rank sends leaves `ms` milliseconds later, more or less by up to `jitter_ms`, drawn from `seed`."""
+    """What the rank sends leaves `ms` milliseconds later, more or less by up to `jitter_ms`, drawn from `seed`.
+
+    Raises `PlanError` for a second or more: who waits so long for a network cannot be told from who waits for ever.
+    """
 
     ms: float = 50.0
     jitter_ms: float = 0.0
@@ -327,6 +332,10 @@ class DelayPackets(Fault):
     needs: ClassVar[tuple[str, ...]] = ("netns", "tun")
     certifies: ClassVar[str] = "a long way out of one host, whose packets may overtake each other; nothing is lost"
     witness: ClassVar[str] = "late"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.ms - self.jitter_ms <= self.ms + self.jitter_ms < _LATEST_MS:
+            raise PlanError(f"a delay of {self.ms:g} ± {self.jitter_ms:g} ms cannot be had; use 0 to {_LATEST_MS} ms")
 
     def strike(self, target: Target) -> None:
         """Lay the wire."""
@@ -379,6 +388,29 @@ class DamagePackets(Fault):
     def heal(self, target: Target) -> None:
         """Take the wire away."""
         _take_wire(target)
+
+
+@dataclass(frozen=True)
+class TakePort(Fault):
+    """Somebody else listens on a port of the rank's host, by default the one of the job's store, and answers nobody."""
+
+    port: int = 0
+
+    side: ClassVar[str] = "outside"
+    walled: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("netns",)
+    certifies: ClassVar[str] = "a port that another process has; says nothing about one that is taken and given back"
+    witness: ClassVar[str] = "port"
+
+    def strike(self, target: Target) -> None:
+        """Listen there. Raises `OSError` if the rank does already."""
+        one = target.kept["listener"] = target.walls.open_socket(socket.AF_INET, socket.SOCK_STREAM)
+        one.bind(("0.0.0.0", self.port or target.store))
+        one.listen()
+
+    def heal(self, target: Target) -> None:
+        """Give the port back."""
+        target.kept["listener"].close()
 
 
 def _lay_wire(target: Target, *settings: float) -> None:

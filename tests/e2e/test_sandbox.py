@@ -1,0 +1,94 @@
+"""Ranks behind walls of their own: what is inside, what is healed, what it takes to prove a hang, and without root."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from breakrank.doctor import missing
+from breakrank.run import Choices, load_run, make_plan
+from breakrank.scenario import Case, Job, Scenario
+from breakrank.verdict import SURVIVED, Outcome
+from breakrank_agent import faults
+from breakrank_agent.plan import at
+
+NEEDS = sorted({need for kind in (faults.CutLink, faults.Partition, faults.DelayPackets) for need in kind.needs})
+pytestmark = pytest.mark.skipif(bool(missing(NEEDS)), reason=missing(NEEDS))
+
+#: Where the ranks of a program with a limit are struck, and where one of them is killed a step later.
+AT = at(rank=1, step=2, point="collective")
+LATER = faults.Kill() @ at(rank=1, step=3, point="collective")
+
+
+def seen(saved, phase):
+    """Return (attempt, rank) for each time that a strike came to a phase."""
+    return [(e["attempt"], e["rank"]) for e in saved.history.seen("strike") if e["phase"] == phase]
+
+
+def test_each_rank_is_alone_on_a_host_of_its_own(run):
+    result, saved = run("walls:tells", runner="sandbox")
+    assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
+    for rank, lived in enumerate(saved.history.last):
+        host = lived.of_kind("told")[-1]["values"]
+        assert (host["hostname"], host["address"]) == (f"rank-{rank}", f"10.77.0.{rank + 1}")
+        assert (host["master"], host["devices"]) == ("10.77.0.1", ["eth0", "lo"])
+        # The first process is the one that holds the walls.
+        assert host["processes"] == [1, host["own"]]
+
+
+@pytest.mark.parametrize("fault", [
+    faults.CutLink(), faults.OneWayLink(), faults.LosePackets(every=3), faults.LimitBandwidth(kbit=2000),
+    faults.DelayPackets(ms=5.0),
+], ids=lambda fault: fault.name())  # fmt: skip
+def test_what_was_healed_serves_the_next_attempt_in_the_same_place(bench, fault):
+    # A way that is closed ends the attempt by the program's own time-out; all else needs somebody to end it.
+    strikes = [fault @ AT] if hasattr(fault, "closes") else [fault @ AT, LATER]
+    case = Case("limited", "averaging:limited", SURVIVED, restarts=1)
+    scenario = Scenario([case], Job(ranks=2, steps=5, data="digits", patience_s=5.0), strikes, name="healed")
+    result = bench.run(make_plan(scenario, case, Choices()))
+    saved = load_run(result.folder)
+    assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
+    assert saved.history.attempts == [0, 1]
+    assert (0, 1) in seen(saved, "landed") and (0, 1) in seen(saved, "healed") and not seen(saved, "unhealed")
+
+
+def test_of_three_ranks_the_one_whose_link_is_dead_is_blamed(run):
+    result, saved = run("small:train", faults.CutLink() @ AT, ranks=3, runner="sandbox", deadline_s=60.0)
+    assert result.verdict.outcome is Outcome.HUNG, result.verdict
+    (finding, *_) = result.verdict.findings
+    assert (finding.cause, finding.step) == ("unreachable", 2)
+    assert result.verdict.blame.ranks == (1,)
+    (event,) = saved.history.seen("hung")
+    assert event["why"] == "unreachable"
+
+
+@pytest.mark.parametrize("fault", [faults.LimitBandwidth(kbit=16, burst=2000), faults.DelayPackets(ms=400.0)])
+def test_a_slow_or_late_rank_behind_walls_is_no_hang(run, fault):
+    result, _ = run("small:train", fault @ AT, runner="sandbox", deadline_s=60.0)
+    assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
+
+
+def test_a_partition_with_an_empty_half_is_void(run):
+    result, _ = run("small:train", faults.Partition(first=2) @ AT, runner="sandbox")
+    assert result.verdict.outcome is Outcome.VOID
+    assert "no rank is on the far side of rank 2" in result.verdict.sentence()
+
+
+def test_without_walls_it_is_void_and_says_what_to_do(run):
+    result, _ = run("small:train", faults.CutLink() @ AT)
+    assert result.verdict.outcome is Outcome.VOID
+    assert "use --scenario-runner=sandbox" in result.verdict.sentence()
+
+
+def test_it_takes_no_root(tmp_path):
+    """In a user namespace in which we are nobody special: no right over the machine is left."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    nobody = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+    scenarios = "cut_link::torch-by-hand,delayed_link::torch-delay"
+    command = [sys.executable, "-m", "pytest", "-p", "breakrank.plugin", f"--scenario={scenarios}"]
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+    done = subprocess.run([*nobody, *command], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert "2 as recorded, 0 changed, 0 not tested" in done.stdout, done.stdout + done.stderr
