@@ -202,7 +202,7 @@ class Strikes:
                 self._settle(item, "nobody saw it before the attempt was over")
 
     def heal(self) -> None:
-        """Undo what strikes left, the last one first; of one that nobody saw, whatever it did."""
+        """Undo what strikes left, the last one first, once; of one that nobody saw, whatever it did."""
         for item in reversed(self._all):
             reached = item.state != "healed" and (item.struck or item.state == "landed")
             if not reached or type(item.strike.fault).heal is Fault.heal:
