@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
     bool(missing(f"{name} cgroup" for name in CONTROLLERS)), reason=missing(f"{name} cgroup" for name in CONTROLLERS)
 )
 #: Has a child, says so, and waits.
-PARENT = "import subprocess, sys; subprocess.Popen(['sleep', '1000']); print('ready', flush=True); sys.stdin.read()"
+PARENT = "import os, subprocess, sys; subprocess.Popen(['sleep', '1000']); os.write(1, b'ready'); sys.stdin.read()"
 
 
 def left(owner: int) -> list[Path]:
@@ -69,7 +69,7 @@ def parent(session):
     pid = session.spawn([sys.executable, "-c", PARENT], dict(os.environ), Path("/"), [stdin, writer, null])
     for descriptor in (writer, stdin, null):
         os.close(descriptor)
-    assert os.read(reader, 6) == b"ready\n"
+    assert os.read(reader, 5) == b"ready"
     yield pid
     os.close(reader)
     os.close(keep)
