@@ -32,7 +32,7 @@ MOMENTS = {
 }
 #: The same of a run behind walls.
 WALLED = {
-    "the walls of the control stand": lambda job: job.processes("hub.py"),
+    "the walls of the control stand": lambda job: job.processes("hub.py") and job.networks(),
     "a rank runs behind them": lambda job: job.files("delayed_link-*/attempt-0/rank-1.log"),
     "a wire is laid": lambda job: job.processes("wire.py"),
     "the strike has landed": lambda job: job.text("delayed_link-*/conductor.jsonl", '"landed"'),
