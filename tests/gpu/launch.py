@@ -193,11 +193,11 @@ class _Rank:
             )
 
     def lived(self, code: int | None) -> Lived:
-        """Return what the rank left. Where its time was up, its stacks stand below its output."""
+        """Return what the rank left. Below its output stand its stacks, where its time was up, or its last words."""
         said = self.output.read_text(errors="replace")
-        stacks = Path(self.boot["stacks"])
-        if code is None and stacks.exists():
-            said += stacks.read_text(errors="replace")
+        for path in (Path(self.boot["stacks"]), Path(self.boot["words"])):
+            if code != 0 and path.exists():
+                said += path.read_text(errors="replace")
         events = read_log(self.boot["log"]) if self.boot["agent"] else []
         return Lived(self.number, code, events, said, self.folder)
 
