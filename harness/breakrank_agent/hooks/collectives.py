@@ -138,7 +138,7 @@ def _kernel(agent: Agent, name: str, operator: Any, after: Any, groups: _Groups)
             agent.taking(operator, args, facts.asked)
         watched = agent.contents.watch(name, call.names, args, facts) if agent.contents is not None else None
         agent.reach("collective", facts.text, number, "" if watched is None else members({"in": watched.read}))
-        flight = Flight(facts.over, number, watched)
+        flight = Flight(facts.over, number, watched, facts.on_cpu)
         if watches and agent.turns is not None:
             flight.part = _take_part(agent.turns, name, facts.part(number))
         try:
@@ -218,7 +218,7 @@ class Facts(NamedTuple):
 
     Both texts end with the name of its number, which is the next of `numbers`. `asked`: Python asked for a work to wait
     for. `here`: this rank is the root, or there is none. `pair`: the source and the destination of a message, by their
-    ranks in the group.
+    ranks in the group. `on_cpu`: so are its tensors.
     """
 
     group: str
@@ -229,6 +229,7 @@ class Facts(NamedTuple):
     asked: bool
     here: bool
     pair: Optional[tuple[int, int]]
+    on_cpu: bool
 
     def part(self, number: int) -> Part:
         """Return what it is a part of."""
@@ -329,7 +330,7 @@ class _Call:
         place = self._place(args)
         root = args[self._root_at] if self._root_at >= 0 else None
         message = self._message(args) if self._name in PEERS else None
-        key: Any = group, place, root, message
+        key: Any = group, place, root, message, bool(flat) and flat[0].is_cpu
         for tensor in flat if len(flat) <= MOST_TENSORS else flat[:MOST_TENSORS]:
             key = key, tensor.dtype, tensor.shape, tensor.is_contiguous()
         return self._known.get(key) or self._learn(key, group, place, root, message, flat)
@@ -348,7 +349,8 @@ class _Call:
         pair = None if peer is None else (group.rank, peer) if PEERS[self._name][1] else (peer, group.rank)
         text, over = self._texts(group, place, root, message, flat)
         here = root is None or root == group.rank
-        facts = Facts(group.name, group.size, text, over, group.numbers(pair), place[1], here, pair)
+        on_cpu = bool(flat) and flat[0].is_cpu
+        facts = Facts(group.name, group.size, text, over, group.numbers(pair), place[1], here, pair, on_cpu)
         if len(self._known) < KEPT:
             self._known[key] = facts
         return facts

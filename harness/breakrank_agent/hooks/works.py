@@ -40,14 +40,19 @@ class Part(NamedTuple):
 
 
 class Flight:
-    """A collective that is under way: its record's facts as JSON, its contents where they are watched, its work."""
+    """A collective that is under way: its record's facts as JSON, its contents where they are watched, its work.
 
-    __slots__ = ("facts", "future", "number", "part", "watched", "work")
+    `early`: it is over when its future is. A device's future is there as soon as the device has the work to do, and a
+    work over NCCL that nobody asked to wait for has none: to ask for it then ends the process.
+    """
 
-    def __init__(self, facts: str, number: int, watched: Optional[Watched]) -> None:
+    __slots__ = ("early", "facts", "future", "number", "part", "watched", "work")
+
+    def __init__(self, facts: str, number: int, watched: Optional[Watched], early: bool) -> None:
         self.facts = facts
         self.number = number
         self.watched = watched
+        self.early = early
         self.work: Any = None
         #: What it is a part of, under a controlled schedule.
         self.part: Optional[Part] = None
@@ -150,12 +155,12 @@ class Works:
         else:
             self._land(flight, waited=True)
 
-    def _is_over(self, work: Any) -> bool:
+    def _is_over(self, flight: Flight) -> bool:
         """Whether a work is complete, or its future is: that comes first, and is all that DDP's reducer waits for."""
-        if self._is_completed(work):
+        if self._is_completed(flight.work):
             return True
         try:
-            return bool(self._get_future(work).done())
+            return flight.early and bool(self._get_future(flight.work).done())
         except RuntimeError:
             # A backend without futures.
             return False
@@ -164,7 +169,7 @@ class Works:
         """Find what has been completed meanwhile."""
         if self._flying:
             for flight in list(self._flying.values()):
-                if self._is_over(flight.work):
+                if self._is_over(flight):
                     self.look_at(flight.work)
 
     def look_at(self, work: Any) -> None:
