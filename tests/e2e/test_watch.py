@@ -32,6 +32,8 @@ def interrupted(number, frame):
 signal.signal(signal.SIGINT, interrupted)
 weight = torch.ones(2, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=0.1)
+weight.sum().backward()
+optimizer.step()
 print("trains")
 while not stop:
     weight.sum().backward()

@@ -27,10 +27,12 @@ def log():
         time.sleep(0.01)
 
 
+# Before there are threads: a process that is forked beside a thread may wait for ever for a lock that this one held.
+batches = iter(DataLoader(data, batch_size=8, num_workers=1))
 threading.Thread(target=answer, daemon=True).start()
 logger = threading.Thread(target=log)
 logger.start()
-for features, target in DataLoader(data, batch_size=8, num_workers=1):
+for features, target in batches:
     optimizer.zero_grad()
     torch.nn.functional.mse_loss(model(features), target).backward()
     optimizer.step()
