@@ -218,7 +218,7 @@ class Facts(NamedTuple):
 
     Both texts end with the name of its number, which is the next of `numbers`. `asked`: Python asked for a work to wait
     for. `here`: this rank is the root, or there is none. `pair`: the source and the destination of a message, by their
-    ranks in the group. `on_cpu`: so are its tensors.
+    ranks in the group. `on_cpu`: its tensors are there.
     """
 
     group: str

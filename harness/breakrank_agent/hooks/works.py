@@ -42,8 +42,7 @@ class Part(NamedTuple):
 class Flight:
     """A collective that is under way: its record's facts as JSON, its contents where they are watched, its work.
 
-    `early`: it is over when its future is. A device's future is there as soon as the device has the work to do, and a
-    work over NCCL that nobody asked to wait for has none: to ask for it then ends the process.
+    `early`: it is over when its future is. A device's future says no more than that the device has been given the work.
     """
 
     __slots__ = ("early", "facts", "future", "number", "part", "watched", "work")
@@ -127,10 +126,11 @@ class Works:
     def fly(self, flight: Flight, result: Any) -> None:
         """Keep the work that the call has returned; a call without one is over."""
         boxed = result[-1] if isinstance(result, (tuple, list)) and result else result
-        if type(boxed) is not self._boxed:
+        # A box may be empty: over NCCL, of a call that nobody asked to wait for.
+        work = flight.work = self._unbox(boxed) if type(boxed) is self._boxed else None
+        if work is None:
             self._land(flight, waited=True)
             return
-        work = flight.work = self._unbox(boxed)
         self._flying[id(work)] = flight
 
     def fail(self, flight: Flight, error: BaseException) -> None:
