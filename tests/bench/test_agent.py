@@ -99,7 +99,7 @@ def test_what_one_point_costs(tmp_path):
     agent = Agent(PLAN, 0, 0, LogWriter(log), None)
     reader = LogReader(log)
     per_call("a point", lambda: agent.reach("forward"), reader.drain)
-    per_call("a point with facts", lambda: agent.reach("save", path="checkpoint.pt"), reader.drain)
+    per_call("a point with facts", lambda: agent.reach("save", says='"path":"checkpoint.pt"'), reader.drain)
 
 
 def test_what_one_collective_costs(bench):
