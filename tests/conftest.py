@@ -16,8 +16,10 @@ from breakrank_agent.plan import Strike
 pytest_plugins = ["pytester"]
 
 
-def pytest_report_header() -> list[str]:
-    """Say which launchers are not tried, for want of them."""
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Say which launchers are not tried, for want of them, where the tests are run and not scenarios."""
+    if config.getoption("--scenario", default=None):
+        return []
     return [f"not tried here: {name}, which this machine lacks ({cure})" for name, cure in jobs.lacking().items()]
 
 

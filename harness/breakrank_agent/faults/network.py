@@ -191,7 +191,7 @@ class ResetConnections(Fault):
 
 
 @dataclass(frozen=True)
-class FlapLink(Fault):
+class FlapLink(CutLink):
     """The rank's link is down and up again, `times` times: each time down until somebody has sent in vain.
 
     It goes down again once all that was sent has arrived.
@@ -199,35 +199,23 @@ class FlapLink(Fault):
 
     times: int = 2
 
-    side: ClassVar[str] = "outside"
-    walled: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("netns",)
     certifies: ClassVar[str] = "a link that comes back while TCP still tries; says nothing about one that stays down"
-    witness: ClassVar[str] = "closed ways"
-
-    def closes(self, rank: int, ranks: Collection[int]) -> set[Way]:
-        """Return the ways on which nothing arrives while it is down."""
-        return _between({rank}, set(ranks) - {rank})
 
     def strike(self, target: Target) -> None:
         """Set the rank's end down."""
-        target.walls.run("ip", "link", "set", _DEVICE, "down")
+        super().strike(target)
         target.kept.update(down=True, left=self.times - 1)
 
     def goes_on(self, target: Target) -> bool:
         """Set it up when somebody has sent in vain, and down again when everything has arrived."""
         sent_in_vain = _tries_in_vain(target)
         if target.kept["down"] and sent_in_vain:
-            target.walls.run("ip", "link", "set", _DEVICE, "up")
+            self.heal(target)
             target.kept["down"] = False
         elif not target.kept["down"] and target.kept["left"] and not sent_in_vain:
-            target.walls.run("ip", "link", "set", _DEVICE, "down")
+            super().strike(target)
             target.kept.update(down=True, left=target.kept["left"] - 1)
         return bool(target.kept["down"] or target.kept["left"])
-
-    def heal(self, target: Target) -> None:
-        """Set it up, wherever it stopped."""
-        target.walls.run("ip", "link", "set", _DEVICE, "up")
 
 
 @dataclass(frozen=True)

@@ -253,7 +253,7 @@ class _Outermost:
         if self._agent.clock.done and self._found:
             torch.nn.Module.__call__ = self._call
             for kind in self._found:
-                self._watch(kind)
+                self._wrap(kind, lambda called: self._agent.reach("forward"), lambda: None)
 
     def _wrap(self, kind: Any, enter: Callable[[Any], None], leave: Callable[[], None]) -> None:
         """Call `enter` and `leave` around the outermost calls of a class's modules."""
@@ -273,26 +273,6 @@ class _Outermost:
                 self._depth -= 1
                 if self._depth == 0:
                     leave()
-
-        kind.__call__ = __call__
-
-    def _watch(self, kind: type[Any]) -> None:
-        """Enter the point at the outermost calls of a class's modules."""
-        agent, original = self._agent, kind.__call__
-        reach = agent.reach
-
-        @functools.wraps(original)
-        def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._depth == 0 and not (agent.quiet and agent.busy):
-                reach("forward")
-            self._depth += 1
-            try:
-                return original(module, *args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
-            finally:
-                self._depth -= 1
 
         kind.__call__ = __call__
 
