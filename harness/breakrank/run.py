@@ -378,7 +378,7 @@ class Bench:
                 conduct = partial(conduct, steps=_steps_of(read_history(folder / name)))
                 if plan.runner == "join":
                     plan = resolve_launched(plan, read_history(folder / name))
-                    (folder / "plan.json").write_text(plan.dumps())
+                    _write_plan(folder, plan)
         elif plan.control and agent:
             void = self._model(control_plan(replayed or plan), folder / "control", programs, progress)
         if plan.reference and agent and not void:
@@ -565,13 +565,20 @@ def packaged_programs() -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
+def _write_plan(folder: Path, plan: Plan) -> None:
+    """Write `plan.json` whole or not at all: whoever starts a run can be killed at any moment."""
+    new = folder / "plan.json.new"
+    new.write_text(plan.dumps())
+    new.replace(folder / "plan.json")
+
+
 def _fill(folder: Path, plan: Plan, programs: Path) -> Path:
     """Make a run directory: the plan, what it runs on, and the working folder with its data."""
     from breakrank.fixtures.data import lay
 
     try:
         folder.mkdir()
-        (folder / "plan.json").write_text(plan.dumps())
+        _write_plan(folder, plan)
         (folder / "meta.json").write_text(json.dumps(_meta(plan, programs), indent=1) + "\n")
         (folder / "work").mkdir()
         # Nothing has happened yet; where the control fails, nothing ever does.
