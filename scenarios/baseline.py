@@ -9,5 +9,6 @@ SCENARIO = Scenario(
     cases=[
         Case("torch-ddp", "digits_ddp:plain", expect=SURVIVED),
         Case("torch-hogwild-locked", "hogwild:locked", expect=SURVIVED),
+        Case("tf-workers", "digits_workers:plain", framework="tensorflow", expect=SURVIVED),
     ],
 )

@@ -621,10 +621,11 @@ def _programs_of(folder: Path) -> Path | None:
 
 @functools.cache
 def _version(distribution: str) -> str:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return "missing"
+    # A framework's build without CUDA is a distribution of its own.
+    for name in (distribution, f"{distribution}-cpu"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(name)
+    return "missing"
 
 
 def _require(plan: Plan) -> None:

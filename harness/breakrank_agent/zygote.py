@@ -40,6 +40,7 @@ HUGE = 1 << 21
 #: What a first step imports late, by framework. It costs a second per rank if it is not here.
 WARM = {
     "torch": ("torch", "torch.distributed", "torch.nn.parallel", "torch.utils.data", "torch._dynamo"),
+    "tensorflow": ("tensorflow", "keras"),
 }
 
 

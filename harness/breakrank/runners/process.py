@@ -9,12 +9,13 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from breakrank.errors import BreakrankError
 from breakrank.last_words import LastWords
+from breakrank.runners import contract
 from breakrank.runners.rank import RankProcess
 from breakrank.runners.view import View
 from breakrank.runners.walls import Walls
@@ -27,10 +28,7 @@ from breakrank_agent.plan import Plan
 
 #: Of the environment that pytest runs in, what a rank must not inherit.
 OURS = ("BREAKRANK_", "TORCHELASTIC_", "PYTEST_")
-RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-
-#: Set before a framework is imported: no thread pools, so that results do not depend on the cores and a fork is safe.
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
 
 
 @dataclass
@@ -47,6 +45,8 @@ class ProcessRunner:
     zygotes: Zygotes | None = None
     launches: ClassVar[bool] = False
     _port: socket.socket | None = None
+    #: For frameworks whose ranks listen each at an address of its own.
+    _ports: list[socket.socket] = field(default_factory=list)
     _restarts: int = 0
 
     def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterator[RankProcess]:
@@ -60,7 +60,13 @@ class ProcessRunner:
     def _find_port(self, plan: Plan) -> int:
         """Return the port of rank 0's store."""
         self._port = _reserve_port()
+        if plan.framework == "tensorflow":
+            self._ports = [_reserve_port() for _ in range(plan.ranks)]
         return int(self._port.getsockname()[1])
+
+    def _addresses(self) -> list[str]:
+        """Return the address of each rank's server, for those frameworks whose ranks all have one."""
+        return [f"127.0.0.1:{port.getsockname()[1]}" for port in self._ports]
 
     def _walls(self, rank: int) -> Walls | None:
         """Return what is around a rank."""
@@ -102,6 +108,9 @@ class ProcessRunner:
         if self._port is not None:
             self._port.close()
             self._port = None
+        for port in self._ports:
+            port.close()
+        self._ports = []
 
     def _start_rank(self, plan: Plan, rank: int, attempt: int, folder: Path, view: View, port: int) -> RankProcess:
         base = folder / f"attempt-{attempt}" / f"rank-{rank}"
@@ -173,26 +182,14 @@ class ProcessRunner:
 
     def _environment(self, plan: Plan, rank: int, attempt: int, port: int) -> dict[str, str]:
         env = self._inherited()
-        ranks = str(plan.ranks)
+        env |= contract.torchrun(rank, plan.ranks, attempt, plan.restarts, self.session.id, port)
         env |= {
-            "RANK": str(rank),
-            "LOCAL_RANK": str(rank),
-            "GROUP_RANK": "0",
-            "ROLE_RANK": str(rank),
-            "ROLE_NAME": "default",
-            "WORLD_SIZE": ranks,
-            "LOCAL_WORLD_SIZE": ranks,
-            "GROUP_WORLD_SIZE": "1",
-            "ROLE_WORLD_SIZE": ranks,
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(port),
-            "TORCHELASTIC_RESTART_COUNT": str(attempt),
-            "TORCHELASTIC_MAX_RESTARTS": str(plan.restarts),
-            "TORCHELASTIC_RUN_ID": self.session.id,
             "BREAKRANK_SEED": str(plan.seed),
             "BREAKRANK_STEPS": str(plan.steps),
             "BREAKRANK_MERGED": str(plan.merged),
         }
+        if plan.framework == "tensorflow":
+            env |= contract.cluster(rank, self._addresses())
         # All ranks are on this machine; without it gloo looks the host's own name up.
         env.setdefault("GLOO_SOCKET_IFNAME", "lo")
         if plan.command:
@@ -201,7 +198,7 @@ class ProcessRunner:
         if plan.pin:
             # Importing torch's compiler makes a folder for its cache: not outside of ours.
             env.setdefault("TORCHINDUCTOR_CACHE_DIR", f"{os.path.dirname(self._staged())}/torchinductor")
-            env |= {**ONE_THREAD, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+            env |= {**contract.PINNED[""], **contract.PINNED.get(plan.framework, {}), "PYTHONDONTWRITEBYTECODE": "1"}
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [self._staged(), env.get("PYTHONPATH", "")]))
         return env | dict(plan.environment)
 

@@ -15,8 +15,8 @@ from breakrank.runners.view import View
 from breakrank.runners.walls import Walls, raise_walls
 from breakrank_agent.plan import Plan
 
-#: The port of rank 0's store, which nobody else in its network can have.
-STORE_PORT = 29500
+#: The port of rank 0's store, and of each rank's server, which nobody else in its network can have.
+STORE_PORT, SERVER_PORT = 29500, 2222
 
 
 @dataclass
@@ -45,6 +45,9 @@ class SandboxRunner(ProcessRunner):
 
     def _find_port(self, plan: Plan) -> int:
         return STORE_PORT
+
+    def _addresses(self) -> list[str]:
+        return [f"{walls.address}:{SERVER_PORT}" for walls in self._around]
 
     def _walls(self, rank: int) -> Walls | None:
         return self._around[rank]

@@ -23,7 +23,7 @@ ANSWER_S = 20.0
 READY_S = 300.0
 
 #: Variables that differ from rank to rank or run to run and mean nothing to an import.
-_PER_RANK = ("RANK", "MASTER_", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "TORCHELASTIC_", "BREAKRANK_")
+_PER_RANK = ("RANK", "MASTER_", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "TORCHELASTIC_", "BREAKRANK_", "TF_CONFIG")
 
 
 @dataclass
