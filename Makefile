@@ -57,7 +57,7 @@ for line in open("constraints.txt"):
     if not line:
         continue
     wanted = Requirement(line)
-    if wanted.name in ("torch", "uv", "tox", "expecttest") or (wanted.marker and not wanted.marker.evaluate()):
+    if wanted.name in ("torch", "tensorflow-cpu", "uv", "tox", "expecttest") or (wanted.marker and not wanted.marker.evaluate()):
         continue
     try:
         there = wanted.specifier.contains(version(wanted.name), prereleases=True)

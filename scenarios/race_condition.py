@@ -27,5 +27,33 @@ SCENARIO = Scenario(
             expect=silent(oracle="race", cause="lost update"),
         ),
         Case("torch-threads-locked", "hogwild_threads:locked", control="hogwild_threads:locked", expect=SURVIVED),
+        Case(
+            "tf-assign",
+            "variable_threads:assigned",
+            framework="tensorflow",
+            control="variable_threads:subtracted",
+            expect=silent(oracle="race", cause="lost update"),
+        ),
+        Case(
+            "tf-assign-sub",
+            "variable_threads:subtracted",
+            framework="tensorflow",
+            control="variable_threads:subtracted",
+            expect=SURVIVED,
+        ),
+        Case(
+            "tf-keras-assign-sub",
+            "variable_threads:keras_unlocked",
+            framework="tensorflow",
+            control="variable_threads:keras_locked",
+            expect=silent(oracle="race", cause="lost update"),
+        ),
+        Case(
+            "tf-keras-assign-sub-locked",
+            "variable_threads:keras_locked",
+            framework="tensorflow",
+            control="variable_threads:keras_locked",
+            expect=SURVIVED,
+        ),
     ],
 )

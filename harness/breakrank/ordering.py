@@ -56,6 +56,11 @@ class Access:
         """Whether it changes the bytes."""
         return "w" in self.event["mode"]
 
+    @property
+    def whole(self) -> bool:
+        """Whether it reads and writes in one go, so that of two such, in either order, neither gets lost."""
+        return bool(self.event.get("whole"))
+
     def precedes(self, other: Access) -> bool:
         """Whether it happened before the other, by what the program asked for."""
         return self.clock.get(self.thread, 0) <= other.clock.get(self.thread, -1)
@@ -266,6 +271,7 @@ def unordered(touching: Sequence[Access]) -> Iterator[Pair]:
     for access in touching:
         for earlier in last.values():
             conflict = earlier.thread != access.thread and (earlier.writes or access.writes)
+            conflict = conflict and not (earlier.whole and access.whole)
             if conflict and _apart(earlier, access) and overlap(earlier.event, access.event):
                 yield Pair(earlier, access)
         event = access.event

@@ -67,7 +67,7 @@ class _Handing:
             if agent.plan.payloads:
                 with agent.quietly():
                     arrays = _arrays(batch)
-                    facts = {"samples": _samples(arrays), "batch": _digest(arrays)}
+                    facts: dict[str, Any] = {"samples": _samples(arrays), "batch": _digest(arrays)}
                     facts["shapes"] = [list(array.shape) for array in arrays]
                 agent.payload("load", indices=None, **facts)
             return batch
@@ -96,13 +96,11 @@ def _digest(arrays: list[Any]) -> str:
 
 def _samples(arrays: list[Any]) -> list[str]:
     """Return a digest per sample: the first dimension that all tensors share is taken for the batch."""
-    sizes = {array.shape[0] for array in arrays if array.ndim}
-    if len(sizes) != 1:
+    columns = [array for array in arrays if array.ndim]
+    if len({len(column) for column in columns}) != 1:
         return []
-    return [
-        hashlib.blake2b(b"".join(array[i].tobytes() for array in arrays if array.ndim), digest_size=8).hexdigest()
-        for i in range(sizes.pop())
-    ]
+    rows = (b"".join(value.tobytes() for value in row) for row in zip(*columns))
+    return [hashlib.blake2b(row, digest_size=8).hexdigest() for row in rows]
 
 
 class _Part:
@@ -118,7 +116,7 @@ class _Part:
         return tuple(self.array.shape)
 
     def numbers(self) -> memoryview[Any]:
-        return memoryview(self.array)
+        return memoryview(self.array.data)
 
     def cast(self, dtype: str) -> None:
         self.array = self.array.astype(dtype)
