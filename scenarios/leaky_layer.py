@@ -22,6 +22,17 @@ def sound(name: str, program: str) -> Case:
     return Case(f"torch-{name}", f"leaky:{program}", expect=SURVIVED)
 
 
+def tf_leak(name: str, program: str, cure: str) -> Case:
+    """Return the case of a TensorFlow program that leaks."""
+    control = f"leaky_keras:{cure}"
+    return Case(f"tf-{name}", f"leaky_keras:{program}", framework="tensorflow", control=control, expect=LEAKS)
+
+
+def tf_sound(name: str, program: str) -> Case:
+    """Return the case of a TensorFlow program that keeps only what it needs."""
+    return Case(f"tf-{name}", f"leaky_keras:{program}", framework="tensorflow", expect=SURVIVED)
+
+
 SCENARIO = Scenario(
     family="memory",
     job=Job(ranks=2, steps=20, data="digits"),
@@ -49,5 +60,12 @@ SCENARIO = Scenario(
         sound("ring-buffer", "ring_buffer"),
         sound("varying-shapes", "varying_shapes"),
         sound("big-attribute", "big_attribute"),
+        tf_leak("activations", "kept_activations", cure="cleared_activations"),
+        tf_leak("retrace", "retraced", cure="traced_once"),
+        tf_leak("variables", "variable_per_step", cure="variable_reset"),
+        tf_sound("activations-cleared", "cleared_activations"),
+        tf_sound("traced-once", "traced_once"),
+        tf_sound("variable-reset", "variable_reset"),
+        tf_sound("moving-average", "moving_average"),
     ],
 )

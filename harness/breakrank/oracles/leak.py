@@ -32,14 +32,16 @@ METERS: Mapping[str, tuple[str, str]] = {
     "group": ("process group", "process groups"),
     "thread": ("thread", "threads"),
     "descriptor": ("descriptor", "descriptors"),
+    "trace": ("traced function", "traced functions"),
     "function": ("function", "functions"),
     "graph": ("node of autograd's graph", "nodes of autograd's graph"),
+    "variable": ("variable", "variables"),
     "tensor": ("tensor", "tensors"),
     "native thread": ("thread of no Python code", "threads of no Python code"),
     "object": ("object", "objects"),
 }
 #: Of these the bytes are judged, of the others the number.
-BY_BYTES = ("tensor", "object")
+BY_BYTES = ("variable", "tensor", "object")
 
 
 class Key(NamedTuple):
