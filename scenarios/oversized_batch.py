@@ -22,5 +22,7 @@ SCENARIO = Scenario(
         # Gradients that are added up piece by piece are rounded otherwise: the norm was seen to differ by 1e-9.
         Case("torch-splitting", "big_batch:splitting", tolerance=1e-6, expect=SURVIVED),
         Case("torch-raising-on-all", "big_batch:raising_on_all", expect=DETECTED),
+        Case("tf-plain", "big_batch_keras:plain", framework="tensorflow", expect=DETECTED),
+        Case("tf-monitored", "big_batch_keras:monitored", framework="tensorflow", tolerance=1e-6, expect=SURVIVED),
     ],
 )

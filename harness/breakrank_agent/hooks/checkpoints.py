@@ -63,7 +63,11 @@ class _Files:
         @functools.wraps(original)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             if self._under_way or training_of(agent).ours:
-                return original(*args, **kwargs)
+                try:
+                    return original(*args, **kwargs)
+                except BaseException as error:
+                    hide(error)
+                    raise
             given = args[path] if len(args) > path else next(iter(kwargs.values()), None)
             where = str(given) if isinstance(given, (str, os.PathLike)) else ""
             agent.reach(point, says=members({"path": agent.relative(where) if where else "(managed)"}))

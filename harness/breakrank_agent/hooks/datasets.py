@@ -46,7 +46,11 @@ class _Handing:
             import tensorflow as tf
 
             if self._under_way or self._training.ours or not tf.executing_eagerly():
-                return original(iterator, *args, **kwargs)
+                try:
+                    return original(iterator, *args, **kwargs)
+                except BaseException as error:
+                    hide(error)
+                    raise
             agent.reach("load")
             strikes = agent.take_strikes("batch") if agent.awaiting else ()
             self._under_way = True

@@ -280,12 +280,12 @@ def _wrap_functions(agent: Agent, training: Training) -> None:
 
     @functools.wraps(original)
     def _call_flat(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if training.ours or not context.executing_eagerly():
-            return original(self, *args, **kwargs)
+        seen = not training.ours and context.executing_eagerly()
         try:
-            with training.piece(getattr(self.graph, _TRACED, None)):
+            with training.piece(getattr(self.graph, _TRACED, None)) if seen else contextlib.nullcontext():
                 return original(self, *args, **kwargs)
         except BaseException as error:
+            # While a function is traced, too: autograph writes the frames that it finds into the message.
             hide(error)
             raise
 
@@ -300,10 +300,9 @@ def _wrap_run(agent: Agent, training: Training) -> None:
 
     @functools.wraps(original)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if training.ours or not context.executing_eagerly():
-            return original(self, *args, **kwargs)
+        seen = not training.ours and context.executing_eagerly()
         try:
-            with training.piece():
+            with training.piece() if seen else contextlib.nullcontext():
                 return original(self, *args, **kwargs)
         except BaseException as error:
             hide(error)
