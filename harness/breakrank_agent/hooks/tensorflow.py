@@ -47,6 +47,7 @@ def install(agent: Agent) -> None:
     if os.environ.get(EAGERLY) == "1":
         tf.config.run_functions_eagerly(True)
     agent.record("note", text=f"tensorflow {tf.__version__}", tensorflow=tf.__version__)
+    _hide_frames()
     _wrap_functions(agent, training)
     _wrap_run(agent, training)
     _wrap_tape(agent, training)
@@ -69,6 +70,30 @@ def _pin(seed: int) -> None:
     tf.random.set_seed(seed)
     tf.config.experimental.enable_op_determinism()
     tf.config.threading.set_intra_op_parallelism_threads(1)
+
+
+def _hide_frames() -> None:
+    """Keep our frames out of the places that TensorFlow notes for the operations of a graph, and names in its errors."""
+    from tensorflow.python.util import tf_stack
+
+    ours = frozenset(
+        str(module.__file__) for name, module in list(sys.modules.items()) if name.startswith("breakrank_agent.")
+    )
+
+    class Filter(tf_stack.StackTraceFilter):
+        """Leaves out the agent's files."""
+
+        def get_filtered_filenames(self) -> frozenset[str]:
+            return ours
+
+    def begin() -> list[Any]:
+        lowest = Filter()
+        lowest.update()
+        return [lowest]
+
+    tf_stack._source_filter_stacks.default_factory = begin
+    for stack in tf_stack._source_filter_stacks.values():
+        stack[:1] = begin()
 
 
 class Traced:

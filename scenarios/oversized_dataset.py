@@ -1,0 +1,20 @@
+"""A dataset does not fit into the memory that one worker has left: its shuffle buffer holds all of it.
+
+Seen in the wild: tensorflow/tensorflow#32052 (a shuffle buffer the size of the dataset, and a process that is killed).
+"""
+
+from __future__ import annotations
+
+from breakrank import SURVIVED, Case, Job, Scenario, at, crashed, faults
+
+DIED = crashed(oracle="crash", rank=1, step=3, cause="died of a signal")
+
+SCENARIO = Scenario(
+    family="memory",
+    job=Job(ranks=2, steps=5, data="digits"),
+    strikes=[faults.LimitMemory(headroom_mb=32) @ at(rank=1, step=3, point="load")],
+    cases=[
+        Case("tf-shuffled-whole", "big_dataset_keras:shuffled_as_a_whole", framework="tensorflow", expect=DIED),
+        Case("tf-shuffled-by-parts", "big_dataset_keras:shuffled_by_parts", framework="tensorflow", expect=SURVIVED),
+    ],
+)
