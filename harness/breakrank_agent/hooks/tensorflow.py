@@ -73,7 +73,7 @@ def _pin(seed: int) -> None:
 
 
 def _hide_frames() -> None:
-    """Keep our frames out of the places that TensorFlow notes for the operations of a graph, and names in its errors."""
+    """Keep our frames out of the places that TensorFlow notes for operations of a graph, and names in errors."""
     from tensorflow.python.util import tf_stack
 
     ours = frozenset(
