@@ -64,7 +64,7 @@ Watch = Callable[[Progress], None]
 class Choices:
     """What the person who starts a run decides; None leaves it to the scenario.
 
-    `steps` (after the last strike) and `step` (what ends one) are for scripts.
+    `steps` (after the last strike), `step` (what ends one) and `framework` are for scripts.
     """
 
     seed: int = 0
@@ -78,6 +78,7 @@ class Choices:
     steps: int | None = None
     step: str = ""
     image: str = ""
+    framework: str = ""
 
 
 def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
@@ -150,7 +151,8 @@ def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choic
         raise BreakrankError(f"{scenario.name} strikes only the programs that come with it, not a script")
     plans: dict[str, Plan] = {}
     for strikes in ways.values() or [()]:
-        case = Case(script, "", SURVIVED, strikes=strikes, restarts=scenario.job.restarts)
+        framework = choices.framework or "torch"
+        case = Case(script, "", SURVIVED, framework=framework, strikes=strikes, restarts=scenario.job.restarts)
         made = make_plan(replace(scenario, job=replace(scenario.job, steps=0, data="")), case, choices)
         name = script if len(ways) < 2 else _name_way(script, strikes, plans)
         made = replace(made, case=name, command=tuple(command), pin=False, step=choices.step)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import os
 import re
 import shutil
@@ -68,6 +70,22 @@ def check_script(command: Sequence[str], folder: Path) -> None:
         where = f"{script}, line {line}" if line else script
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         raise BreakrankError(f"{where} is no Python {version}: {error.args[0]}") from None
+
+
+def framework_of(command: Sequence[str], folder: Path) -> str:
+    """Return the framework that the script of a command imports: `tensorflow` for one that imports no torch as well.
+
+    It decides what the ranks find in their environment. What a module of the script's imports is not looked at.
+    """
+    script = next((folder / word for word in command if word.endswith(".py") and not word.startswith("-")), None)
+    imported: set[str] = set()
+    with contextlib.suppress(OSError, SyntaxError, ValueError):
+        for node in ast.walk(ast.parse(script.read_bytes() if script is not None else b"")):
+            if isinstance(node, ast.Import):
+                imported |= {name.name.partition(".")[0] for name in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                imported.add(node.module.partition(".")[0])
+    return "tensorflow" if "tensorflow" in imported and "torch" not in imported else "torch"
 
 
 def check_step(step: str, command: Sequence[str], folder: Path) -> None:

@@ -23,7 +23,7 @@ from breakrank.oracles.progress import judge as judge_waits
 from breakrank.report.groups import draw_answer
 from breakrank.report.terminal import live_line
 from breakrank.run import Bench, Result
-from breakrank.script import check_script, title
+from breakrank.script import check_script, framework_of, title
 from breakrank.verdict import Outcome
 from breakrank.why import why
 from breakrank_agent.history import Event
@@ -58,6 +58,7 @@ def watch(command: Sequence[str], runs: Path, wishes: Wishes) -> int:
         scenario="watch",
         case=title(command),
         program="",
+        framework=framework_of(command, where),
         ranks=0,
         steps=0,
         deadline_s=wishes.stall_s,

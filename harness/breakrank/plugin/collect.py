@@ -64,13 +64,14 @@ def choose(options: Options) -> list[Subject]:
     Raises `BreakrankError` if there are none, or if none of them can run here for the same kind of reason.
     """
     chosen = select(load_scenarios(options.paths), options.names)
-    if options.framework:
+    if options.framework and not options.train:
         chosen = [(s, case) for s, case in chosen if case.framework == options.framework]
         if not chosen:
             raise BreakrankError(f"no case of {', '.join(options.names)} is for {options.framework}")
     if options.runner == "docker":
         _check_engine(options.image)
-    lacks = {missing for _, case in chosen for missing in [_lacking(case.framework, options)]}
+    frameworks = {options.framework} if options.train else {case.framework for _, case in chosen}
+    lacks = {_lacking(framework, options) for framework in frameworks}
     if "" not in lacks:
         raise BreakrankError("; ".join(sorted(lacks)))
     if options.train:
@@ -112,6 +113,7 @@ def choices(options: Options) -> Choices:
         options.steps,
         options.step,
         options.image,
+        options.framework,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from breakrank.plugin import options, workers
 from breakrank.report import explain
 from breakrank.run import Bench, Choices, Result, SavedRun, load_run, make_script_plans
 from breakrank.scenario import DEFAULT_ORACLES, Job, Scenario
-from breakrank.script import check_script, check_step
+from breakrank.script import check_script, check_step, framework_of
 from breakrank.verdict import Blame, Finding, Outcome, Verdict
 from breakrank_agent.plan import PlanError, Strike
 
@@ -126,6 +126,7 @@ class Launcher:
         job = Job(steps=0, deadline_s=deadline_s, patience_s=patience_s, data="")
         scenario = Scenario((), job, tuple(faults), oracles=tuple(oracles), name=self._name)
         choices = Choices(seed=seed, ranks=ranks, restarts=restarts, tolerance=tolerance, steps=steps, step=step)
+        choices = replace(choices, framework=framework_of(words, folder))
         try:
             (plan,) = make_script_plans(scenario, words, choices).values()
         except PlanError as error:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 from breakrank.errors import BreakrankError
-from breakrank.script import check_script, check_step, is_script
+from breakrank.script import check_script, check_step, framework_of, is_script
 
 PREFIX = "--scenario"
 #: What the option for the runner takes. `auto` puts up walls where a strike needs them.
@@ -249,7 +249,7 @@ def read(config: pytest.Config) -> Options:
         patience_s=_number(PREFIX + "-patience", _text(config, "-patience")),
         tolerance=_number(PREFIX + "-tolerance", _text(config, "-tolerance")),
         runner=_runner(config),
-        framework=_framework(config),
+        framework=_framework(config) or (framework_of(train, config.invocation_params.dir) if train else ""),
         repeat=_whole(PREFIX + "-repeat", _text(config, "-repeat"), 1, _MOST_REPEATS) or 1,
         replay=replay,
         dry_run=bool(_given(config, "-dry-run")),

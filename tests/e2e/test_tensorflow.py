@@ -1,0 +1,62 @@
+"""TensorFlow programs and scripts: what counts a step, what is seen, and that the agent changes nothing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from breakrank.doctor import missing_framework
+from breakrank.run import Choices, load_run, make_script_plans
+from breakrank.scenario import Job, Scenario
+from breakrank.script import framework_of
+from breakrank.verdict import Outcome
+from breakrank_agent import faults
+from breakrank_agent.plan import at
+
+pytestmark = pytest.mark.skipif(bool(missing_framework("tensorflow")), reason=missing_framework("tensorflow"))
+
+SCRIPTS = Path(__file__).parents[1] / "scripts" / "tensorflow"
+#: What TensorFlow's C++ writes on stderr holds times and pids.
+PRINTED = ("rank-0.out", "rank-1.out")
+
+
+def plan_of_script(command, folder, strikes=(), **choices):
+    words = command.split()
+    scenario = Scenario((), Job(steps=0, data="", deadline_s=60.0), tuple(strikes), name="script")
+    chosen = Choices(framework=framework_of(words, folder), **choices)
+    (plan,) = make_script_plans(scenario, words, chosen).values()
+    return plan
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@pytest.mark.parametrize(("style", "steps"), [("workers.py", 4), ("fit.py", 6)])
+def test_the_agent_changes_nothing_in_a_script_of_tensorflow(bench, tmp_path, style, steps):
+    shutil.copy(SCRIPTS / style, tmp_path)
+    # Without the agent a rank makes no points, and the deadline is for the whole of it.
+    plan = plan_of_script(style, tmp_path, deadline_s=600.0)
+    runs = [bench.run(plan, where=tmp_path, agent=agent) for agent in (True, False)]
+    with_agent, without = (load_run(result.folder).history for result in runs)
+    assert [lived.status for lived in with_agent.last] == [lived.status for lived in without.last] == [0, 0]
+    for name in PRINTED:
+        printed = [(result.folder / "attempt-0" / name).read_text() for result in runs]
+        assert printed[0] == printed[1] and printed[0], name
+    written = [files(result.folder / "work") for result in runs]
+    assert written[0].keys() == written[1].keys()
+    for name in written[0]:
+        if name.endswith(".npy"):
+            assert written[0][name] == written[1][name], name
+    assert [lived.last_step for lived in with_agent.last] == [steps, steps]
+
+
+def test_a_flipped_bit_in_a_scripts_variable_is_seen_at_its_step(bench, tmp_path):
+    shutil.copy(SCRIPTS / "workers.py", tmp_path)
+    flip = faults.FlipBit() @ at(rank=1, step=2, point="step")
+    result = bench.run(plan_of_script("workers.py", tmp_path, [flip]), where=tmp_path)
+    finding = result.verdict.findings[0]
+    assert result.verdict.outcome is Outcome.SILENT, result.verdict.sentence()
+    assert (finding.oracle, finding.step) == ("replicas", 2), result.verdict.sentence()
