@@ -10,7 +10,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help setup scenario test lint tox soak bench matrix gpu docker image clean
+.PHONY: help setup scenario test lint tox soak bench matrix claims gpu docker image clean
 
 BIN := $(VENV)/bin
 
@@ -223,6 +223,9 @@ bench: setup ## set up, then measure: launching, a scenario, what the agent cost
 		'$(BIN)/python' -m pip install -q -c constraints.txt expecttest
 	fi
 	'$(BIN)/python' -m pytest -q -s tests/bench $(ARGS)
+
+claims: setup ## set up, then run what tries each claim about crashes: docs/claims.md; some minutes
+	@'$(BIN)/python' tests/bench/claims.py $(ARGS)
 
 matrix: setup ## set up, then measure who notices which mismatch of collectives: docs/collectives.md; some minutes
 	@'$(BIN)/python' tests/bench/matrix.py $(ARGS)

@@ -68,7 +68,8 @@ class Scenario:
     """A named experiment: one file in `scenarios/`, one value `SCENARIO`.
 
     `on_scripts` are strikes for a user's own script, each tried by itself, where the scenario's own strike only what
-    comes with its programs. `name`, `summary` and `path` come from the file.
+    comes with its programs. `without` says of a framework that has no case here why not. `name`, `summary` and `path`
+    come from the file.
     """
 
     cases: Sequence[Case]
@@ -77,6 +78,7 @@ class Scenario:
     schedule: Schedule = field(default_factory=Schedule)
     oracles: Sequence[str] = DEFAULT_ORACLES
     on_scripts: Sequence[Strike] = ()
+    without: Mapping[str, str] = field(default_factory=dict)
     family: str = ""
     name: str = ""
     summary: str = ""
