@@ -67,6 +67,7 @@ def capabilities() -> dict[str, str]:
     """Return every capability by name: the empty string if it is there, else the reason and the cure."""
     return {
         "ptrace": _ptrace(),
+        "strace": _strace(),
         "pidfd": _pidfd(),
         "namespaces": _namespaces(),
         "netns": _netns(),
@@ -106,6 +107,25 @@ def _ptrace() -> str:
     if scope in ("", "0", "1") or os.geteuid() == 0:
         return ""
     return f"ptrace is restricted (ptrace_scope {scope}); sysctl kernel.yama.ptrace_scope=1"
+
+
+def _strace() -> str:
+    """Return why no system call can be made to fail: a process is traced, as a rank would be."""
+    import subprocess
+
+    from breakrank_agent.boot import let_anybody_trace
+
+    if shutil.which("strace") is None:
+        return "there is no program strace on the path; apt-get install strace"
+    with subprocess.Popen(["sleep", "10"], preexec_fn=let_anybody_trace) as traced:
+        with subprocess.Popen(["strace", "-p", str(traced.pid)], stderr=subprocess.PIPE, text=True) as tried:
+            said = tried.stderr.readline().strip() if tried.stderr is not None else ""
+            tried.terminate()
+        traced.kill()
+    if said.endswith("attached"):
+        return ""
+    cure = "sysctl kernel.yama.ptrace_scope=1, or start the container with --cap-add=SYS_PTRACE"
+    return f"{said or 'strace died'}; {cure}"
 
 
 def _pidfd() -> str:

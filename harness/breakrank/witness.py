@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -557,6 +558,42 @@ def look_at_reads(fault: Fault, target: Target) -> dict[str, int]:
     return found
 
 
+class Traced(NamedTuple):
+    """Which threads of a rank the kernel says are traced, and which not; what the tracer has said until now."""
+
+    traced: int
+    free: int
+    said: str
+
+
+def failed_call(fault: Fault, evidence: Evidence) -> str | None:
+    """The tracer tells of a system call of the rank that came back with an error that was put there."""
+    found = re.search(_FAILED, evidence.after.said) if evidence.after is not None else None
+    return None if found is None else f"strace: {found[1]} came back with {found[2]}"
+
+
+#: A call that failed as strace(1) tells it, also where another thread's call is told in between.
+_FAILED = r"(\w+)(?:\(| resumed>).* = -1 (\w+) .*\(INJECTED\)"
+
+
+def all_traced(fault: Fault, evidence: Evidence) -> bool:
+    """Whether the kernel says that each thread of the rank is traced, and that none was."""
+    before, after = evidence.before, evidence.after
+    return before is not None and after is not None and not before.traced and bool(after.traced) and not after.free
+
+
+def look_at_tracer(fault: Fault, target: Target) -> Traced:
+    """Look at the rank's threads, and read again what its tracer has written."""
+    tracers = []
+    # A rank, or a thread, may end meanwhile.
+    with contextlib.suppress(OSError, KeyError, ValueError):
+        for task in Path(f"/proc/{target.pid}/task").iterdir():
+            tracers.append(int(fields(task / "status")["TracerPid"]))
+    said = target.kept.get("said")
+    text = os.pread(said, os.fstat(said).st_size, 0).decode(errors="replace") if said is not None else ""
+    return Traced(len(tracers) - tracers.count(0), tracers.count(0), text)
+
+
 def now_frozen(fault: Fault, evidence: Evidence) -> str | None:
     """The kernel says that the group that the rank is in is frozen, and that it was not."""
     return "the control group's freezer: all of it stands still" if evidence.after and not evidence.before else None
@@ -569,10 +606,14 @@ def look_at_freezer(fault: Fault, target: Target) -> bool:
 
 @dataclass(frozen=True)
 class Witness:
-    """`judge` says what was seen, or None; `look` reads something outside of the injector, before and after."""
+    """`judge` says what was seen, or None; `look` reads something outside of the injector, before and after.
+
+    `set` says that all is ready for what only comes when the rank goes on: it is let go, and the strike lands later.
+    """
 
     judge: Callable[[Fault, Evidence], str | None]
     look: Callable[[Fault, Target], Any] | None = None
+    set: Callable[[Fault, Evidence], bool] | None = None
 
 
 WITNESSES: Mapping[str, Witness] = {
@@ -590,6 +631,7 @@ WITNESSES: Mapping[str, Witness] = {
     "shared memory": Witness(lowered, partial(look_at_size, "/dev/shm")),
     "read-only": Witness(now_read_only, look_at_mount),
     "reads": Witness(failing_reads, look_at_reads),
+    "call": Witness(failed_call, look_at_tracer, all_traced),
     "frozen": Witness(now_frozen, look_at_freezer),
     "memory": Witness(lowered, partial(look_at_bound, "memory", "bytes")),
     "cpu": Witness(lowered, partial(look_at_bound, "cpu", "cores")),

@@ -21,6 +21,9 @@ FAULTS = [pytest.param(kind, id=name) for name, kind in all_faults().items()]
 #: Nothing but the deadline ends a rank that spins.
 DEADLINES_S = {"spin": 4.0}
 
+#: What must do something for the fault to land.
+PROGRAMS = {"fail_call": "small:keeps_notes"}
+
 #: Appended to each file of faults in a copy of the agent: from then on no fault there does anything.
 NO_OP = """
 for _kind in [v for v in list(globals().values()) if isinstance(v, type) and issubclass(v, Fault)]:
@@ -54,7 +57,7 @@ def runner(kind) -> str:
 
 def program(kind) -> str:
     """Return which program a fault is tried on: one with a wrapper, if it strikes that."""
-    return "small:wrapped" if kind.on == "wrapper" else "small:train"
+    return PROGRAMS.get(kind.name(), "small:wrapped" if kind.on == "wrapper" else "small:train")
 
 
 def point(kind) -> str:
