@@ -68,6 +68,7 @@ def capabilities() -> dict[str, str]:
     return {
         "ptrace": _ptrace(),
         "strace": _strace(),
+        "clock": _clock(),
         "pidfd": _pidfd(),
         "namespaces": _namespaces(),
         "netns": _netns(),
@@ -107,6 +108,22 @@ def _ptrace() -> str:
     if scope in ("", "0", "1") or os.geteuid() == 0:
         return ""
     return f"ptrace is restricted (ptrace_scope {scope}); sysctl kernel.yama.ptrace_scope=1"
+
+
+def _clock() -> str:
+    """Return why no process can be given another time of day: one is."""
+    import subprocess
+
+    from breakrank_agent import vdso
+
+    # The file alone: what else is in its folder has names of the standard library.
+    script = "import runpy, sys, time; t = time.time(); runpy.run_path(sys.argv[1])['shift_wall_clock'](9000)"
+    command = [sys.executable, "-I", "-S", "-c", f"{script}; sys.exit(time.time() < t + 9000)", vdso.__file__]
+    tried = subprocess.run(command, capture_output=True, text=True)
+    if tried.returncode == 0:
+        return ""
+    said = (tried.stderr.strip().splitlines() or [f"exit code {tried.returncode}"])[-1]
+    return f"the vDSO cannot be changed ({said}); use x86-64, and a kernel without CONFIG_MSEAL_SYSTEM_MAPPINGS"
 
 
 def _strace() -> str:

@@ -362,6 +362,16 @@ def took(fault: Fault, evidence: Evidence) -> str | None:
     return f"the {'monotonic clock' if asleep else 'CPU clock of its thread'} went on by {seen[clock]:.3f} s"
 
 
+def jumped(fault: Fault, evidence: Evidence) -> str | None:
+    """The rank's wall clock, compared with the one by which the kernel dates files, is off by what the fault says."""
+    seen, seconds = evidence.seen, getattr(fault, "seconds", 0)
+    before, after = seen["ahead_s"] if seen else (0.0, 0.0)
+    # The kernel dates files by its last tick.
+    if not seconds or abs(after - before - seconds) > 1:
+        return None
+    return f"a file's date: the rank's clock is {after:+.0f} s off the kernel's, and was {before:+.0f} s"
+
+
 class Main(NamedTuple):
     """A rank's main thread as the kernel shows it: its CPU time in ticks, its switches, if it waits without a limit."""
 
@@ -649,6 +659,7 @@ WITNESSES: Mapping[str, Witness] = {
     "descriptors": Witness(lowered, partial(look_at_limit, "open files")),
     "issued": Witness(issued),
     "took": Witness(took),
+    "clock": Witness(jumped),
     "neighbours": Witness(crowded, look_at_neighbours),
     "spins": Witness(spins, look_at_main_thread),
     "stuck": Witness(stuck, look_at_main_thread),
