@@ -19,6 +19,7 @@ import psutil
 from breakrank.debugger import no_debugger
 from breakrank.hierarchy import CONTROLLERS, mounts
 from breakrank.runners import cgroups
+from breakrank_agent.boot import let_anybody_trace
 from breakrank_agent.fault import all_faults
 
 #: Frameworks that programs may need, each with its cure.
@@ -69,6 +70,7 @@ def capabilities() -> dict[str, str]:
         "ptrace": _ptrace(),
         "strace": _strace(),
         "clock": _clock(),
+        "pageout": _pageout(),
         "pidfd": _pidfd(),
         "namespaces": _namespaces(),
         "netns": _netns(),
@@ -126,11 +128,25 @@ def _clock() -> str:
     return f"the vDSO cannot be changed ({said}); use x86-64, and a kernel without CONFIG_MSEAL_SYSTEM_MAPPINGS"
 
 
+def _pageout() -> str:
+    """Return why a process's memory cannot be taken away: Linux does it since 5.10, for whoever has CAP_SYS_NICE."""
+    import subprocess
+
+    from breakrank_agent.faults.memory import page_out
+
+    with subprocess.Popen(["sleep", "10"], preexec_fn=let_anybody_trace) as process:
+        try:
+            page_out(process.pid)
+        except (OSError, AttributeError) as error:
+            return f"it is refused ({error}); use Linux 5.10 or later, as root or with --cap-add=SYS_NICE"
+        finally:
+            process.kill()
+    return ""
+
+
 def _strace() -> str:
     """Return why no system call can be made to fail: a process is traced, as a rank would be."""
     import subprocess
-
-    from breakrank_agent.boot import let_anybody_trace
 
     if shutil.which("strace") is None:
         return "there is no program strace on the path; apt-get install strace"

@@ -372,6 +372,34 @@ def jumped(fault: Fault, evidence: Evidence) -> str | None:
     return f"a file's date: the rank's clock is {after:+.0f} s off the kernel's, and was {before:+.0f} s"
 
 
+class Pages(NamedTuple):
+    """How much of a process is in memory, and in swap space, in kB, as the kernel counts its pages now."""
+
+    resident: int
+    swapped: int
+
+
+#: Less than this that is gone, in kB, says nothing: a thread that runs on may give some back.
+_PAGED_OUT_KB = 512
+
+
+def look_at_pages(fault: Fault, target: Target) -> Pages | None:
+    """Have the kernel count; None if the rank is gone."""
+    with contextlib.suppress(OSError, KeyError, ValueError):
+        counted = fields(Path(f"/proc/{target.pid}/smaps_rollup"))
+        return Pages(*(int(counted[name].split()[0]) for name in ("Rss", "Swap")))
+    return None
+
+
+def paged_out(fault: Fault, evidence: Evidence) -> str | None:
+    """The kernel counts less of the rank in memory than before."""
+    before, after = evidence.before, evidence.after
+    if before is None or after is None or before.resident - after.resident < _PAGED_OUT_KB:
+        return None
+    swapped = f", {after.swapped - before.swapped} kB of it to swap" if after.swapped > before.swapped else ""
+    return f"/proc/<pid>/smaps_rollup: {before.resident} kB in memory became {after.resident} kB{swapped}"
+
+
 class Main(NamedTuple):
     """A rank's main thread as the kernel shows it: its CPU time in ticks, its switches, if it waits without a limit."""
 
@@ -660,6 +688,7 @@ WITNESSES: Mapping[str, Witness] = {
     "issued": Witness(issued),
     "took": Witness(took),
     "clock": Witness(jumped),
+    "resident": Witness(paged_out, look_at_pages),
     "neighbours": Witness(crowded, look_at_neighbours),
     "spins": Witness(spins, look_at_main_thread),
     "stuck": Witness(stuck, look_at_main_thread),

@@ -22,7 +22,7 @@ FAULTS = [pytest.param(kind, id=name) for name, kind in all_faults().items()]
 DEADLINES_S = {"spin": 4.0}
 
 #: What must do something for the fault to land.
-PROGRAMS = {"fail_call": "small:keeps_notes"}
+PROGRAMS = {"fail_call": "small:keeps_notes", "page_out": "small:reads_what_is_mapped"}
 
 #: Appended to each file of faults in a copy of the agent: from then on no fault there does anything.
 NO_OP = """

@@ -174,6 +174,14 @@ def needs_much_at_its_second_step():
     train(lambda now, model: torch.ones(16 * 2**20) if now == 2 else None)
 
 
+def reads_what_is_mapped():
+    """Each rank reads all of a file of 8 MB at each step, which it has mapped."""
+    with open(f"mapped-{RANK}.bin", "wb") as file:
+        file.write(bytes(8 * 2**20))
+    mapped = torch.from_file(file.name, size=8 * 2**20, dtype=torch.uint8)
+    train(lambda number, model: mapped.sum())
+
+
 def keeps_notes():
     """Each rank writes, keeps, renames and reads a file at each step, and says what it was refused."""
 
