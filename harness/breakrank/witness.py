@@ -176,6 +176,29 @@ def _way(way: Way) -> str:
     return f"at rank {way[1]} from rank {way[0]}"
 
 
+class Connected(NamedTuple):
+    """Whether the engine says that the rank's container is on its network, and what gets through."""
+
+    connected: bool
+    ways: Ways | None
+
+
+def look_at_container(fault: Fault, target: Target) -> Connected | None:
+    """Ask the engine, and sound the ways between the ranks; None where it does not answer."""
+    with contextlib.suppress(OSError):
+        return Connected(target.walls.is_connected(), look_at_ways(fault, target))
+    return None
+
+
+def disconnected(fault: Fault, evidence: Evidence) -> str | None:
+    """The engine says that the container is on its network no more, and nothing gets to its rank, nor from it."""
+    before, after = evidence.before, evidence.after
+    if before is None or after is None or not before.connected or after.connected:
+        return None
+    closed = closed_ways(fault, Evidence(before=before.ways, after=after.ways))
+    return None if closed is None else f"the engine: the container is on no network; {closed}"
+
+
 def lossy_ways(fault: Fault, evidence: Evidence) -> str | None:
     """Of datagrams that all arrived before, some are lost between the rank and each peer, both ways, and some not."""
     before, after = evidence.before, evidence.after
@@ -675,6 +698,7 @@ WITNESSES: Mapping[str, Witness] = {
     "cpu": Witness(lowered, partial(look_at_bound, "cpu", "cores")),
     "pids": Witness(lowered, partial(look_at_bound, "pids", "processes")),
     "closed ways": Witness(closed_ways, look_at_ways),
+    "disconnected": Witness(disconnected, look_at_container),
     "lossy ways": Witness(lossy_ways, look_at_ways),
     "port": Witness(port, look_at_port),
     "names": Witness(names, look_at_names),
