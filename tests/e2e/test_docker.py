@@ -28,7 +28,7 @@ from breakrank_agent.plan import Plan, Strike
 def plan_of(name: str, image: str) -> tuple[Plan, object]:
     """Return the plan of `scenario::case` in containers of an image, and the case's record."""
     ((scenario, case),) = select(load_scenarios(), [name])
-    return make_plan(scenario, case, Choices(runner="docker", image=image)), case.expect
+    return make_plan(scenario, case, Choices(runner="docker", image=image)), case.record("docker")
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def labelled(session: str) -> list[str]:
 def test_a_case_comes_to_its_record_in_containers(bench, image, name):
     for scenario, case in select(load_scenarios(), [name]):
         plan = make_plan(scenario, case, Choices(runner="docker", image=image))
-        result = bench.run(plan, case.expect)
+        result = bench.run(plan, case.record("docker"))
         assert result.as_recorded, result.verdict
 
 
