@@ -19,6 +19,7 @@ import psutil
 from breakrank.debugger import no_debugger
 from breakrank.hierarchy import CONTROLLERS, mounts
 from breakrank.runners import cgroups
+from breakrank_agent.boot import let_anybody_trace
 from breakrank_agent.fault import all_faults
 
 #: Frameworks that programs may need, each with its cure.
@@ -67,6 +68,9 @@ def capabilities() -> dict[str, str]:
     """Return every capability by name: the empty string if it is there, else the reason and the cure."""
     return {
         "ptrace": _ptrace(),
+        "strace": _strace(),
+        "clock": _clock(),
+        "pageout": _pageout(),
         "pidfd": _pidfd(),
         "namespaces": _namespaces(),
         "netns": _netns(),
@@ -106,6 +110,55 @@ def _ptrace() -> str:
     if scope in ("", "0", "1") or os.geteuid() == 0:
         return ""
     return f"ptrace is restricted (ptrace_scope {scope}); sysctl kernel.yama.ptrace_scope=1"
+
+
+def _clock() -> str:
+    """Return why no process can be given another time of day: one is."""
+    import subprocess
+
+    from breakrank_agent import vdso
+
+    # The file alone: what else is in its folder has names of the standard library.
+    script = "import runpy, sys, time; t = time.time(); runpy.run_path(sys.argv[1])['shift_wall_clock'](9000)"
+    command = [sys.executable, "-I", "-S", "-c", f"{script}; sys.exit(time.time() < t + 9000)", vdso.__file__]
+    tried = subprocess.run(command, capture_output=True, text=True)
+    if tried.returncode == 0:
+        return ""
+    said = (tried.stderr.strip().splitlines() or [f"exit code {tried.returncode}"])[-1]
+    return f"the vDSO cannot be changed ({said}); use x86-64, and a kernel without CONFIG_MSEAL_SYSTEM_MAPPINGS"
+
+
+def _pageout() -> str:
+    """Return why a process's memory cannot be taken away: Linux does it since 5.10, for whoever has CAP_SYS_NICE."""
+    import subprocess
+
+    from breakrank_agent.faults.memory import page_out
+
+    with subprocess.Popen(["sleep", "10"], preexec_fn=let_anybody_trace) as process:
+        try:
+            page_out(process.pid)
+        except (OSError, AttributeError) as error:
+            return f"it is refused ({error}); use Linux 5.10 or later, as root or with --cap-add=SYS_NICE"
+        finally:
+            process.kill()
+    return ""
+
+
+def _strace() -> str:
+    """Return why no system call can be made to fail: a process is traced, as a rank would be."""
+    import subprocess
+
+    if shutil.which("strace") is None:
+        return "there is no program strace on the path; apt-get install strace"
+    with subprocess.Popen(["sleep", "10"], preexec_fn=let_anybody_trace) as traced:
+        with subprocess.Popen(["strace", "-p", str(traced.pid)], stderr=subprocess.PIPE, text=True) as tried:
+            said = tried.stderr.readline().strip() if tried.stderr is not None else ""
+            tried.terminate()
+        traced.kill()
+    if said.endswith("attached"):
+        return ""
+    cure = "sysctl kernel.yama.ptrace_scope=1, or start the container with --cap-add=SYS_PTRACE"
+    return f"{said or 'strace died'}; {cure}"
 
 
 def _pidfd() -> str:

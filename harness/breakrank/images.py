@@ -30,23 +30,26 @@ def stand(image: str, names: Sequence[str], seed: int, runs: Path) -> Standing:
     standing = new_standing(image)
     with Bench(runs) as bench:
         for scenario, case in select(load_scenarios(), names):
-            stood = _case(bench, scenario, case, Choices(seed=seed, runner="docker", image=image))
-            standing.cases[key(scenario.name, case.name)] = stood
-            print(f"{image}  {scenario.name}::{case.name}  {stood.words()}", flush=True)
+            mechanism, stood = _case(bench, scenario, case, Choices(seed=seed, runner="docker", image=image))
+            name = key(scenario.name, case.name, mechanism)
+            standing.cases[name] = stood
+            print(f"{image}  {name}  {stood.words()}", flush=True)
     standing.save(runs)
     return standing
 
 
-def _case(bench: Bench, scenario: Scenario, case: Case, choices: Choices) -> Stood:
-    strikes = scenario.strikes if case.strikes is None else case.strikes
-    needs = [*case.needs, *(need for strike in strikes for need in strike.fault.needs)]
-    lack = docker_runner().lacking(choices.image, case.framework) or missing(needs)
-    if lack:
-        return Stood("", sentence=lack)
+def _case(bench: Bench, scenario: Scenario, case: Case, choices: Choices) -> tuple[str, Stood]:
+    """Return by which means a case is struck and run, and what it came to."""
+    mechanism = choices.runner
     try:
-        programs = scenario.path.parent / "programs"
         plan = make_plan(scenario, case, choices)
-        verdict = bench.run(plan, case.expect, programs if programs.is_dir() else None).verdict
-        return Stood(str(verdict.outcome), finding(verdict), verdict.sentence())
+        mechanism = plan.mechanism
+        needs = [*case.needs, *(need for strike in plan.strikes for need in strike.fault.needs)]
+        lack = docker_runner().lacking(choices.image, case.framework) or missing(needs)
+        if lack:
+            return mechanism, Stood("", sentence=lack)
+        programs = scenario.path.parent / "programs"
+        verdict = bench.run(plan, case.record(plan.runner), programs if programs.is_dir() else None).verdict
+        return mechanism, Stood(str(verdict.outcome), finding(verdict), verdict.sentence())
     except (BreakrankError, PlanError) as error:
-        return Stood("", sentence=" ".join(str(error).split()))
+        return mechanism, Stood("", sentence=" ".join(str(error).split()))

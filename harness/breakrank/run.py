@@ -124,6 +124,9 @@ def _runner(wanted: str, strikes: Sequence[Strike], name: str) -> str:
     What is struck through walls cannot be struck without, so that `auto` changes no record.
     """
     walled = [strike.fault.name() for strike in strikes if strike.fault.walled]
+    contained = [strike.fault.name() for strike in strikes if strike.fault.contained]
+    if contained and wanted != "docker":
+        raise BreakrankError(f"{name}: {contained[0]} needs ranks in containers; use --scenario-image=REF")
     if wanted == "auto":
         return "sandbox" if walled else "process"
     if wanted == "process" and walled:

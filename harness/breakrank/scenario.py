@@ -13,6 +13,9 @@ from breakrank_agent.plan import Schedule, Strike
 #: What every scenario's oracles are, unless it names others: their order is the order of findings at one step.
 DEFAULT_ORACLES = ("crash", "ends", "progress", "finite", "replicas", "samples", "control", "checkpoint")
 
+#: Where ranks can be: a record holds for all of these, or for one.
+RUNNERS = ("process", "sandbox", "docker")
+
 
 @dataclass(frozen=True)
 class Job:
@@ -42,7 +45,8 @@ class Case:
 
     The dimensions of a case: `environment`, such as `{"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}`, is set before a framework
     is imported; `patience_s` is how long a proven wait may go on, so that the framework's own time-out can speak. The
-    record holds for just these: another debug mode or time-out is another case.
+    record holds for just these: another debug mode or time-out is another case. It holds under every runner but those
+    that `on` has another one for, by name.
     """
 
     name: str
@@ -56,6 +60,22 @@ class Case:
     strikes: tuple[Strike, ...] | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     patience_s: float | None = None
+    on: Mapping[str, Record] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.on if name not in RUNNERS]
+        if unknown:
+            raise BreakrankError(
+                f"the case {self.name!r} has a record under a runner {unknown[0]!r}; runners are {', '.join(RUNNERS)}"
+            )
+
+    def record(self, runner: str) -> Record:
+        """Return what is known of the case under a runner."""
+        return self.on.get(runner, self.expect)
+
+    def words(self) -> str:
+        """Say the record, and those of single runners."""
+        return "; ".join([self.expect.words(), *(f"in {name}: {r.words()}" for name, r in sorted(self.on.items()))])
 
     @property
     def sound(self) -> bool:

@@ -87,7 +87,8 @@ class _OnRank:
     """One strike on one rank. `state`: armed, parked, fired, struck, landed, missed or overtaken.
 
     `again` says that a lasting fault strikes another time, `refused` why the machine would not let it strike, `struck`
-    that it was tried from outside, `more` that one that has landed goes on.
+    that it was tried from outside, `held` that the rank waits until it is seen, `more` that one that has landed goes
+    on.
     """
 
     index: int
@@ -99,6 +100,7 @@ class _OnRank:
     again: bool = False
     refused: str = ""
     struck: bool = False
+    held: bool = False
     more: bool = False
     evidence: Evidence = field(default_factory=Evidence)
     kept: dict[str, Any] = field(default_factory=dict)
@@ -172,7 +174,8 @@ class Strikes:
             if members and all(i.state == "parked" for i in members):
                 self._strike(members)
         for item in self._all:
-            if item.state == "struck" and self._settled(item) and item.strike.fault.side == "outside":
+            if item.state == "struck" and (self._settled(item) or self._is_set(item)) and item.held:
+                item.held = False
                 item.strike.fault.release(self._target(item))
                 released.append(item.rank)
         return released
@@ -181,13 +184,14 @@ class Strikes:
     def pending(self) -> bool:
         """Whether a rank is parked, or a strike waits for its witness: then no wait is proof of a hang.
 
-        Nothing holds a rank that was struck from inside: if nobody sees it soon, its wait is like any other.
+        Where nothing holds the rank, as when it was struck from inside, and nobody sees it soon, its wait is like any
+        other.
         """
         now = time.monotonic()
         return any(
             item.state == "parked"
             or item.more
-            or (item.state == "struck" and (item.strike.fault.side == "outside" or now - item.since < CONFIRM_S))
+            or (item.state == "struck" and (item.held or now - item.since < CONFIRM_S))
             for item in self._all
         )
 
@@ -235,7 +239,7 @@ class Strikes:
         for item in members:
             # What the rank recorded until now was before the strike.
             item.evidence = Evidence(before=self._look(item))
-            item.state, item.since = "struck", time.monotonic()
+            item.state, item.since, item.held = "struck", time.monotonic(), True
             if item.again and not item.evidence.before:
                 # Nothing has come back that a lasting fault could take away.
                 continue
@@ -277,10 +281,15 @@ class Strikes:
             self._say(item, "landed", witness=witness)
             item.more = type(item.strike.fault).goes_on is not Fault.goes_on
             return True
-        if time.monotonic() - item.since > CONFIRM_S and item.strike.fault.side == "outside":
+        if time.monotonic() - item.since > CONFIRM_S and item.held:
             self._settle(item, f"{item.strike.fault.witness}: not seen within {CONFIRM_S:g} s")
             return True
         return False
+
+    def _is_set(self, item: _OnRank) -> bool:
+        """Whether all is ready for what only comes when the rank goes on."""
+        ready = WITNESSES[item.strike.fault.witness].set
+        return ready is not None and ready(item.strike.fault, item.evidence)
 
     def _settle(self, item: _OnRank, why: str) -> None:
         item.state = "missed"

@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -173,6 +174,29 @@ def closed_ways(fault: Fault, evidence: Evidence) -> str | None:
 
 def _way(way: Way) -> str:
     return f"at rank {way[1]} from rank {way[0]}"
+
+
+class Connected(NamedTuple):
+    """Whether the engine says that the rank's container is on its network, and what gets through."""
+
+    connected: bool
+    ways: Ways | None
+
+
+def look_at_container(fault: Fault, target: Target) -> Connected | None:
+    """Ask the engine, and sound the ways between the ranks; None where it does not answer."""
+    with contextlib.suppress(OSError):
+        return Connected(target.walls.is_connected(), look_at_ways(fault, target))
+    return None
+
+
+def disconnected(fault: Fault, evidence: Evidence) -> str | None:
+    """The engine says that the container is on its network no more, and nothing gets to its rank, nor from it."""
+    before, after = evidence.before, evidence.after
+    if before is None or after is None or not before.connected or after.connected:
+        return None
+    closed = closed_ways(fault, Evidence(before=before.ways, after=after.ways))
+    return None if closed is None else f"the engine: the container is on no network; {closed}"
 
 
 def lossy_ways(fault: Fault, evidence: Evidence) -> str | None:
@@ -359,6 +383,44 @@ def took(fault: Fault, evidence: Evidence) -> str | None:
     if not seen or seen[clock] < getattr(fault, "seconds", float("inf")):
         return None
     return f"the {'monotonic clock' if asleep else 'CPU clock of its thread'} went on by {seen[clock]:.3f} s"
+
+
+def jumped(fault: Fault, evidence: Evidence) -> str | None:
+    """The rank's wall clock, compared with the one by which the kernel dates files, is off by what the fault says."""
+    seen, seconds = evidence.seen, getattr(fault, "seconds", 0)
+    before, after = seen["ahead_s"] if seen else (0.0, 0.0)
+    # The kernel dates files by its last tick.
+    if not seconds or abs(after - before - seconds) > 1:
+        return None
+    return f"a file's date: the rank's clock is {after:+.0f} s off the kernel's, and was {before:+.0f} s"
+
+
+class Pages(NamedTuple):
+    """How much of a process is in memory, and in swap space, in kB, as the kernel counts its pages now."""
+
+    resident: int
+    swapped: int
+
+
+#: Less than this that is gone, in kB, says nothing: a thread that runs on may give some back.
+_PAGED_OUT_KB = 512
+
+
+def look_at_pages(fault: Fault, target: Target) -> Pages | None:
+    """Have the kernel count; None if the rank is gone."""
+    with contextlib.suppress(OSError, KeyError, ValueError):
+        counted = fields(Path(f"/proc/{target.pid}/smaps_rollup"))
+        return Pages(*(int(counted[name].split()[0]) for name in ("Rss", "Swap")))
+    return None
+
+
+def paged_out(fault: Fault, evidence: Evidence) -> str | None:
+    """The kernel counts less of the rank in memory than before."""
+    before, after = evidence.before, evidence.after
+    if before is None or after is None or before.resident - after.resident < _PAGED_OUT_KB:
+        return None
+    swapped = f", {after.swapped - before.swapped} kB of it to swap" if after.swapped > before.swapped else ""
+    return f"/proc/<pid>/smaps_rollup: {before.resident} kB in memory became {after.resident} kB{swapped}"
 
 
 class Main(NamedTuple):
@@ -557,6 +619,42 @@ def look_at_reads(fault: Fault, target: Target) -> dict[str, int]:
     return found
 
 
+class Traced(NamedTuple):
+    """Which threads of a rank the kernel says are traced, and which not; what the tracer has said until now."""
+
+    traced: int
+    free: int
+    said: str
+
+
+def failed_call(fault: Fault, evidence: Evidence) -> str | None:
+    """The tracer tells of a system call of the rank that came back with an error that was put there."""
+    found = re.search(_FAILED, evidence.after.said) if evidence.after is not None else None
+    return None if found is None else f"strace: {found[1]} came back with {found[2]}"
+
+
+#: A call that failed as strace(1) tells it, also where another thread's call is told in between.
+_FAILED = r"(\w+)(?:\(| resumed>).* = -1 (\w+) .*\(INJECTED\)"
+
+
+def all_traced(fault: Fault, evidence: Evidence) -> bool:
+    """Whether the kernel says that each thread of the rank is traced, and that none was."""
+    before, after = evidence.before, evidence.after
+    return before is not None and after is not None and not before.traced and bool(after.traced) and not after.free
+
+
+def look_at_tracer(fault: Fault, target: Target) -> Traced:
+    """Look at the rank's threads, and read again what its tracer has written."""
+    tracers = []
+    # A rank, or a thread, may end meanwhile.
+    with contextlib.suppress(OSError, KeyError, ValueError):
+        for task in Path(f"/proc/{target.pid}/task").iterdir():
+            tracers.append(int(fields(task / "status")["TracerPid"]))
+    said = target.kept.get("said")
+    text = os.pread(said, os.fstat(said).st_size, 0).decode(errors="replace") if said is not None else ""
+    return Traced(len(tracers) - tracers.count(0), tracers.count(0), text)
+
+
 def now_frozen(fault: Fault, evidence: Evidence) -> str | None:
     """The kernel says that the group that the rank is in is frozen, and that it was not."""
     return "the control group's freezer: all of it stands still" if evidence.after and not evidence.before else None
@@ -569,10 +667,14 @@ def look_at_freezer(fault: Fault, target: Target) -> bool:
 
 @dataclass(frozen=True)
 class Witness:
-    """`judge` says what was seen, or None; `look` reads something outside of the injector, before and after."""
+    """`judge` says what was seen, or None; `look` reads something outside of the injector, before and after.
+
+    `set` says that all is ready for what only comes when the rank goes on: it is let go, and the strike lands later.
+    """
 
     judge: Callable[[Fault, Evidence], str | None]
     look: Callable[[Fault, Target], Any] | None = None
+    set: Callable[[Fault, Evidence], bool] | None = None
 
 
 WITNESSES: Mapping[str, Witness] = {
@@ -590,11 +692,13 @@ WITNESSES: Mapping[str, Witness] = {
     "shared memory": Witness(lowered, partial(look_at_size, "/dev/shm")),
     "read-only": Witness(now_read_only, look_at_mount),
     "reads": Witness(failing_reads, look_at_reads),
+    "call": Witness(failed_call, look_at_tracer, all_traced),
     "frozen": Witness(now_frozen, look_at_freezer),
     "memory": Witness(lowered, partial(look_at_bound, "memory", "bytes")),
     "cpu": Witness(lowered, partial(look_at_bound, "cpu", "cores")),
     "pids": Witness(lowered, partial(look_at_bound, "pids", "processes")),
     "closed ways": Witness(closed_ways, look_at_ways),
+    "disconnected": Witness(disconnected, look_at_container),
     "lossy ways": Witness(lossy_ways, look_at_ways),
     "port": Witness(port, look_at_port),
     "names": Witness(names, look_at_names),
@@ -607,6 +711,8 @@ WITNESSES: Mapping[str, Witness] = {
     "descriptors": Witness(lowered, partial(look_at_limit, "open files")),
     "issued": Witness(issued),
     "took": Witness(took),
+    "clock": Witness(jumped),
+    "resident": Witness(paged_out, look_at_pages),
     "neighbours": Witness(crowded, look_at_neighbours),
     "spins": Witness(spins, look_at_main_thread),
     "stuck": Witness(stuck, look_at_main_thread),

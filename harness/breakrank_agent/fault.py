@@ -34,6 +34,15 @@ class Walls(Protocol):
         Raises `OSError` with what the program says if it fails.
         """
 
+    def disconnect(self) -> None:
+        """Take the rank's container off its network. Raises `OSError` where there is none, or its engine refuses."""
+
+    def connect(self) -> None:
+        """Put the container on its network again, at the address that it had. Raises `OSError`."""
+
+    def is_connected(self) -> bool:
+        """Whether the engine says that the container is on its network. Raises `OSError`."""
+
     def datagrams(self) -> socket.socket:
         """Return a socket for datagrams at the rank's address. Raises `OSError`."""
 
@@ -182,6 +191,8 @@ class Fault:
     points: ClassVar[tuple[str, ...]] = ()
     #: Whether the rank must have walls of its own: a runner such as `sandbox`, not the plain processes.
     walled: ClassVar[bool] = False
+    #: Whether these must be a container's.
+    contained: ClassVar[bool] = False
     #: Whether it can strike a user's own script, and not only the programs that come with us.
     strikes_scripts: ClassVar[bool] = True
     #: The signal (negative) or exit code that the fault itself delivers to its rank; None: the rank lives on.

@@ -248,6 +248,11 @@ class Plan:
         except (ValueError, TypeError, KeyError) as error:
             raise PlanError(f"{where}: {error}") from None
 
+    @property
+    def mechanism(self) -> str:
+        """By which means it strikes, if it does, and how its ranks are run: a record is known for these."""
+        return ", ".join([*sorted({strike.fault.name() for strike in self.strikes}), self.runner])
+
     def key(self) -> str:
         """Return a short digest of all that the plan says."""
         return hashlib.sha256(self.dumps().encode()).hexdigest()[:16]

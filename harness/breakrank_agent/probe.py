@@ -448,13 +448,27 @@ class Agent:
             return
         handles = self.handles or NoHandles()
         look = functools.partial(_digest, handles.gradients) if strike.fault.witness == "gradients" else self._params
-        before = look()
+        before, ahead = look(), self._ahead(strike)
         wall, computed = time.monotonic(), time.thread_time()
         with self.quietly():
             strike.fault.strike_inside(handles)
         # What the fault did is read again here, by code that knows nothing of it.
-        took = {"wall_s": time.monotonic() - wall, "cpu_s": time.thread_time() - computed}
+        took: dict[str, Any] = {"wall_s": time.monotonic() - wall, "cpu_s": time.thread_time() - computed}
+        if ahead is not None:
+            took["ahead_s"] = [ahead, self._ahead(strike)]
         self.record("strike", strike=index, phase="seen", before=before, after=look(), **took)
+
+    def _ahead(self, strike: Strike) -> Optional[float]:
+        """Return how far the wall clock is ahead of the kernel's own, by which it dates files, where that is asked."""
+        if strike.fault.witness != "clock":
+            return None
+        with self.quietly():
+            file = os.memfd_create("breakrank-clock")
+            try:
+                os.utime(file)
+                return time.time() - os.fstat(file).st_mtime
+            finally:
+                os.close(file)
 
     def _params(self) -> Optional[str]:
         return self.summarize().get("params")

@@ -6,6 +6,7 @@ import dataclasses
 import shutil
 from pathlib import Path
 
+import containers
 import pytest
 
 import breakrank_agent
@@ -20,6 +21,9 @@ FAULTS = [pytest.param(kind, id=name) for name, kind in all_faults().items()]
 
 #: Nothing but the deadline ends a rank that spins.
 DEADLINES_S = {"spin": 4.0}
+
+#: What must do something for the fault to land.
+PROGRAMS = {"fail_call": "small:keeps_notes", "page_out": "small:reads_what_is_mapped"}
 
 #: Appended to each file of faults in a copy of the agent: from then on no fault there does anything.
 NO_OP = """
@@ -44,17 +48,19 @@ def strike(kind) -> Strike:
     return kind() @ at(rank=1, step=2, point=point(kind))
 
 
-def runner(kind) -> str:
-    """Return the runner under which a fault is tried. Skips where this machine lacks what it needs."""
+def runner(kind) -> dict[str, str]:
+    """Return the runner under which a fault is tried, and its image. Skips where this machine lacks what it needs."""
     lack = missing(kind.needs)
     if lack:
         pytest.skip(f"{kind.name()} {lack}")
-    return "sandbox" if kind.walled else "process"
+    if kind.contained:
+        return {"runner": "docker", "image": containers.require(containers.TORCH)}
+    return {"runner": "sandbox" if kind.walled else "process"}
 
 
 def program(kind) -> str:
     """Return which program a fault is tried on: one with a wrapper, if it strikes that."""
-    return "small:wrapped" if kind.on == "wrapper" else "small:train"
+    return PROGRAMS.get(kind.name(), "small:wrapped" if kind.on == "wrapper" else "small:train")
 
 
 def point(kind) -> str:
@@ -85,7 +91,7 @@ def test_it_is_refused_at_a_point_that_it_cannot_strike_at(kind):
 @pytest.mark.parametrize("kind", FAULTS)
 def test_it_lands_on_its_rank_at_its_point_and_nowhere_else(run, kind):
     where, deadline_s = runner(kind), DEADLINES_S.get(kind.name(), 60.0)
-    result, saved = run(program(kind), strike(kind), deadline_s=deadline_s, data="digits", runner=where)
+    result, saved = run(program(kind), strike(kind), deadline_s=deadline_s, data="digits", **where)
     assert result.verdict.outcome is not Outcome.VOID, result.verdict
     landed = [(e["attempt"], e["rank"]) for e in saved.history.seen("strike") if e["phase"] == "landed"]
     assert landed == [(0, 1)]
@@ -93,12 +99,12 @@ def test_it_lands_on_its_rank_at_its_point_and_nowhere_else(run, kind):
     assert [(e["step"], e["point"], e["visit"]) for e in fired] == [(2, point(kind), 1)]
     # Nothing is left of it: a run in the same place is sound.
     assert not [e for e in saved.history.seen("strike") if e["phase"] == "unhealed"]
-    assert run("small:train", runner=where)[0].verdict.outcome is Outcome.SURVIVED
+    assert run("small:train", **where)[0].verdict.outcome is Outcome.SURVIVED
 
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_it_is_void_where_its_point_never_comes(run, kind):
-    result, saved = run(program(kind), kind() @ at(rank=1, step=99, point=point(kind)), runner=runner(kind))
+    result, saved = run(program(kind), kind() @ at(rank=1, step=99, point=point(kind)), **runner(kind))
     assert result.verdict.outcome is Outcome.VOID
     assert "never fired" in result.verdict.sentence()
     assert [lived.status for lived in saved.history.last] == [0, 0]
@@ -108,7 +114,7 @@ def test_it_is_void_where_its_point_never_comes(run, kind):
 def test_replaced_by_a_no_op_it_is_void(run, monkeypatch, bench_of_no_ops, kind):
     if kind.side == "outside":
         monkeypatch.setattr(kind, "strike", lambda self, target: None)
-    result, saved = run(program(kind), strike(kind), on=bench_of_no_ops, data="digits", runner=runner(kind))
+    result, saved = run(program(kind), strike(kind), on=bench_of_no_ops, data="digits", **runner(kind))
     assert result.verdict.outcome is Outcome.VOID
     assert "did not land" in result.verdict.sentence()
     assert [lived.status for lived in saved.history.last] == [0, 0]

@@ -170,24 +170,30 @@ def test_the_next_start_sweeps_what_a_killed_warden_left(tmp_path):
     assert carrying() == []
 
 
-def test_what_a_strike_has_started_ends_with_its_owner():
+@pytest.mark.parametrize("kind", [faults.CrowdCores, faults.FailCall])
+def test_what_a_strike_has_started_ends_with_its_owner(kind):
+    lack = missing(kind.needs)
+    if lack:
+        pytest.skip(lack)
     script = textwrap.dedent(
-        """
+        f"""
         import os, signal
         from pathlib import Path
         from types import SimpleNamespace
         from breakrank.session import Session
         from breakrank.witness import WITNESSES, Evidence
         from breakrank_agent import faults
-        session, fault = Session(), faults.CrowdCores()
+        session, fault = Session(), faults.{kind.__name__}()
         null = os.open(os.devnull, os.O_RDWR)
         pid = session.spawn(["sleep", "1000"], dict(os.environ), Path("/"), [null] * 3)
-        target, witness = SimpleNamespace(pid=pid, work="/", kept={}), WITNESSES[fault.witness]
+        target, witness = SimpleNamespace(pid=pid, work="/", kept={{}}), WITNESSES[fault.witness]
         before = witness.look(fault, target)
         fault.strike(target)
-        while not witness.judge(fault, Evidence(before=before, after=witness.look(fault, target))):
+        seen = witness.set or witness.judge
+        while not seen(fault, Evidence(before=before, after=witness.look(fault, target))):
             pass
-        print(*(neighbour.pid for neighbour in target.kept["neighbours"]), flush=True)
+        started = target.kept["neighbours"] if "neighbours" in target.kept else [target.kept["strace"]]
+        print(*(one.pid for one in started), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
         """
     )

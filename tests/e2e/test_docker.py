@@ -20,13 +20,15 @@ from breakrank.errors import BreakrankError
 from breakrank.run import Bench, Choices, docker_runner, load_run, make_plan
 from breakrank.runners.process import stage_agent
 from breakrank.session import Session
-from breakrank_agent.plan import Plan
+from breakrank.verdict import Outcome
+from breakrank_agent import faults
+from breakrank_agent.plan import Plan, Strike
 
 
 def plan_of(name: str, image: str) -> tuple[Plan, object]:
     """Return the plan of `scenario::case` in containers of an image, and the case's record."""
     ((scenario, case),) = select(load_scenarios(), [name])
-    return make_plan(scenario, case, Choices(runner="docker", image=image)), case.expect
+    return make_plan(scenario, case, Choices(runner="docker", image=image)), case.record("docker")
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +59,19 @@ def labelled(session: str) -> list[str]:
 def test_a_case_comes_to_its_record_in_containers(bench, image, name):
     for scenario, case in select(load_scenarios(), [name]):
         plan = make_plan(scenario, case, Choices(runner="docker", image=image))
-        result = bench.run(plan, case.expect)
+        result = bench.run(plan, case.record("docker"))
         assert result.as_recorded, result.verdict
+
+
+def test_a_container_that_the_engine_takes_off_its_network_is_where_it_was_when_the_job_starts_again(bench, image):
+    plan, _ = plan_of("cut_link::torch-limited", image)
+    (cut,) = plan.strikes
+    off = Strike(faults.DisconnectContainer(), cut.trigger, cut.ranks)
+    result = bench.run(replace(plan, strikes=(off,), restarts=1))
+    assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
+    first, second = (load_run(result.folder).history.attempt(attempt) for attempt in (0, 1))
+    assert [lived.status for lived in first] != [0, 0]
+    assert [lived.status for lived in second] == [0, 0]
 
 
 def test_a_run_in_containers_has_the_digest_of_a_run_without(bench, image):
@@ -208,7 +221,9 @@ from dataclasses import replace
 from pathlib import Path
 from pathlib import Path
 from breakrank.run import Bench
-from breakrank_agent.plan import Plan
+from breakrank.verdict import Outcome
+from breakrank_agent import faults
+from breakrank_agent.plan import Plan, Strike
 
 plan = Plan("test", "alone", "alone:main", framework="none", steps=3, oracles=("ends",))
 with Bench(Path("/tmp/runs")) as bench:

@@ -48,6 +48,22 @@ def test_a_changed_case_fails_with_sentence_record_events_blame_files_and_replay
     assert "Traceback" not in result.stdout.str()
 
 
+def test_a_record_of_one_runner_holds_there_alone(project):
+    project.scenario("placed", "Case('one', 'fake:sound', DETECTED, on={'sandbox': SURVIVED})")
+    project.pytest("--scenario=placed", "--scenario-runner=process").assert_outcomes(failed=1)
+    result = project.pytest("--scenario=placed", "--scenario-runner=sandbox")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["scenario *case *runner *outcome*", "placed *one *sandbox *SURVIVED *as recorded*"])
+    project.pytest("--scenario-list").stdout.fnmatch_lines(["placed::one *DETECTED; in sandbox: SURVIVED*"])
+
+
+def test_a_record_of_a_runner_that_nobody_knows_is_an_error_of_the_scenario(project):
+    project.scenario("placed", "Case('one', 'fake:sound', SURVIVED, on={'cluster': DETECTED})")
+    result = project.pytest("--scenario=placed")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*'one' has a record under a runner 'cluster'; runners are process, sandbox, docker*"])
+
+
 def test_a_void_fails_and_counts_as_not_tested(project):
     project.scenario("empty", "Case('a', 'fake:void', SURVIVED)")
     result = project.pytest("--scenario=empty")

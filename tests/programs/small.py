@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import signal
@@ -171,6 +172,51 @@ def turns_to_nan():
 def needs_much_at_its_second_step():
     """Both ranks need 64 MB for a moment."""
     train(lambda now, model: torch.ones(16 * 2**20) if now == 2 else None)
+
+
+def reads_what_is_mapped():
+    """Each rank reads all of a file of 8 MB at each step, which it has mapped."""
+    with open(f"mapped-{RANK}.bin", "wb") as file:
+        file.write(bytes(8 * 2**20))
+    mapped = torch.from_file(file.name, size=8 * 2**20, dtype=torch.uint8)
+    train(lambda number, model: mapped.sum())
+
+
+def keeps_notes():
+    """Each rank writes, keeps, renames and reads a file at each step, and says what it was refused."""
+
+    def keep(number, model):
+        name, kept = f"notes-{RANK}.new", f"notes-{RANK}"
+        for call, what in (
+            ("write", lambda: _noted(name, number)),
+            ("fsync", lambda: _synced(name)),
+            ("rename", lambda: os.replace(name, kept)),
+            ("read", lambda: _read(kept)),
+        ):
+            try:
+                what()
+            except OSError as error:
+                print(f"step {number}: {call} gave {errno.errorcode[error.errno]}")
+
+    train(keep)
+
+
+def _noted(name, number):
+    with open(name, "wb", buffering=0) as file:
+        file.write(b"step %d" % number)
+
+
+def _synced(name):
+    with open(name, "rb", buffering=0) as file:
+        os.fsync(file.fileno())
+
+
+def _read(name):
+    descriptor = os.open(name, os.O_RDONLY)
+    try:
+        os.read(descriptor, 100)
+    finally:
+        os.close(descriptor)
 
 
 def says_its_own_steps():

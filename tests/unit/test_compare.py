@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from breakrank.catalogue import load_scenarios, select
 from breakrank.errors import BreakrankError
-from breakrank.report.compare import Comparison, Standing, Stood, load_standing
+from breakrank.report.compare import Comparison, Standing, Stood, key, load_standing
+from breakrank.run import Choices, make_plan
 
 FINE, LOUD, QUIET = Stood("SURVIVED"), Stood("DETECTED", sentence="it raised"), Stood("SILENT", "race: lost update")
 SKIPPED = Stood("", sentence="there is no torch")
@@ -62,6 +64,27 @@ def test_the_lines_name_the_versions_that_differ_and_only_those():
     assert lines[0] == "new against old: 1 of 1 cases tested on both"
     assert "  a: SURVIVED became DETECTED: it raised" in lines
     assert lines[-1] == "versions: torch 2.12 -> 2.13"
+
+
+def test_a_case_is_known_by_the_means_that_it_is_struck_by_and_its_runner():
+    names = set()
+    for name in ("partition::torch-by-hand", "cut_link::torch-by-hand"):
+        ((scenario, case),) = select(load_scenarios(), [name])
+        for runner in ("sandbox", "docker"):
+            plan = make_plan(scenario, case, Choices(runner=runner, image="some" if runner == "docker" else ""))
+            names.add(key("link", case.name, plan.mechanism))
+    assert names == {
+        f"link::torch-by-hand [{means}]"
+        for means in ("partition, sandbox", "partition, docker", "cut_link, sandbox", "cut_link, docker")
+    }
+
+
+def test_a_standing_that_an_older_version_has_saved_is_none(tmp_path):
+    Standing("some", "1", {}, {"a": FINE}).save(tmp_path)
+    (saved,) = tmp_path.glob("standings/*.json")
+    saved.write_text(saved.read_text().replace('"version": 2', '"version": 1'))
+    with pytest.raises(BreakrankError, match="there is no run on some to compare with"):
+        load_standing(tmp_path, "some")
 
 
 def test_a_standing_is_saved_and_a_later_run_of_other_cases_adds_to_it(tmp_path):

@@ -56,7 +56,8 @@ def look(pid: int, call: str = "") -> Look:
     try:
         caught = int(fields(Path(f"/proc/{pid}/status"))["SigCgt"], 16)
         for thread in read_threads(pid):
-            if thread.state in "Tt":
+            # One that stands in a tracer's stop ("t") goes on when the tracer, ours or anybody's, lets it.
+            if thread.state == "T":
                 return Look(Condition.STOPPED)
             state = next((s for s in (judge(thread, call) for judge in BACKENDS) if s is not None), None)
             if state is None:

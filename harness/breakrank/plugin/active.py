@@ -154,7 +154,8 @@ class Active:
         """Return what the cases came to on the image, and save it for whoever compares with it."""
         standing = compare.new_standing(self.options.image)
         for row in rows:
-            standing.cases[compare.key(row.scenario, row.case)] = compare.Stood(row.outcome, row.finding, row.sentence)
+            name = compare.key(row.scenario, row.case, row.mechanism)
+            standing.cases[name] = compare.Stood(row.outcome, row.finding, row.sentence)
         standing.save(self.options.runs)
         return standing
 

@@ -42,7 +42,9 @@ class Subject:
     @property
     def record(self) -> Record | None:
         """What is known of the case; nothing is known of a user's script."""
-        return None if self.plan is not None and self.plan.command else self.case.expect
+        if self.plan is None:
+            return self.case.expect
+        return None if self.plan.command else self.case.record(self.plan.runner)
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ class ScenarioItem(BreakrankItem):
         recorded = record.words() if record is not None else ""
         self.tell(scenario=scenario.name, case=case.name, recorded=recorded, sentence=skip)
         if plan is not None:
-            self.tell(seed=plan.seed)
+            self.tell(seed=plan.seed, runner=plan.runner, mechanism=plan.mechanism)
         if skip:
             self.add_marker(pytest.mark.skip(reason=skip))
 
@@ -152,6 +152,7 @@ class ReplayItem(BreakrankItem):
         """Say which run it is."""
         self.folder, self.saved = folder, saved
         self.tell(scenario=saved.plan.scenario, case=f"{saved.plan.case} (replay)", seed=saved.plan.seed)
+        self.tell(runner=saved.plan.runner, mechanism=saved.plan.mechanism)
 
     def runtest(self) -> None:
         """Run the saved plan again. Raises `Failed` if the replay diverges."""

@@ -18,6 +18,8 @@ from breakrank.verdict import Verdict
 _ORDER = ("SURVIVED", "DETECTED", "CRASHED", "HUNG", "SILENT")
 #: Less than this share of the cases tested, and a comparison says too little.
 _ENOUGH = 0.5
+#: Of the file that a standing is kept in. Before version 2 a case was not known by the means that it is struck by.
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,9 @@ class Stood:
         return f"{self.outcome} ({self.finding})" if self.finding else self.outcome or "not tested"
 
 
-def key(scenario: str, case: str) -> str:
-    """Return what a record is known by: the case, and the runner as its mechanism."""
-    return f"{scenario}::{case} [docker]"
+def key(scenario: str, case: str, mechanism: str) -> str:
+    """Return what a record is known by: the case, with its dimensions, and by which means it is struck and run."""
+    return f"{scenario}::{case} [{mechanism}]"
 
 
 def finding(verdict: Verdict) -> str:
@@ -68,7 +70,7 @@ class Standing:
             before = load_standing(runs, self.image)
             kept = before.cases if before.identity == self.identity else {}
         whole = replace(self, cases={**kept, **self.cases})
-        path.write_text(json.dumps({"version": 1, **asdict(whole)}, indent=1, sort_keys=True) + "\n")
+        path.write_text(json.dumps({"version": _VERSION, **asdict(whole)}, indent=1, sort_keys=True) + "\n")
 
 
 def new_standing(image: str) -> Standing:
@@ -81,6 +83,8 @@ def load_standing(runs: Path, image: str) -> Standing:
     """Return the last standing of an image. Raises `BreakrankError` if there is none."""
     try:
         raw = json.loads(_path(runs, image).read_text())
+        if raw["version"] != _VERSION:
+            raise FileNotFoundError
         cases = {name: Stood(**stood) for name, stood in raw["cases"].items()}
         return Standing(raw["image"], raw["identity"], raw["versions"], cases)
     except FileNotFoundError:

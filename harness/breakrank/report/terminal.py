@@ -28,6 +28,8 @@ class Row:
     repeats: str = ""
     finding: str = ""
     passed: bool = False
+    runner: str = ""
+    mechanism: str = ""
 
     @property
     def tested(self) -> bool:
@@ -51,6 +53,8 @@ class Row:
             repeats=properties.get("repeats", ""),
             finding=properties.get("finding", ""),
             passed=passed,
+            runner=properties.get("runner", ""),
+            mechanism=properties.get("mechanism", ""),
         )
 
 
@@ -65,12 +69,14 @@ def headline(rows: Iterable[Row]) -> str:
 
 
 def verdict_table(rows: Sequence[Row]) -> list[str]:
-    """Return the table of verdicts, one line a case."""
+    """Return the table of verdicts, one line a case; the runner is named where not all are plain processes."""
     repeated = any(row.repeats for row in rows)
-    cells = [["scenario", "case", "outcome", "recorded", "digest", *(["repeat"] if repeated else []), "s", "finding"]]
+    walled = any(row.runner not in ("", "process") for row in rows)
+    shown = [*(["runner"] if walled else []), "outcome", "recorded", "digest", *(["repeat"] if repeated else [])]
+    cells = [["scenario", "case", *shown, "s", "finding"]]
     for row in sorted(rows, key=lambda r: (r.scenario, r.case)):
-        line = [row.scenario, row.case, row.outcome or "not tested", _recorded(row), row.digest[:8]]
-        line += [row.repeats] if repeated else []
+        line = [row.scenario, row.case, *([row.runner] if walled else [])]
+        line += [row.outcome or "not tested", _recorded(row), row.digest[:8], *([row.repeats] if repeated else [])]
         seconds = f"{row.seconds:.1f}" if row.outcome else ""
         cells.append([*line, seconds, _shorten(row.sentence) or "there is no verdict"])
     return align(cells)
@@ -105,7 +111,7 @@ def scenario_table(scenarios: Iterable[Scenario]) -> str:
         summaries.append(f"{scenario.name}: {scenario.summary or 'no summary'}")
         for case in scenario.cases:
             needs = ", ".join([case.framework, *case.needs])
-            cells.append([f"{scenario.name}::{case.name}", scenario.family, case.expect.words(), needs])
+            cells.append([f"{scenario.name}::{case.name}", scenario.family, case.words(), needs])
     if not summaries:
         return "there are no scenarios\n"
     return "\n".join([*summaries, "", *align(cells)]) + "\n"

@@ -121,6 +121,9 @@ class Container:
     address: str
     host: str
     control: socket.socket
+    network: str = ""
+    #: Whether it was off its network for a while: the engine then gives it another interface than it was made with.
+    worn: bool = False
 
     def ask(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
         """Have a rank started; return its pid as it is seen from here. Raises `BreakrankError`."""
@@ -150,6 +153,50 @@ class Container:
             time.sleep(0.002)
 
 
+@dataclass
+class ContainerWalls(Walls):
+    """What is around a rank in a container, which its engine can take off its network."""
+
+    container: Container | None = None
+
+    def disconnect(self) -> None:
+        """Take the container off its network. Raises `OSError` with what the engine says."""
+        assert self.container is not None
+        self.container.worn = True
+        with _refusals():
+            engine().networks.get(self.container.network).disconnect(self.container.handle)
+
+    def connect(self) -> None:
+        """Put it on again, with the interface and the address that it had. Raises `OSError`."""
+        assert self.container is not None
+        with _refusals():
+            engine().networks.get(self.container.network).connect(self.container.handle)
+        # The engine gives it the next name and an address that is free.
+        (given,) = (link for link in json.loads(self.run("ip", "-j", "-4", "address")) if link["ifname"] != "lo")
+        name, prefix = given["ifname"], given["addr_info"][0]["prefixlen"]
+        self.run("ip", "link", "set", name, "down")
+        self.run("ip", "address", "flush", "dev", name)
+        self.run("ip", "link", "set", name, "name", "eth0")
+        self.run("ip", "address", "add", f"{self.address}/{prefix}", "dev", "eth0")
+        self.run("ip", "link", "set", "eth0", "up")
+
+    def is_connected(self) -> bool:
+        """Whether the engine says that the container is on its network. Raises `OSError`."""
+        assert self.container is not None
+        with _refusals():
+            self.container.handle.reload()
+        return self.container.network in self.container.handle.attrs["NetworkSettings"]["Networks"]
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn what the engine raises into an `OSError`, which a strike may raise."""
+    try:
+        yield
+    except DockerException as error:
+        raise OSError(_said(error)) from None
+
+
 class Cluster:
     """The containers of one job. They stand until they are closed, or their owner is gone."""
 
@@ -171,8 +218,8 @@ class Cluster:
 
     @property
     def stands(self) -> bool:
-        """Whether every container's first process lives."""
-        return all(_lives(container.pid) for container in self.containers)
+        """Whether every container's first process lives, and its network is as it was made."""
+        return all(_lives(container.pid) and not container.worn for container in self.containers)
 
     def grow(self, ranks: int) -> list[Container]:
         """Return the containers of so many ranks, those that are missing made now.
@@ -247,7 +294,7 @@ class Cluster:
             lines = b"".join(said).decode(errors="replace").strip().splitlines() or ["it said nothing"]
             raise BreakrankError(f"no rank can run in a container of {self._image}: {lines[-1]}")
         address = handle.attrs["NetworkSettings"]["Networks"][self._name]["IPAddress"]
-        return Container(handle, pid, address, host, control)
+        return Container(handle, pid, address, host, control, self._name)
 
 
 class Clusters:
@@ -299,7 +346,7 @@ class DockerRunner(SandboxRunner):
             self._shared = cluster.lay(self.programs, self._work)
         except (DockerException, OSError) as error:
             raise BreakrankError(f"the containers cannot be made ready: {_said(error)}") from None
-        self._around = [Walls(one.pid, KINDS, one.address, one.host) for one in containers]
+        self._around = [ContainerWalls(one.pid, KINDS, one.address, one.host, container=one) for one in containers]
         return View(Path(f"{self._shared}/work"), containers[0].pid)
 
     def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterator[RankProcess]:

@@ -71,6 +71,18 @@ class Walls:
             _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
         return socket.socket(fileno=descriptors[0])
 
+    def disconnect(self) -> None:
+        """Take the rank off its network, which only the engine of a container can. Raises `OSError`."""
+        raise OSError("nothing but a container can be taken off its network; use --scenario-runner=docker")
+
+    def connect(self) -> None:
+        """Put the rank on its network again. Raises `OSError`."""
+        raise OSError("nothing but a container can be put on its network; use --scenario-runner=docker")
+
+    def is_connected(self) -> bool:
+        """Whether the rank is on its network: always, where nobody can take it off."""
+        return True
+
     def datagrams(self) -> socket.socket:
         """Return a socket for datagrams at the rank's address, opened once. Raises `OSError`."""
         if self._datagrams is None:

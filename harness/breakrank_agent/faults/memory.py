@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import os
 import resource
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +84,51 @@ class ShrinkSharedMemory(Fault):
     def heal(self, target: Target) -> None:
         """Take it away again."""
         target.walls.run("umount", "--lazy", "/dev/shm", inside=MOUNTS)
+
+
+@dataclass(frozen=True)
+class PageOut(Fault):
+    """What the rank has in memory is taken away, as where memory is short: it is read back as it is needed again.
+
+    The kernel takes what nobody else has mapped, too (process_madvise(2), MADV_PAGEOUT): what comes from files at any
+    time, all else only where there is swap space. One strike is one time; a rank that swaps is struck at each step.
+    """
+
+    side: ClassVar[str] = "outside"
+    needs: ClassVar[tuple[str, ...]] = ("pageout",)
+    certifies: ClassVar[str] = "pages that must be read back from disk; of anonymous ones only where there is swap"
+    witness: ClassVar[str] = "resident"
+
+    def strike(self, target: Target) -> None:
+        """Have each part of its memory paged out."""
+        page_out(target.pid)
+
+
+class _Span(ctypes.Structure):
+    """A part of a process's memory (struct iovec)."""
+
+    _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+
+#: The number of process_madvise(2), on every architecture, and its advice.
+_PROCESS_MADVISE, _MADV_PAGEOUT = 440, 21
+#: What it says of parts that stay where they are: locked ones, and the kernel's own.
+_STAYS = (errno.EINVAL, errno.EFAULT, errno.ENOMEM)
+
+
+def page_out(pid: int) -> None:
+    """Have the kernel take the memory of a process away. Raises `OSError` where it refuses."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    process = os.pidfd_open(pid)
+    try:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            begin, _, end = line.split()[0].partition("-")
+            span = _Span(int(begin, 16), int(end, 16) - int(begin, 16))
+            done = libc.syscall(_PROCESS_MADVISE, process, ctypes.byref(span), ctypes.c_size_t(1), _MADV_PAGEOUT, 0)
+            if done < 0 and ctypes.get_errno() not in _STAYS:
+                raise OSError(ctypes.get_errno(), f"process_madvise: {os.strerror(ctypes.get_errno())}")
+    finally:
+        os.close(process)
 
 
 def mapped_bytes(pid: int) -> int:

@@ -109,6 +109,24 @@ class CutLink(Fault):
 
 
 @dataclass(frozen=True)
+class DisconnectContainer(CutLink):
+    """The rank's container is taken off its network by the engine: its interface is gone, and with it its address."""
+
+    contained: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("docker", "netns")
+    certifies: ClassVar[str] = "what `docker network disconnect` does; says nothing of a cable or card, nor of others"
+    witness: ClassVar[str] = "disconnected"
+
+    def strike(self, target: Target) -> None:
+        """Have the engine do it."""
+        target.walls.disconnect()
+
+    def heal(self, target: Target) -> None:
+        """Have the engine connect it."""
+        target.walls.connect()
+
+
+@dataclass(frozen=True)
 class Partition(Fault):
     """The ranks from `first` on and those before it no longer reach each other: what they send is dropped.
 

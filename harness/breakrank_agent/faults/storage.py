@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import resource
 import shutil
+import subprocess
+import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from breakrank_agent.fault import MOUNTS, Fault, Target
@@ -153,6 +157,79 @@ class FailReads(Fault):
         """Take it away from them."""
         for path in target.kept["files"]:
             target.walls.run("umount", "--lazy", path, inside=MOUNTS)
+
+
+#: The system calls behind what a program asks for: which of them it is depends on the library and the machine.
+_CALLS = {
+    "read": "read,pread64,readv,preadv",
+    "write": "write,pwrite64,writev,pwritev",
+    "fsync": "fsync,fdatasync",
+    "rename": "?rename,?renameat,renameat2",
+}
+#: More than strace says before it has attached.
+_SAID_BYTES = 1 << 16
+#: How long strace may take to let go of a rank. A limit, no more.
+_DETACH_S = 5.0
+
+
+@dataclass(frozen=True)
+class FailCall(Fault):
+    """One system call fails with `error`: of each thread of the rank, the `when`-th from now on to `call` on a path.
+
+    What comes after it is done as ever. `call` is read, write, fsync or rename, or a system call as strace(1) names it;
+    each of several that do the same is counted by itself. `path` is below the working folder, and may have wildcards,
+    which are looked up when it strikes. strace does it, and lets go of the rank once a call has failed.
+    """
+
+    call: str = "read"
+    error: str = "EIO"
+    path: str = "*"
+    when: int = 1
+
+    side: ClassVar[str] = "outside"
+    needs: ClassVar[tuple[str, ...]] = ("strace",)
+    certifies: ClassVar[str] = "an error that the kernel returns once; says nothing about what a bad disk does to data"
+    witness: ClassVar[str] = "call"
+
+    def strike(self, target: Target) -> None:
+        """Have the rank traced. Raises `OSError` with what strace says if it cannot be."""
+        # Of an open file strace knows the path as the rank sees it; of one that is named, what the rank calls it.
+        seen = re.sub(r"^/proc/\d+/root(?=/)", "", target.work)
+        work = Path(target.work)
+        names = sorted(str(path.relative_to(work)) for path in work.glob(self.path)) or [self.path]
+        on = [word for name in names for path in (os.path.join(seen, name), name) for word in ("-P", path)]
+        calls = _CALLS.get(self.call, self.call)
+        inject = f"inject={calls}:error={self.error}:when={self.when}"
+        said = target.kept["said"] = os.memfd_create("breakrank-strace")
+        strace = target.kept["strace"] = subprocess.Popen(
+            ["strace", "-f", *on, "-e", f"trace={calls}", "-e", inject, "-e", "signal=none", "-p", str(target.pid)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+        )
+        while b" attached" not in os.pread(said, _SAID_BYTES, 0):
+            if strace.poll() is not None:
+                raise OSError(os.pread(said, _SAID_BYTES, 0).decode(errors="replace").strip() or "strace died")
+            time.sleep(0.001)
+
+    def goes_on(self, target: Target) -> bool:
+        """Let go of the rank: its call has failed."""
+        self.heal(target)
+        return False
+
+    def heal(self, target: Target) -> None:
+        """Let go of the rank, if that was not done."""
+        if "strace" not in target.kept:
+            return
+        strace = target.kept.pop("strace")
+        os.close(target.kept.pop("said"))
+        strace.terminate()
+        try:
+            strace.wait(_DETACH_S)
+        except subprocess.TimeoutExpired:
+            # The kernel lets go of what is traced when the tracer is gone.
+            strace.kill()
+            strace.wait()
 
 
 def _make(target: Target, folder: str) -> str:
