@@ -1,7 +1,8 @@
 """The agent inside a rank: it counts logical time, strikes where a strike is due, and records.
 
 Hooks call `Agent.reach` on entering a point and `Agent.payload` for what the point handled. There is one agent in a
-process, or none; a child that was forked has none.
+process, or none. A child of a rank is none itself: it makes no points. One that is watched has an agent that records
+what it reads and writes, and what orders it with others, in a log of its own; any other has none.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import sys
 import threading
 import time
+from _thread import RLock
 from array import array
 from collections.abc import Iterator
 from threading import get_ident
@@ -21,7 +23,7 @@ from types import FrameType
 from typing import Any, Callable, Optional
 from weakref import ref
 
-from breakrank_agent.accesses import Accesses, Span
+from breakrank_agent.accesses import Accesses, Span, process_key
 from breakrank_agent.clock import MAIN, Clock
 from breakrank_agent.fault import Call, Part, Payload, Wrapper
 from breakrank_agent.history import NUMBER, RECORD_LIMIT, LogWriter, encode, event_text, members, pause
@@ -78,7 +80,7 @@ class Agent:
     #: What each point asks for lies side by side: what a point costs is how much memory it touches.
     __slots__ = (
         *("__dict__", "_alone", "_armed", "_inside", "_log", "before_point", "clock", "flying", "look_back", "main"),
-        *("over", "quiet"),
+        *("over", "quiet", "sees"),
     )
 
     def __init__(self, plan: Plan, rank: int, attempt: int, log: LogWriter, channel: Optional[Channel]) -> None:
@@ -99,6 +101,16 @@ class Agent:
         self.quiet: dict[int, int] = {}
         #: Whether this is the rank's own process, and not a child that it forked.
         self.here = True
+        #: Whether reads, writes and syncs of this process go on record.
+        self.sees = True
+        #: The name of the child that this process is; empty in the rank's own process.
+        self.child = ""
+        #: Where the log lies, and the plan, if they have paths that a child can open, too.
+        self.log_path = self.plan_path = ""
+        #: The name and the log of a child that is about to be forked, and is to be watched.
+        self.forks: Optional[tuple[str, str]] = None
+        #: What hooks do when a process goes on as such a child.
+        self.in_child: list[Callable[[], None]] = []
         self.steps_by = ""
         self.plan = plan
         self.rank = rank
@@ -136,7 +148,7 @@ class Agent:
         #: What counts the things that are alive, where that is asked for; set by its hook, for those of frameworks.
         self.census: Any = None
         self._state: Optional[dict[str, Any]] = None
-        self._lock = threading.RLock()
+        self._lock = RLock()
         #: By identity: the sequence of a thread, and the thread, if it is one of Python's. Identities come again.
         self._sequences: dict[int, tuple[str, Optional[ref[threading.Thread]]]] = {}
         self._unnamed = 0
@@ -177,8 +189,29 @@ class Agent:
 
     def _leave(self) -> None:
         """A child that the rank forked is no rank."""
-        self.here = False
+        self.here = self.sees = False
         self.over = True
+        if self.forks is not None:
+            self.be_child(*self.forks)
+
+    def be_child(self, name: str, path: str) -> None:
+        """Go on as a child that is watched: with a log of its own, and without the schedule, whose line is the rank's.
+
+        The fork was made in the midst of anything: locks of the other threads, which are not here, are made anew.
+        """
+        self._log = LogWriter(path)
+        self.child, self.log_path, self.forks = name, path, None
+        self.here, self.over, self.sees, self.watches = False, True, True, True
+        self.channel = self.turns = None
+        self.controlled = False
+        self.main = get_ident()
+        self._lock, self._alone, self._inside = RLock(), not _free_threads(), False
+        self._sequences, self._counts, self._unnamed = {}, {}, 0
+        self.quiet.clear()
+        self.accesses.begin_anew()
+        for follow in self.in_child:
+            follow()
+        self.accesses.sync("acquire", process_key(self.rank, name))
 
     @property
     def busy(self) -> bool:
@@ -234,6 +267,8 @@ class Agent:
         else:
             number = self._counts.get(sequence, 0)
             self._counts[sequence] = number + 1
+        if self.child:
+            sequence = self.child if sequence == MAIN else f"{self.child}/{sequence}"
         line = event_text(kind, number, sequence, self.clock.step, time.monotonic(), values)
         self._log.write(line if len(line) <= RECORD_LIMIT else encode(json.loads(line)))
 
@@ -487,7 +522,7 @@ class Agent:
         if self.works is not None:
             self.works.forget()
         self.record("end", how=how, code=code, state=self._state, **self.summarize())
-        self.over = True
+        self.over, self.sees = True, False
         if self.turns is not None:
             self.turns.leave()
 

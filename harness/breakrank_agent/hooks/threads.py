@@ -29,6 +29,7 @@ from breakrank_agent.probe import Agent
 from breakrank_agent.turns import Member, Turns
 
 WAITS_FOR = ""
+IN_CHILDREN = True
 
 #: Modules between `Thread.start` and whoever wants the thread.
 _BETWEEN = ("threading", "concurrent.futures", "breakrank_agent")
@@ -243,9 +244,16 @@ class Threads:
         self._names: dict[int, str] = {}
         self._members: WeakKeyDictionary[threading.Thread, tuple[str, Optional[Member]]] = WeakKeyDictionary()
         self._said: set[str] = set()
+        agent.in_child.append(self._begin_anew)
         self._start = threading.Thread.start
         self._join = threading.Thread.join
         self._is_alive = threading.Thread.is_alive
+
+    def _begin_anew(self) -> None:
+        """Know of no thread but the one that a child was forked with, and of no schedule."""
+        self.turns = None
+        self._names.clear()
+        self._said.clear()
 
     def watch_threads(self) -> None:
         """Wrap what starts a thread and what waits for its end."""
@@ -271,7 +279,8 @@ class Threads:
 
     def sync(self, do: str, key: str) -> None:
         """Record a sync of one of the user's threads; a lock taken while one is being recorded is none."""
-        if getattr(self._inside, "busy", False) or not self._is_users():
+        # Before there are threads, all that the process does is in order.
+        if not self.agent.accesses.threaded or getattr(self._inside, "busy", False) or not self._is_users():
             return
         self._inside.busy = True
         try:
@@ -289,10 +298,10 @@ class Threads:
 
     def start(self, thread: threading.Thread) -> None:
         """Start a thread: one of the user's takes part from its first move on."""
-        starter = _starter(sys._getframe(2))
+        starter = starter_of(sys._getframe(2), _BETWEEN)
         turns, agent = self.turns, self.agent
         me = turns.me() if turns is not None else None
-        if starter or agent.busy or not agent.here or (turns is not None and me is None):
+        if starter or agent.busy or not agent.sees or (turns is not None and me is None):
             self._leave_alone(starter)
             self._start(thread)
             return
@@ -321,7 +330,7 @@ class Threads:
             self.agent.record_of(member.name, "note", text=f"{member.name} {what}", limits=True)
 
     def _leave_alone(self, starter: str) -> None:
-        if starter and starter not in self._said and self.agent.here and not self.agent.busy:
+        if starter and starter not in self._said and self.agent.sees and not self.agent.busy:
             self._said.add(starter)
             what = "neither scheduled nor watched" if self.turns is not None else "not watched"
             self.agent.record("note", text=f"threads that {starter} starts are {what}", limits=True)
@@ -367,11 +376,14 @@ class Threads:
             self.sync("acquire", f"end of {name}")
 
 
-def _starter(frame: Optional[FrameType]) -> str:
-    """Return the library whose code starts a thread, or the empty string if it is the user's own."""
+def starter_of(frame: Optional[FrameType], between: tuple[str, ...]) -> str:
+    """Return the library whose code starts a thread or process, or the empty string if it is the user's own.
+
+    Modules whose names begin as one of `between` stand between the starter and what is started.
+    """
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if not module.startswith(_BETWEEN):
+        if not module.startswith(between):
             file = frame.f_code.co_filename
             paths = sysconfig.get_paths()
             foreign = file.startswith((paths["stdlib"], paths["purelib"], paths["platlib"], "<frozen"))
