@@ -81,6 +81,8 @@ class Accesses:
         if not agent.sees:
             return
         name = agent.sequence()
+        if agent.strange(name):
+            return
         self._syncs[name] = self._syncs.get(name, 0) + 1
         agent.record("sync", do=do, key=key, **facts, **self._pick())
 
@@ -92,8 +94,10 @@ class Accesses:
         agent = self._agent
         if not agent.sees:
             return
+        name = agent.sequence()
+        if agent.strange(name):
+            return
         if not agent.controlled:
-            name = agent.sequence()
             same = (name, key, mode, span, facts.get("site"), facts.get("bytes"))
             since = self._syncs.get(name, 0) + self._renewals
             if self._seen.get(same) == since:

@@ -33,6 +33,8 @@ from breakrank_agent.sites import Sites
 from breakrank_agent.turns import Member, Turns
 
 _agent: Optional[Agent] = None
+#: How the names begin of threads that nobody watches, while the user's own are.
+_STRANGE = "other-"
 
 
 class Channel:
@@ -143,6 +145,8 @@ class Agent:
         self.reading: Callable[[Any, str], None] = _nothing
         #: Called with the operator and arguments of a collective, and whether it goes on after the call; likewise.
         self.taking: Callable[[Any, Any, bool], None] = _nothing
+        #: Called when a thread that Python has not started touches what is watched; set by the hook of threads.
+        self.natives: Callable[[], None] = _nothing
         #: Called at the end of each step, when all else of it is on record.
         self.after_step: list[Callable[[], None]] = []
         #: What counts the things that are alive, where that is asked for; set by its hook, for those of frameworks.
@@ -245,7 +249,7 @@ class Agent:
     def name_sequence(self, name: str) -> None:
         """Give this thread's sequence its name."""
         ident = get_ident()
-        thread = _pythons(ident)
+        thread = pythons(ident)
         self._sequences[ident] = name, None if thread is None else ref(thread)
 
     def sequence(self) -> str:
@@ -254,10 +258,18 @@ class Agent:
         if ident == self.main:
             return MAIN
         known = self._sequences.get(ident)
-        if known is not None and known[1] is not None and known[1]() is _pythons(ident):
+        if known is not None and known[1] is not None and known[1]() is pythons(ident):
             return known[0]
         with self._lock:
             return self._sequence()
+
+    def strange(self, sequence: str) -> bool:
+        """Whether a thread is one that nobody watches: what it waits for is not known, so neither is its order."""
+        if not sequence.startswith(_STRANGE):
+            return False
+        if pythons(get_ident()) is None:
+            self.natives()
+        return True
 
     def _append(self, kind: str, sequence: str, values: str) -> None:
         """Write an event of which the values are JSON already."""
@@ -294,14 +306,14 @@ class Agent:
         ident = get_ident()
         if ident == self.main:
             return MAIN
-        thread = _pythons(ident)
+        thread = pythons(ident)
         if self.backward is not None and thread is None:
             return MAIN
         name, known = self._sequences.get(ident, ("", None))
         if not name or (known() if known is not None else None) is not thread or (known is None) != (thread is None):
             self._unnamed += 1
             # The user's threads have their names from their hook, if they are watched; these are others then.
-            name = f"{'other' if self.watches else 'thread'}-{self._unnamed}"
+            name = f"{_STRANGE if self.watches else 'thread-'}{self._unnamed}"
             self._sequences[ident] = name, None if thread is None else ref(thread)
         return name
 
@@ -549,7 +561,7 @@ def _nothing(*_: Any) -> None:
     """Do nothing."""
 
 
-def _pythons(ident: int) -> Optional[threading.Thread]:
+def pythons(ident: int) -> Optional[threading.Thread]:
     """Return a thread that Python started. One of a backend is unknown to it, or known as a stand-in."""
     thread = threading._active.get(ident)  # type: ignore[attr-defined]
     return None if isinstance(thread, threading._DummyThread) else thread

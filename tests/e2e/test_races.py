@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -129,6 +130,27 @@ def test_a_users_script_is_scheduled_as_far_as_it_can_be_and_ends(bench):
     notes = "\n".join(result.verdict.notes)
     assert "threads that multiprocessing starts are neither scheduled nor watched" in notes
     assert "thread-1 waits for something that cannot be scheduled" in notes
+
+
+@pytest.mark.parametrize("launcher", ["", "torchrun --standalone --nproc-per-node=2"])
+def test_a_pool_is_watched_under_any_launcher_and_what_cannot_be_is_said(bench, monkeypatch, launcher):
+    """A thread of the C library's, a loader worker and its feeder; the pool waits for work when the script is over."""
+    monkeypatch.setenv("PATH", os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
+    scenario = load_scenarios()["race_condition"]
+    choices = Choices(deadline_s=120.0) if launcher else Choices(ranks=1, deadline_s=120.0)
+    (plan,) = make_script_plans(scenario, [*launcher.split(), "crowded.py"], choices).values()
+    result = bench.run(plan, where=PROGRAMS.parent / "scripts")
+    out = result.folder / ("launcher.out" if launcher else "attempt-0/rank-0.out")
+    assert out.read_text() == "trained 6\n" * (2 if launcher else 1)
+    assert result.verdict.outcome is Outcome.SILENT
+    folder = PROGRAMS.parent / "scripts"
+    assert [flagged("crowded", [finding], folder) for finding in result.verdict.findings] == [{"add"}]
+    how = "not watched" if launcher else "neither scheduled nor watched"
+    assert set(result.verdict.notes) == {
+        "processes that torch starts are not watched",
+        f"threads that multiprocessing starts are {how}",
+        f"threads that something else than threading starts are {how}",
+    }
 
 
 def of_a_family(run, program: str, **values):
