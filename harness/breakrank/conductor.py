@@ -26,13 +26,15 @@ from breakrank.session import Session
 from breakrank.strikes import Strikes
 from breakrank.turnstile import Turnstile
 from breakrank.watchdog import Watchdog
-from breakrank_agent.history import Event, append, encode
+from breakrank_agent.history import Event, LogReader, append, encode
 from breakrank_agent.hooks.files import digest_file
 from breakrank_agent.plan import Plan
 from breakrank_agent.schedules import Diverged, policy
 
 #: How long the loop sleeps when nothing calls it. Nothing is ordered by it.
 TICK_S = 0.02
+#: How the record begins by which a process says that it starts one that is watched, too.
+_OF_CHILD = b'{"kind":"child"'
 #: How a launcher ends the other ranks when one has failed.
 _ENDS_PEERS = (-signal.SIGTERM, -signal.SIGKILL)
 
@@ -291,17 +293,36 @@ class Attempt:
             self._moved = time.monotonic()
             rank.file.append(line)
             self._follow(rank, json.loads(line))
-        if rank.process.log.dropped > rank.dropped:
-            rank.dropped = rank.process.log.dropped
+        # One that it finds here may have children of its own, which come last.
+        for log in rank.children:
+            for line in log.drain():
+                self._moved = time.monotonic()
+                rank.file.append(line)
+                if line.startswith(_OF_CHILD):
+                    self._admit_child(rank, json.loads(line)["name"])
+        dropped = sum(log.dropped for log in (rank.process.log, *rank.children))
+        if dropped > rank.dropped:
+            rank.dropped = dropped
             self._conductor.write("dropped", attempt=self._number, rank=rank.process.rank, count=rank.dropped)
 
     def _follow(self, rank: Rank, event: Event) -> None:
         rank.follow(event)
         if event["kind"] == "point" and rank.point in ("write", "save"):
             self._conductor.written.add(event.get("path", ""))
+        elif event["kind"] == "child":
+            self._admit_child(rank, event["name"])
         elif event["kind"] == "end" and self._turnstile is not None:
             self._turnstile.gone(rank.process.rank)
         self._strikes.event(rank.process.rank, event)
+
+    def _admit_child(self, rank: Rank, name: str) -> None:
+        """Read the log of a process that a rank has started, too: what it says are sequences of the rank's."""
+        rank.children.append(LogReader(str(self._log_of(rank.process.rank, name))))
+
+    def _log_of(self, number: int, child: str = "") -> Path:
+        """Return where the log of a rank lies, or that of its child."""
+        name = f"rank-{number}.{child}.log" if child else f"rank-{number}.log"
+        return self._conductor.folder / f"attempt-{self._number}" / name
 
     # --- answering
 
@@ -325,8 +346,16 @@ class Attempt:
                 self._conductor.write("turn", attempt=self._number, **taken)
             for who in allowed:
                 self._answer(who.rank, {"turn": taken["turn"] if taken else None, "thread": who.thread})
-            if not allowed:
+            if not allowed and not self._wait_outside():
                 return
+
+    def _wait_outside(self) -> bool:
+        """Let a rank wait for a lock that a process outside of the schedule may have; return whether one does."""
+        assert self._turnstile is not None
+        who = self._turnstile.wait_outside() if any(rank.outsiders for rank in self._ranks.values()) else None
+        if who is not None:
+            self._answer(who.rank, {"outside": True, "thread": who.thread})
+        return who is not None
 
     def _show(self) -> None:
         now = time.monotonic()
@@ -416,10 +445,13 @@ class Attempt:
                     "left out", attempt=self._number, rank=rank.process.rank, count=rank.file.left_out
                 )
             rank.process.close()
-            base = self._conductor.folder / f"attempt-{self._number}" / f"rank-{rank.process.rank}"
-            # The log was drained into the history file; a crash of ours would leave it to be read.
-            base.with_suffix(".log").unlink(missing_ok=True)
-            stacks = base.with_suffix(".stacks")
+            for log in rank.children:
+                log.close()
+            # The logs were drained into the history file; a crash of ours would leave them to be read.
+            own = self._log_of(rank.process.rank)
+            for path in (own, *own.parent.glob(f"{own.stem}.*.log")):
+                path.unlink(missing_ok=True)
+            stacks = own.with_suffix(".stacks")
             if stacks.exists() and stacks.stat().st_size == 0:
                 stacks.unlink()
         self._selector.close()

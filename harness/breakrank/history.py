@@ -148,9 +148,9 @@ def read_history(folder: Path) -> History:
         base = folder / f"attempt-{attempt}" / f"rank-{rank}"
         path, log = base.with_suffix(".jsonl"), base.with_suffix(".log")
         events = tuple(read_chronicle(path))
-        if log.exists():
+        for left in [log, *sorted(base.parent.glob(f"{base.name}.*.log"))]:
             # The run was cut short: what the rank had recorded and nobody had drained is still in its log.
-            events += tuple(read_log(str(log)))
+            events += tuple(read_log(str(left))) if left.exists() else ()
         exit_event = exits.get((attempt, rank))
         ranks[attempt, rank] = RankHistory(
             attempt,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from breakrank import ends as endings
@@ -61,6 +61,7 @@ def judge(
     _remember(history, ends, account)
     limits = (e["text"] for lived in history.last for e in lived.of_kind("note") if e.get("limits"))
     account.notes.extend(dict.fromkeys(limits))
+    account.notes.extend(_children_unseen(history))
     launcher = [e for e in history.seen("launcher") if e["status"] and not e["ended"]]
     return Verdict(
         outcome=decide(last, judged, account.void, launcher_reported=bool(launcher)),
@@ -272,6 +273,15 @@ def _remember(history: History, ends: dict[int, dict[int, Ended]], account: Acco
             account.notes.extend(_work_lost(history, attempt))
     for event in history.seen("left out"):
         account.notes.append(f"{event['count']} records in the middle of rank {event['rank']}'s history were not kept")
+
+
+def _children_unseen(history: History) -> Iterator[str]:
+    """Name the processes that ranks have started to be watched, and that no agent could enter."""
+    for lived in history.last:
+        begun = {e["seq"].partition("/")[0] for e in lived.events if e["kind"] == "sync"}
+        for event in lived.of_kind("child"):
+            if event["name"] not in begun:
+                yield f"{event['name']} of rank {lived.rank} could not be watched"
 
 
 def _work_lost(history: History, attempt: int) -> list[str]:

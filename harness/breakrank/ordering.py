@@ -28,10 +28,15 @@ _EVERYWHERE = "shared:"
 
 
 class Thread(NamedTuple):
-    """A thread of a rank, or an operation that goes on beside it."""
+    """A thread of a rank, or of a child that it has started, or an operation that goes on beside it."""
 
     rank: int
     name: str
+
+    @property
+    def process(self) -> str:
+        """The process that it belongs to: the rank's number, or with the name of its child."""
+        return f"{self.rank}/{self.name.partition('/')[0]}" if self.name.startswith("child-") else str(self.rank)
 
 
 #: How much of each thread's past a thread knows.
@@ -134,13 +139,21 @@ class _Orderer:
 
     def _sync(self, thread: Thread, event: Event) -> None:
         key, clock = event["key"], self._clock(thread)
-        name = key if key.startswith(_EVERYWHERE) else f"{thread.rank}:{key}"
-        if event["do"] == "acquire":
+        name = key if key.startswith(_EVERYWHERE) else f"{thread.process}:{key}"
+        if "ended" in event:
+            self._outlive(thread, f"{thread.rank}/{event['ended']}")
+        elif event["do"] == "acquire":
             _join(clock, self._released.get(name, {}))
             self._take_over(name, thread)
         elif event["do"] == "release":
             self._release(self._released.setdefault(name, {}), thread)
             self._holders.pop(name, None)
+
+    def _outlive(self, thread: Thread, process: str) -> None:
+        """Come after all that the threads of a process have done, which has ended."""
+        clock = self._clock(thread)
+        for other in [t for t in self._clocks if t.process == process]:
+            _join(clock, self._clocks[other])
 
     def _take_over(self, name: str, thread: Thread) -> None:
         """Come after the last holder of a file lock, which may have given it up by closing the file."""
@@ -253,11 +266,11 @@ def accesses(ranks: Sequence[RankHistory]) -> list[Access]:
 
 
 def by_storage(found: Iterable[Access]) -> dict[str, list[Access]]:
-    """Return the accesses by the storage that they touch; what is one process's alone is told apart by rank."""
+    """Return the accesses by the storage that they touch; what is one process's alone is told apart."""
     sorted_out: dict[str, list[Access]] = {}
     for access in found:
         key = access.event["key"]
-        name = f"{access.rank}{key}" if key.startswith("@") else key
+        name = f"{access.thread.process}{key}" if key.startswith("@") else key
         sorted_out.setdefault(name, []).append(access)
     return sorted_out
 

@@ -10,7 +10,7 @@ from breakrank.output import Output
 from breakrank.runners.rank import RankProcess
 from breakrank.waits import Ledger, Wait
 from breakrank_agent.clock import MAIN
-from breakrank_agent.history import Event
+from breakrank_agent.history import Event, LogReader
 
 #: Of a collective's own event, what a hung event keeps of it.
 _TOLD = ("op", "group", "c", "p", "peer", "root", "site", "shapes", "dtype", "said")
@@ -20,12 +20,15 @@ _TOLD = ("op", "group", "c", "p", "peer", "root", "site", "shapes", "dtype", "sa
 class Rank:
     """One rank: its process, its files, where it was last seen, how it ended.
 
-    `done`: it has made the plan's last step, and stands by until the others have.
+    `done`: it has made the plan's last step, and stands by until the others have. `children` are the logs of processes
+    that it has started, and that are watched. `outsiders`: it has started some, which are under no schedule.
     """
 
     process: RankProcess
     file: Chronicle
     outputs: dict[str, Output]
+    outsiders: bool = False
+    children: list[LogReader] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
     step: int = 0
     point: str = "start"
@@ -64,6 +67,8 @@ class Rank:
             self._timeout_s = event.get("timeout_s", self._timeout_s)
         elif event["kind"] == "group":
             self._timeout_s = event.get("timeout_s", self._timeout_s)
+        elif event["kind"] == "child" or event.get("outsiders"):
+            self.outsiders = True
         elif event["kind"] == "report":
             self.reported = True
         elif event["kind"] == "end":

@@ -121,6 +121,17 @@ class Turnstile:
         self._inside.pop(who.rank, None)
         return self._places.pop(who)
 
+    def wait_outside(self) -> Who | None:
+        """Let a thread wait for its lock outside of the schedule, where somebody may release it; None if none waits so.
+
+        It is asked for when nobody in the schedule can move.
+        """
+        blocked = sorted(who for who, place in self._places.items() if place.doing == "blocked")
+        if not blocked or self.stuck() is None:
+            return None
+        self._release(blocked[0])
+        return blocked[0]
+
     def stuck(self) -> dict[int, str] | None:
         """Return what each rank waits for if none of them can ever go on, else None."""
         if not (self._places or self._inside) or self._running or self._full_collective() or self._candidates():

@@ -3,7 +3,8 @@
 An `access` names a storage by its key: `@3` is one of this process alone, `device:inode` one that ranks share, and
 anything else a path. A `sync` says that a thread has got (`acquire`) or is about to give (`release`) what orders it
 with others; a release is written before it happens, an acquire after it, so that their order on record is the real one.
-Keys that begin with `shared:` mean the same in every rank.
+Keys that begin with `shared:` mean the same in every rank; any others are those of one process. An acquire that says
+who has `ended` comes after all that this child of the rank has done.
 
 A storage that only the thread which made it has touched is not on record. Its last accesses are kept, and written when
 another thread comes to it, with the number of syncs (`at`) that its thread had on record then.
@@ -63,6 +64,12 @@ class Accesses:
         #: Whether threads of the user's have been started: before the first, all that the rank does is in order.
         self.threaded = False
 
+    def begin_anew(self) -> None:
+        """Begin the record of a process of its own, which has one thread."""
+        self._syncs.clear()
+        self._seen.clear()
+        self.threaded = False
+
     def number(self, what: str) -> int:
         """Return the next number of a kind of thing, from 1."""
         self._numbers[what] = self._numbers.get(what, 0) + 1
@@ -71,9 +78,11 @@ class Accesses:
     def sync(self, do: str, key: str, **facts: Any) -> None:
         """Record that this thread has acquired something, or is about to release it."""
         agent = self._agent
-        if agent.over or not agent.here:
+        if not agent.sees:
             return
         name = agent.sequence()
+        if agent.strange(name):
+            return
         self._syncs[name] = self._syncs.get(name, 0) + 1
         agent.record("sync", do=do, key=key, **facts, **self._pick())
 
@@ -83,10 +92,12 @@ class Accesses:
         At full speed, the same access again is left out until the thread has synced.
         """
         agent = self._agent
-        if agent.over or not agent.here:
+        if not agent.sees:
+            return
+        name = agent.sequence()
+        if agent.strange(name):
             return
         if not agent.controlled:
-            name = agent.sequence()
             same = (name, key, mode, span, facts.get("site"), facts.get("bytes"))
             since = self._syncs.get(name, 0) + self._renewals
             if self._seen.get(same) == since:
@@ -122,6 +133,11 @@ class Accesses:
         turns = self._agent.turns
         me = turns.me() if turns is not None else None
         return me.take_pick() if me is not None else {}
+
+
+def process_key(rank: int, name: str) -> str:
+    """Return the key of the start and the end of a rank's child."""
+    return f"shared:process:{rank}:{name}"
 
 
 def shared_at(address: int) -> Optional[tuple[str, int]]:

@@ -23,7 +23,7 @@ from typing import Any, Callable, NoReturn, Optional, TextIO, Union
 
 from breakrank_agent import probe
 from breakrank_agent.history import LogWriter
-from breakrank_agent.hooks import install_all
+from breakrank_agent.hooks import install_all, install_in_child
 from breakrank_agent.plan import Plan
 from breakrank_agent.probe import Agent, Channel
 
@@ -61,6 +61,8 @@ def start_agent(spec: dict[str, Any]) -> Agent:
         plan = Plan.loads(file.read(), str(spec["plan"]))
     channel = Channel(spec["channel"]) if spec.get("channel") is not None else None
     agent = Agent(plan, spec["rank"], spec["attempt"], LogWriter(spec["log"]), channel)
+    if isinstance(spec["plan"], str) and isinstance(spec["log"], str):
+        agent.plan_path, agent.log_path = spec["plan"], spec["log"]
     _stacks = open(spec["stacks"], "w")  # noqa: SIM115 - it stays open for as long as the rank lives
     os.set_inheritable(_stacks.fileno(), False)
     _speak_when_dying(spec["words"])
@@ -80,6 +82,16 @@ def let_anybody_trace() -> None:
     """Let any process of the user trace this one, or read its memory, where the kernel lets only an ancestor."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(_ANYBODY), 0, 0, 0)
+
+
+def start_child(spec: dict[str, Any]) -> None:
+    """Start the agent of a child that a rank has spawned, see `breakrank_agent.hooks.processes`."""
+    with open(spec["plan"], encoding="utf-8") as file:
+        plan = Plan.loads(file.read(), spec["plan"])
+    agent = Agent(plan, spec["rank"], spec["attempt"], LogWriter(spec["log"]), None)
+    agent.clock.step, agent.plan_path = spec["step"], spec["plan"]
+    agent.be_child(spec["name"], spec["log"])
+    install_in_child(agent)
 
 
 def _speak_when_dying(where: Union[str, int]) -> None:

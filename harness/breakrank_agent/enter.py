@@ -2,7 +2,8 @@
 
 Python imports it before the script. The variable BREAKRANK_ENTER holds the boot specification of this rank; it is taken
 out of the environment, so that what the script starts is left alone. Where a launcher starts the ranks, BREAKRANK_HOME
-is set instead, see `breakrank_agent.calling`. An existing `sitecustomize` runs all the same.
+is set instead, see `breakrank_agent.calling`; a child that a rank spawns, and that is watched, finds BREAKRANK_CHILD.
+An existing `sitecustomize` runs all the same.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import json
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 if TYPE_CHECKING:
     from breakrank_agent.probe import Agent
 
+#: Holds the specification of a child that is spawned, while its rank starts it.
+SPAWNED = "BREAKRANK_CHILD"
 #: The module at the top of the archive that Python finds; see `breakrank.runners.process.stage_agent`.
 SITECUSTOMIZE = "import breakrank_agent.enter\n\nbreakrank_agent.enter.enter(__file__)\n"
 
@@ -27,6 +30,8 @@ def enter(where: str) -> None:
     text = os.environ.pop("BREAKRANK_ENTER", None)
     if text is not None:
         begin(json.loads(text))
+    elif SPAWNED in os.environ:
+        _begin_child()
     elif "BREAKRANK_HOME" in os.environ:
         from breakrank_agent import calling
 
@@ -49,6 +54,26 @@ def begin(spec: dict[str, Any]) -> Agent:
     # threading runs these first of all at the end of the main module; atexit would come after the user's own.
     threading._register_atexit(over)  # type: ignore[attr-defined]
     return agent
+
+
+def _begin_child() -> None:
+    """Start the agent of a child, if this is the one and not what `multiprocessing` starts beside it."""
+    from breakrank_agent.identity import own_command
+
+    spec = json.loads(os.environ.pop(SPAWNED))
+    put_back(spec["path"])
+    if "--multiprocessing-fork" in own_command():
+        from breakrank_agent import boot
+
+        boot.start_child(spec)
+
+
+def put_back(path: Optional[str]) -> None:
+    """Let PYTHONPATH be what it was."""
+    if path is None:
+        os.environ.pop("PYTHONPATH", None)
+    else:
+        os.environ["PYTHONPATH"] = path
 
 
 def _run_hidden(ours: str) -> None:

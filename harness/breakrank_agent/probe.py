@@ -1,7 +1,8 @@
 """The agent inside a rank: it counts logical time, strikes where a strike is due, and records.
 
 Hooks call `Agent.reach` on entering a point and `Agent.payload` for what the point handled. There is one agent in a
-process, or none; a child that was forked has none.
+process, or none. A child of a rank is none itself: it makes no points. One that is watched has an agent that records
+what it reads and writes, and what orders it with others, in a log of its own; any other has none.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import sys
 import threading
 import time
+from _thread import RLock
 from array import array
 from collections.abc import Iterator
 from threading import get_ident
@@ -21,7 +23,7 @@ from types import FrameType
 from typing import Any, Callable, Optional
 from weakref import ref
 
-from breakrank_agent.accesses import Accesses, Span
+from breakrank_agent.accesses import Accesses, Span, process_key
 from breakrank_agent.clock import MAIN, Clock
 from breakrank_agent.fault import Call, Part, Payload, Wrapper
 from breakrank_agent.history import NUMBER, RECORD_LIMIT, LogWriter, encode, event_text, members, pause
@@ -31,6 +33,8 @@ from breakrank_agent.sites import Sites
 from breakrank_agent.turns import Member, Turns
 
 _agent: Optional[Agent] = None
+#: How the names begin of threads that nobody watches, while the user's own are.
+_STRANGE = "other-"
 
 
 class Channel:
@@ -78,7 +82,7 @@ class Agent:
     #: What each point asks for lies side by side: what a point costs is how much memory it touches.
     __slots__ = (
         *("__dict__", "_alone", "_armed", "_inside", "_log", "before_point", "clock", "flying", "look_back", "main"),
-        *("over", "quiet"),
+        *("over", "quiet", "sees"),
     )
 
     def __init__(self, plan: Plan, rank: int, attempt: int, log: LogWriter, channel: Optional[Channel]) -> None:
@@ -99,6 +103,16 @@ class Agent:
         self.quiet: dict[int, int] = {}
         #: Whether this is the rank's own process, and not a child that it forked.
         self.here = True
+        #: Whether reads, writes and syncs of this process go on record.
+        self.sees = True
+        #: The name of the child that this process is; empty in the rank's own process.
+        self.child = ""
+        #: Where the log lies, and the plan, if they have paths that a child can open, too.
+        self.log_path = self.plan_path = ""
+        #: The name and the log of a child that is about to be forked, and is to be watched.
+        self.forks: Optional[tuple[str, str]] = None
+        #: What hooks do when a process goes on as such a child.
+        self.in_child: list[Callable[[], None]] = []
         self.steps_by = ""
         self.plan = plan
         self.rank = rank
@@ -131,12 +145,14 @@ class Agent:
         self.reading: Callable[[Any, str], None] = _nothing
         #: Called with the operator and arguments of a collective, and whether it goes on after the call; likewise.
         self.taking: Callable[[Any, Any, bool], None] = _nothing
+        #: Called when a thread that Python has not started touches what is watched; set by the hook of threads.
+        self.natives: Callable[[], None] = _nothing
         #: Called at the end of each step, when all else of it is on record.
         self.after_step: list[Callable[[], None]] = []
         #: What counts the things that are alive, where that is asked for; set by its hook, for those of frameworks.
         self.census: Any = None
         self._state: Optional[dict[str, Any]] = None
-        self._lock = threading.RLock()
+        self._lock = RLock()
         #: By identity: the sequence of a thread, and the thread, if it is one of Python's. Identities come again.
         self._sequences: dict[int, tuple[str, Optional[ref[threading.Thread]]]] = {}
         self._unnamed = 0
@@ -177,8 +193,29 @@ class Agent:
 
     def _leave(self) -> None:
         """A child that the rank forked is no rank."""
-        self.here = False
+        self.here = self.sees = False
         self.over = True
+        if self.forks is not None:
+            self.be_child(*self.forks)
+
+    def be_child(self, name: str, path: str) -> None:
+        """Go on as a child that is watched: with a log of its own, and without the schedule, whose line is the rank's.
+
+        The fork was made in the midst of anything: locks of the other threads, which are not here, are made anew.
+        """
+        self._log = LogWriter(path)
+        self.child, self.log_path, self.forks = name, path, None
+        self.here, self.over, self.sees, self.watches = False, True, True, True
+        self.channel = self.turns = None
+        self.controlled = False
+        self.main = get_ident()
+        self._lock, self._alone, self._inside = RLock(), not _free_threads(), False
+        self._sequences, self._counts, self._unnamed = {}, {}, 0
+        self.quiet.clear()
+        self.accesses.begin_anew()
+        for follow in self.in_child:
+            follow()
+        self.accesses.sync("acquire", process_key(self.rank, name))
 
     @property
     def busy(self) -> bool:
@@ -212,7 +249,7 @@ class Agent:
     def name_sequence(self, name: str) -> None:
         """Give this thread's sequence its name."""
         ident = get_ident()
-        thread = _pythons(ident)
+        thread = pythons(ident)
         self._sequences[ident] = name, None if thread is None else ref(thread)
 
     def sequence(self) -> str:
@@ -221,10 +258,18 @@ class Agent:
         if ident == self.main:
             return MAIN
         known = self._sequences.get(ident)
-        if known is not None and known[1] is not None and known[1]() is _pythons(ident):
+        if known is not None and known[1] is not None and known[1]() is pythons(ident):
             return known[0]
         with self._lock:
             return self._sequence()
+
+    def strange(self, sequence: str) -> bool:
+        """Whether a thread is one that nobody watches: what it waits for is not known, so neither is its order."""
+        if not sequence.startswith(_STRANGE):
+            return False
+        if pythons(get_ident()) is None:
+            self.natives()
+        return True
 
     def _append(self, kind: str, sequence: str, values: str) -> None:
         """Write an event of which the values are JSON already."""
@@ -234,6 +279,8 @@ class Agent:
         else:
             number = self._counts.get(sequence, 0)
             self._counts[sequence] = number + 1
+        if self.child:
+            sequence = self.child if sequence == MAIN else f"{self.child}/{sequence}"
         line = event_text(kind, number, sequence, self.clock.step, time.monotonic(), values)
         self._log.write(line if len(line) <= RECORD_LIMIT else encode(json.loads(line)))
 
@@ -259,14 +306,14 @@ class Agent:
         ident = get_ident()
         if ident == self.main:
             return MAIN
-        thread = _pythons(ident)
+        thread = pythons(ident)
         if self.backward is not None and thread is None:
             return MAIN
         name, known = self._sequences.get(ident, ("", None))
         if not name or (known() if known is not None else None) is not thread or (known is None) != (thread is None):
             self._unnamed += 1
             # The user's threads have their names from their hook, if they are watched; these are others then.
-            name = f"{'other' if self.watches else 'thread'}-{self._unnamed}"
+            name = f"{_STRANGE if self.watches else 'thread-'}{self._unnamed}"
             self._sequences[ident] = name, None if thread is None else ref(thread)
         return name
 
@@ -501,7 +548,7 @@ class Agent:
         if self.works is not None:
             self.works.forget()
         self.record("end", how=how, code=code, state=self._state, **self.summarize())
-        self.over = True
+        self.over, self.sees = True, False
         if self.turns is not None:
             self.turns.leave()
 
@@ -528,7 +575,7 @@ def _nothing(*_: Any) -> None:
     """Do nothing."""
 
 
-def _pythons(ident: int) -> Optional[threading.Thread]:
+def pythons(ident: int) -> Optional[threading.Thread]:
     """Return a thread that Python started. One of a backend is unknown to it, or known as a stand-in."""
     thread = threading._active.get(ident)  # type: ignore[attr-defined]
     return None if isinstance(thread, threading._DummyThread) else thread

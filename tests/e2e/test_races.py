@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -129,6 +130,63 @@ def test_a_users_script_is_scheduled_as_far_as_it_can_be_and_ends(bench):
     notes = "\n".join(result.verdict.notes)
     assert "threads that multiprocessing starts are neither scheduled nor watched" in notes
     assert "thread-1 waits for something that cannot be scheduled" in notes
+
+
+@pytest.mark.parametrize("launcher", ["", "torchrun --standalone --nproc-per-node=2"])
+def test_a_pool_is_watched_under_any_launcher_and_what_cannot_be_is_said(bench, monkeypatch, launcher):
+    """A thread of the C library's, a loader worker and its feeder; the pool waits for work when the script is over."""
+    monkeypatch.setenv("PATH", os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
+    scenario = load_scenarios()["race_condition"]
+    choices = Choices(deadline_s=120.0) if launcher else Choices(ranks=1, deadline_s=120.0)
+    (plan,) = make_script_plans(scenario, [*launcher.split(), "crowded.py"], choices).values()
+    result = bench.run(plan, where=PROGRAMS.parent / "scripts")
+    out = result.folder / ("launcher.out" if launcher else "attempt-0/rank-0.out")
+    assert out.read_text() == "trained 6\n" * (2 if launcher else 1)
+    assert result.verdict.outcome is Outcome.SILENT
+    folder = PROGRAMS.parent / "scripts"
+    assert [flagged("crowded", [finding], folder) for finding in result.verdict.findings] == [{"add"}]
+    how = "not watched" if launcher else "neither scheduled nor watched"
+    assert set(result.verdict.notes) == {
+        "processes that torch starts are not watched",
+        f"threads that multiprocessing starts are {how}",
+        f"threads that something else than threading starts are {how}",
+    }
+
+
+def of_a_family(run, program: str, **values):
+    """Run a program whose rank starts processes."""
+    return run(f"children:{program}", ranks=1, steps=1, deadline_s=60.0, oracles=ORACLES, **values)[0].verdict
+
+
+@pytest.mark.parametrize("controlled", ["", "random"])
+def test_a_child_races_with_who_does_not_come_after_it_and_with_nobody_else(run, controlled):
+    clean = of_a_family(run, "clean", controlled=controlled)
+    assert clean.outcome is Outcome.SURVIVED, clean.findings
+    racy = of_a_family(run, "racy", controlled=controlled)
+    assert {frozenset(flagged("children", [finding])) for finding in racy.findings} == {
+        frozenset(("written_by_both", "add")),
+        frozenset(("read_before_the_end", "add")),
+        frozenset(("add",)),  # two of them at once
+        frozenset(("add_under",)),  # each with a lock of its own
+        frozenset(("written_after_the_message", "send_and_add")),
+        frozenset(("add_in_two_threads",)),
+    }
+
+
+def test_a_child_that_is_spawned_is_watched_as_well(run):
+    verdict = of_a_family(run, "spawned")
+    assert [flagged("children", [finding]) for finding in verdict.findings] == [{"written_by_both", "add"}]
+    assert verdict.notes == ()
+
+
+def test_which_processes_are_not_watched_is_said(run):
+    verdict = of_a_family(run, "unseen")
+    assert verdict.outcome is Outcome.SURVIVED, verdict.findings
+    assert set(verdict.notes) == {
+        "processes that multiprocessing starts are not watched",
+        "processes that the program forks itself are not watched",
+        "threads that multiprocessing starts are not watched",
+    }
 
 
 def test_what_multiprocessing_orders_ranks_with_is_understood_although_it_was_made_before_they_were_ranks(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from golden import Golden, GoldenRank
 
-from breakrank.ordering import accesses, common, overlap, overwritten, unordered
+from breakrank.ordering import accesses, by_storage, common, overlap, overwritten, unordered
 
 BYTES = {"lo": 0, "hi": 4}
 
@@ -88,6 +88,50 @@ def test_what_was_done_after_a_release_is_not_before_the_next_holder() -> None:
     writes(syncs(syncs(job[0], "acquire", "shared:file:a"), "release", "shared:file:a"))
     writes(syncs(job[1], "acquire", "shared:file:a"))
     assert racing(job) == [(0, 1)]
+
+
+def child(one: GoldenRank, name: str = "child-1") -> None:
+    """Have a rank start a child, which writes after its start."""
+    syncs(one, "release", f"shared:process:0:{name}")
+    syncs(one, "acquire", f"shared:process:0:{name}", seq=name)
+    writes(one, seq=name)
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_child_comes_after_its_start_and_before_whoever_has_seen_it_end(joined: bool) -> None:
+    job = Golden()
+    child(writes(job[0]))
+    if joined:
+        syncs(job[0], "acquire", "shared:process:0:child-1", ended="child-1")
+    reads(job[0])
+    assert racing(job) == ([] if joined else [(0, 0)])
+
+
+def test_who_has_seen_one_child_end_does_not_come_after_another() -> None:
+    job = Golden()
+    child(job[0], "child-1")
+    syncs(job[0], "acquire", "shared:process:0:child-2", ended="child-2")
+    reads(job[0])
+    assert racing(job) == [(0, 0)]
+
+
+@pytest.mark.parametrize(("key", "ordered"), [("shared:semaphore:/a", True), ("lock:1", False)])
+def test_a_lock_orders_a_child_with_its_rank_if_it_is_not_a_copy(key: str, ordered: bool) -> None:
+    job = Golden()
+    for name in ("main", "child-1"):
+        syncs(writes(syncs(job[0], "acquire", key, seq=name), seq=name), "release", key, seq=name)
+    assert racing(job) == ([] if ordered else [(0, 0)])
+
+
+def test_what_is_a_childs_alone_is_not_what_has_the_same_name_in_its_rank() -> None:
+    job = Golden()
+    for name in ("main", "child-1", "child-1/thread-1"):
+        writes(job[0], key="@1", seq=name)
+    touched = by_storage(accesses(job.history().last))
+    assert {name: [a.thread.name for a in found] for name, found in touched.items()} == {
+        "0@1": ["main"],
+        "0/child-1@1": ["child-1", "child-1/thread-1"],
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Hooks, one framework or surface per file: the folder is the registry.
 
 A hook is a module with `WAITS_FOR` (the name of a module of the program, or empty: at once) and `install(agent)`. What
-it waits for is imported exactly when the program would have imported it, never earlier.
+it waits for is imported exactly when the program would have imported it, never earlier. With `IN_CHILDREN` it is
+installed in the children of a rank that are watched, too.
 """
 
 from __future__ import annotations
@@ -33,6 +34,13 @@ def install_all(agent: Agent) -> None:
             after_import(hook.WAITS_FOR, functools.partial(hook.install, agent))
         else:
             hook.install(agent)
+
+
+def install_in_child(agent: Agent) -> None:
+    """Install the hooks that a child needs which is watched and no rank."""
+    for hook in all_hooks():
+        if getattr(hook, "IN_CHILDREN", False):
+            after_import(hook.WAITS_FOR or "sys", functools.partial(hook.install, agent))
 
 
 def after_import(name: str, follow: Callable[[], None]) -> None:

@@ -21,6 +21,7 @@ from breakrank_agent.hooks.indices import MOST, Pick, adds, pick_of, pieces, spa
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch"
+IN_CHILDREN = True
 
 #: Operators that write a tensor without reading what was there.
 _BLIND = frozenset(
@@ -63,7 +64,7 @@ def _make_mode(agent: Agent, watch: _Watch) -> Callable[[], Any]:
         """Shows each operator to the watch."""
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if agent.busy or not agent.here:
+            if agent.busy or not agent.sees:
                 return func(*args, **(kwargs or {}))
             return watch.run(func, args, kwargs or {})
 
@@ -164,10 +165,16 @@ class _Watch:
         self._split = agent.plan.schedule.split and agent.controlled
 
         def hook(event: str, args: tuple[Any, ...]) -> None:
-            if event == "mmap.__new__":
+            if event == "mmap.__new__" and not agent.busy:
                 self._mapped = True
 
         sys.addaudithook(hook)
+        agent.in_child.append(self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        """Forget what the rank knew: in a child that was forked, all that is not shared is a copy."""
+        self._known.clear()
+        self._split = False
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Run an operator, after what it touches is on record and others may have moved."""
@@ -189,7 +196,7 @@ class _Watch:
     def read(self, tensor: Any, op: str) -> None:
         """Take note of a read that no operator makes."""
         agent = self._agent
-        if agent.busy or not agent.here or agent.over:
+        if agent.busy or not agent.sees:
             return
         touch = self._touch(tensor, "r")
         if touch is not None:

@@ -28,6 +28,7 @@ from breakrank_agent.history import members
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = ""
+IN_CHILDREN = True
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _LOCKS = ("fcntl.flock", "fcntl.lockf")
@@ -96,7 +97,7 @@ def _map(agent: Agent, descriptor: int, length: int, access: int) -> None:
 
 def _opened(agent: Agent, descriptor: int) -> Optional[str]:
     """Return the path of an open file of the working folder."""
-    if descriptor <= 2 or agent.busy or not agent.here:
+    if descriptor <= 2 or agent.busy or not agent.sees:
         return None
     name = os.readlink(f"/proc/self/fd/{descriptor}")
     return _within(agent, name) if name.startswith(os.sep) else None
@@ -158,7 +159,7 @@ def _watch_open(agent: Agent) -> None:
         kind = _kind(agent, mode) if isinstance(mode, str) and opener is None else None
         path = _within(agent, file) if kind is not None else None
         try:
-            if kind is None or path is None or not agent.here:
+            if kind is None or path is None or not agent.sees:
                 return plain(file, mode, buffering, *args, **kwargs)
             raw = kind(agent, path, file, mode)
         except BaseException as error:

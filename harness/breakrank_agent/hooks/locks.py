@@ -1,7 +1,8 @@
 """Locks between processes: of files, and of `multiprocessing`, from which its conditions, events and barriers are made.
 
 They are on record where accesses are; under a controlled schedule a rank that must wait for one says so, instead of
-blocking in the kernel. The queues of `multiprocessing` order who has put something before who gets it.
+blocking in the kernel. The queues and connections of `multiprocessing` order who has put or sent something before who
+gets it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import fcntl
 import functools
 import gc
 import os
+import stat
 from typing import Any, Callable
 
 from breakrank_agent.accesses import shared_at
@@ -17,6 +19,7 @@ from breakrank_agent.hooks import after_import
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = ""
+IN_CHILDREN = True
 
 
 def install(agent: Agent) -> None:
@@ -27,12 +30,13 @@ def install(agent: Agent) -> None:
     fcntl.lockf = _file_lock(agent, fcntl.lockf)
     after_import("multiprocessing.synchronize", functools.partial(_watch_semaphores, agent))
     after_import("multiprocessing.queues", functools.partial(_watch_queues, agent))
+    after_import("multiprocessing.connection", functools.partial(_watch_connections, agent))
 
 
 def _file_lock(agent: Agent, lock: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(lock)
     def wrapper(file: Any, operation: int, *args: Any) -> Any:
-        if agent.busy or not agent.here or agent.over:
+        if agent.busy or not agent.sees:
             return lock(file, operation, *args)
         key = _file_key(file)
         if operation & fcntl.LOCK_UN:
@@ -52,7 +56,10 @@ def _release(agent: Agent, key: str, release: Callable[[], Any]) -> Any:
 
 
 def _acquire(agent: Agent, key: str, waits: bool, acquire: Callable[[int], Any]) -> Any:
-    """Acquire a lock, in a turn of its own; `acquire` is given LOCK_NB, or 0, and raises if somebody else has it."""
+    """Acquire a lock, in a turn of its own; `acquire` is given LOCK_NB, or 0, and raises if somebody else has it.
+
+    If nobody under the schedule can release it, and a child of some rank may, it is waited for as ever.
+    """
     turns = agent.turns if waits else None
     if turns is None or turns.me() is None:
         result = acquire(0)
@@ -64,10 +71,16 @@ def _acquire(agent: Agent, key: str, waits: bool, acquire: Callable[[int], Any])
         try:
             result = acquire(fcntl.LOCK_NB)
         except BlockingIOError:
-            turn = turns.ask({"blocked": key}, waits=True).get("turn")
+            answer = turns.ask({"blocked": key}, waits=True)
+            turn = answer.get("turn")
+            if answer.get("outside"):
+                with turns.standing_aside():
+                    result = acquire(0)
+                break
         else:
-            agent.accesses.sync("acquire", key, turn=turn)
-            return result
+            break
+    agent.accesses.sync("acquire", key, turn=turn)
+    return result
 
 
 def _file_key(file: Any) -> str:
@@ -94,7 +107,7 @@ def _watch_semaphores(agent: Agent) -> None:
             return bool(more or take())
 
         def acquire(block: bool = True, timeout: Any = None) -> bool:
-            if agent.busy or not agent.here or agent.over:
+            if agent.busy or not agent.sees:
                 return bool(take(block, timeout))
             if block and timeout is None:
                 return bool(_acquire(agent, key, True, try_to))
@@ -104,7 +117,7 @@ def _watch_semaphores(agent: Agent) -> None:
             return got
 
         def release() -> None:
-            if agent.busy or not agent.here or agent.over:
+            if agent.busy or not agent.sees:
                 give()
             else:
                 _release(agent, key, give)
@@ -148,18 +161,55 @@ def _watch_queue(agent: Agent, kind: Any) -> None:
 
     @functools.wraps(put)
     def putting(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if agent.here and not agent.busy:
+        if agent.sees and not agent.busy:
             agent.accesses.sync("release", _queue_key(self))
         return put(self, *args, **kwargs)
 
     @functools.wraps(get)
     def getting(self: Any, *args: Any, **kwargs: Any) -> Any:
         got = get(self, *args, **kwargs)
-        if agent.here and not agent.busy:
+        if agent.sees and not agent.busy:
             agent.accesses.sync("acquire", _queue_key(self))
         return got
 
     kind.put, kind.get = putting, getting
+
+
+def _watch_connections(agent: Agent) -> None:
+    """Watch the ends of pipes and sockets: who sends comes before who receives after."""
+    from multiprocessing import connection
+
+    for kind in {connection.Connection, connection._ConnectionBase}:
+        for name in ("send", "send_bytes", "recv", "recv_bytes", "recv_bytes_into"):
+            if name in vars(kind):
+                setattr(kind, name, _exchange(agent, getattr(kind, name), name.startswith("send")))
+
+
+def _exchange(agent: Agent, original: Callable[..., Any], sends: bool) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def exchanging(self: Any, *args: Any, **kwargs: Any) -> Any:
+        key = "" if agent.busy or not agent.sees else _connection_key(self)
+        if key and sends:
+            agent.accesses.sync("release", key)
+        result = original(self, *args, **kwargs)
+        if key and not sends:
+            agent.accesses.sync("acquire", key)
+        return result
+
+    return exchanging
+
+
+def _connection_key(connection: Any) -> str:
+    """Return what both ends of a connection have in common; empty if it is closed.
+
+    A pipe has one inode. The two ends of a socket have one each, and nobody says which belong together: all sockets
+    are taken for one, which may hide a race and never invents one.
+    """
+    try:
+        status = os.fstat(connection.fileno())
+    except (OSError, ValueError):
+        return ""
+    return f"shared:pipe:{status.st_dev}:{status.st_ino}" if stat.S_ISFIFO(status.st_mode) else "shared:socket"
 
 
 def _queue_key(queue: Any) -> str:

@@ -14,6 +14,7 @@ import concurrent.futures.thread
 import contextlib
 import functools
 import logging
+import os
 import queue
 import sys
 import sysconfig
@@ -21,17 +22,20 @@ import threading
 import time
 from _thread import allocate_lock
 from types import FrameType
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Union
 from weakref import WeakKeyDictionary
 
 from breakrank_agent.lookout import look_out
-from breakrank_agent.probe import Agent
+from breakrank_agent.probe import Agent, pythons
 from breakrank_agent.turns import Member, Turns
 
 WAITS_FOR = ""
+IN_CHILDREN = True
 
 #: Modules between `Thread.start` and whoever wants the thread.
 _BETWEEN = ("threading", "concurrent.futures", "breakrank_agent")
+
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 _hook: Optional[Threads] = None
 
@@ -139,12 +143,12 @@ class _Lock:
     def seen(self) -> None:
         """Record that this thread comes after who released it last."""
         if _hook is not None:
-            _hook.sync("acquire", self._name())
+            _hook.sync("acquire", self._name)
 
     def gives(self) -> None:
         """Record that whoever takes it later comes after this thread."""
         if _hook is not None:
-            _hook.sync("release", self._name())
+            _hook.sync("release", self._name)
 
     def _name(self) -> str:
         if not self._key and _hook is not None:
@@ -243,9 +247,18 @@ class Threads:
         self._names: dict[int, str] = {}
         self._members: WeakKeyDictionary[threading.Thread, tuple[str, Optional[Member]]] = WeakKeyDictionary()
         self._said: set[str] = set()
+        agent.in_child.append(self._begin_anew)
+        agent.after_step.append(self._look_for_natives)
+        agent.natives = self.say_natives
         self._start = threading.Thread.start
         self._join = threading.Thread.join
         self._is_alive = threading.Thread.is_alive
+
+    def _begin_anew(self) -> None:
+        """Know of no thread but the one that a child was forked with, and of no schedule."""
+        self.turns = None
+        self._names.clear()
+        self._said.clear()
 
     def watch_threads(self) -> None:
         """Wrap what starts a thread and what waits for its end."""
@@ -269,13 +282,17 @@ class Threads:
         for name, wrapped in (("start", start), ("join", join), ("is_alive", is_alive)):
             setattr(threading.Thread, name, wrapped)
 
-    def sync(self, do: str, key: str) -> None:
-        """Record a sync of one of the user's threads; a lock taken while one is being recorded is none."""
-        if getattr(self._inside, "busy", False) or not self._is_users():
+    def sync(self, do: str, key: Union[str, Callable[[], str]]) -> None:
+        """Record a sync of one of the user's threads; a lock taken while one is being recorded is none.
+
+        A lock gets its name when it is on record first, so that its number tells of no thread that is not watched.
+        """
+        # Before there are threads, all that the process does is in order.
+        if not self.agent.accesses.threaded or getattr(self._inside, "busy", False) or not self._is_users():
             return
         self._inside.busy = True
         try:
-            self.agent.accesses.sync(do, key)
+            self.agent.accesses.sync(do, key if isinstance(key, str) else key())
         finally:
             self._inside.busy = False
 
@@ -284,15 +301,34 @@ class Threads:
         return not self.agent.busy and (ident in self._names or ident == threading.main_thread().ident)
 
     def others(self) -> bool:
-        """Whether there are threads of Python that are not under the schedule."""
-        return threading.active_count() > 1 + sum(map(self._is_alive, list(self._members)))
+        """Whether there are threads that are not under the schedule, and may do what one of those waits for.
+
+        The main thread is one when the main module is over. Of a script, any that Python has not started may be.
+        """
+        within = (not self.agent.over) + sum(map(self._is_alive, list(self._members)))
+        if threading.active_count() > within:
+            return True
+        # One of them is ours, and looks out.
+        return bool(self.agent.plan.command) and len(os.listdir("/proc/self/task")) > within + 1
+
+    def _look_for_natives(self) -> None:
+        """Say so if there is a thread that `threading` has not started, and that is not ours."""
+        for ident, frame in sys._current_frames().items():
+            while frame.f_back is not None:
+                frame = frame.f_back
+            if pythons(ident) is None and os.path.dirname(frame.f_code.co_filename) != _OURS:
+                self.say_natives()
+
+    def say_natives(self) -> None:
+        """Say once that of such a thread nothing is seen."""
+        self._leave_alone("something else than threading")
 
     def start(self, thread: threading.Thread) -> None:
         """Start a thread: one of the user's takes part from its first move on."""
-        starter = _starter(sys._getframe(2))
+        starter = starter_of(sys._getframe(2), _BETWEEN)
         turns, agent = self.turns, self.agent
         me = turns.me() if turns is not None else None
-        if starter or agent.busy or not agent.here or (turns is not None and me is None):
+        if starter or agent.busy or not agent.sees or (turns is not None and me is None):
             self._leave_alone(starter)
             self._start(thread)
             return
@@ -321,7 +357,7 @@ class Threads:
             self.agent.record_of(member.name, "note", text=f"{member.name} {what}", limits=True)
 
     def _leave_alone(self, starter: str) -> None:
-        if starter and starter not in self._said and self.agent.here and not self.agent.busy:
+        if starter and starter not in self._said and self.agent.sees and not self.agent.busy:
             self._said.add(starter)
             what = "neither scheduled nor watched" if self.turns is not None else "not watched"
             self.agent.record("note", text=f"threads that {starter} starts are {what}", limits=True)
@@ -367,17 +403,25 @@ class Threads:
             self.sync("acquire", f"end of {name}")
 
 
-def _starter(frame: Optional[FrameType]) -> str:
-    """Return the library whose code starts a thread, or the empty string if it is the user's own."""
+def starter_of(frame: Optional[FrameType], between: tuple[str, ...]) -> str:
+    """Return the library whose code starts a thread or process, or the empty string if it is the user's own.
+
+    Modules whose names begin as one of `between` stand between the starter and what is started.
+    """
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if not module.startswith(_BETWEEN):
-            file = frame.f_code.co_filename
-            paths = sysconfig.get_paths()
-            foreign = file.startswith((paths["stdlib"], paths["purelib"], paths["platlib"], "<frozen"))
-            return module.split(".")[0] if foreign else ""
+        if not module.startswith(between):
+            return module.split(".")[0] if _is_librarys(frame.f_code.co_filename) else ""
         frame = frame.f_back
     return "Python"
+
+
+def _is_librarys(file: str) -> bool:
+    """Whether a file of code is Python's, or of an installed package, which may be another environment's."""
+    paths = sysconfig.get_paths()
+    return file.startswith((paths["stdlib"], paths["purelib"], paths["platlib"], "<frozen")) or any(
+        f"{os.sep}{folder}{os.sep}" in file for folder in ("site-packages", "dist-packages")
+    )
 
 
 def _watch_sleep(turns: Optional[Turns]) -> None:

@@ -23,6 +23,7 @@ from breakrank_agent.hooks.files import digest_file
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch"
+IN_CHILDREN = True
 
 #: Into how many parts the record of a step divides the parameters at the most: a record has a limit.
 MOST_PARTS = 256
@@ -32,15 +33,18 @@ def install(agent: Agent) -> None:
     """Hook torch, which has just been imported."""
     import torch
 
-    if agent.plan.pin:
-        torch.manual_seed(agent.plan.seed)
-        torch.set_num_threads(1)
-        torch.use_deterministic_algorithms(True, warn_only=True)
     agent.sites.add_foreign(os.path.dirname(torch.__file__))
     # It wraps those of torch's functions that are out of favour.
     wrapper = getattr(sys.modules.get("typing_extensions"), "__file__", None)
     if wrapper:
         agent.sites.add_foreign(wrapper)
+    _wrap_files(agent)
+    if agent.child:
+        return
+    if agent.plan.pin:
+        torch.manual_seed(agent.plan.seed)
+        torch.set_num_threads(1)
+        torch.use_deterministic_algorithms(True, warn_only=True)
     training = Training(agent)
     agent.handles = training
     agent.summarize = training.summarize
@@ -49,7 +53,6 @@ def install(agent: Agent) -> None:
     _wrap_backward(agent, training)
     _hook_optimizers(agent, training)
     _Outermost(agent, training).discover()
-    _wrap_files(agent)
 
 
 def _pass_by() -> None:
