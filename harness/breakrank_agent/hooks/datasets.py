@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 from breakrank_agent.fault import Part
 from breakrank_agent.frames import hide
@@ -66,42 +66,70 @@ class _Handing:
                 batch = _struck(agent, number, strike, batch)
             if agent.plan.payloads:
                 with agent.quietly():
-                    arrays = _arrays(batch)
-                    facts = {"samples": _samples(arrays), "batch": _digest(arrays)}
-                    facts["shapes"] = [list(array.shape) for array in arrays]
+                    facts = _facts(_replicas(batch))
                 agent.payload("load", indices=None, **facts)
             return batch
 
         setattr(kind, name, get_next)
 
 
-def _arrays(batch: Any) -> list[Any]:
-    """Return the numbers of each dense tensor of a batch, replica by replica."""
+def _replicas(batch: Any) -> list[list[Any]]:
+    """Return the numbers of each dense tensor of a batch, for each replica of this process."""
     import tensorflow as tf
 
+    flat = [components(value) for value in tf.nest.flatten(batch, expand_composites=False)]
     found = []
-    for value in tf.nest.flatten(batch, expand_composites=False):
-        for tensor in components(value):
-            if isinstance(tensor, tf.Tensor) and tensor.dtype != tf.variant:
-                found.append(tensor.numpy())
+    for number in range(max(map(len, flat), default=0)):
+        tensors = [here[min(number, len(here) - 1)] for here in flat]
+        found.append([t.numpy() for t in tensors if isinstance(t, tf.Tensor) and t.dtype != tf.variant])
     return found
+
+
+def _facts(replicas: list[list[Any]]) -> dict[str, Any]:
+    """Return what is recorded of a batch: its content, by sample where these can be told apart, and its form."""
+    samples = [_samples(arrays) for arrays in replicas]
+    facts: dict[str, Any] = {
+        "samples": None if None in samples else [one for some in samples for one in some or ()],
+        "batch": _digest([array for arrays in replicas for array in arrays]),
+        "shapes": [list(array.shape) for arrays in replicas for array in arrays],
+        "dtypes": [str(array.dtype) for arrays in replicas for array in arrays],
+        "finite": all(map(_is_finite, replicas)),
+    }
+    if len(replicas) > 1:
+        facts["sizes"] = [_size(arrays) for arrays in replicas]
+        facts["unfit"] = [number for number, arrays in enumerate(replicas) if not _is_finite(arrays)]
+    return facts
 
 
 def _digest(arrays: list[Any]) -> str:
     digest = hashlib.blake2b(digest_size=8)
     for array in arrays:
+        # The same numbers in another form are another batch.
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
 
 
-def _samples(arrays: list[Any]) -> list[str]:
-    """Return a digest per sample: the first dimension that all tensors share is taken for the batch."""
+def _is_finite(arrays: list[Any]) -> bool:
+    import numpy
+
+    return all(bool(numpy.isfinite(array).all()) for array in arrays if array.dtype.kind == "f")
+
+
+def _size(arrays: list[Any]) -> Optional[int]:
+    """Return the first dimension, if all tensors share one: it is taken for the batch."""
     sizes = {array.shape[0] for array in arrays if array.ndim}
-    if len(sizes) != 1:
-        return []
+    return int(sizes.pop()) if len(sizes) == 1 else None
+
+
+def _samples(arrays: list[Any]) -> Optional[list[str]]:
+    """Return a digest per sample, or None where samples cannot be told apart."""
+    size = _size(arrays)
+    if size is None:
+        return None
     return [
         hashlib.blake2b(b"".join(array[i].tobytes() for array in arrays if array.ndim), digest_size=8).hexdigest()
-        for i in range(sizes.pop())
+        for i in range(size)
     ]
 
 
@@ -111,7 +139,7 @@ class _Part:
     def __init__(self, tensor: Any) -> None:
         import numpy
 
-        self.array = numpy.array(tensor.numpy())
+        self.array: Any = numpy.array(tensor.numpy())
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -151,9 +179,9 @@ def _struck(agent: Agent, number: int, strike: Strike, batch: Any) -> Any:
         except Exception as error:
             agent.record("note", text=f"strike {number} cannot change this batch: {type(error).__name__}: {error}")
             return batch
-        before = _digest(_arrays(batch))
+        before = _facts(_replicas(batch))["batch"]
         for i, part in zip(places, parts):
             flat[i] = tf.constant(part.array)
         changed = tf.nest.pack_sequence_as(batch, flat)
-        agent.record("strike", strike=number, phase="seen", before=before, after=_digest(_arrays(changed)))
+        agent.record("strike", strike=number, phase="seen", before=before, after=_facts(_replicas(changed))["batch"])
     return changed
