@@ -11,7 +11,7 @@ from breakrank import SURVIVED, Case, Job, Scenario, hung, silent
 SCENARIO = Scenario(
     family="data",
     job=Job(ranks=2, steps=8, deadline_s=10.0, data="digits"),
-    oracles=("ends", "progress", "placement", "finite", "replicas", "reference", "samples", "control"),
+    oracles=("ends", "placement", "progress", "finite", "replicas", "reference", "samples", "control"),
     cases=[
         Case(
             "torch-looping",

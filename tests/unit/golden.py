@@ -155,7 +155,8 @@ class GoldenRank:
 
     def is_placed(self, **where: Any) -> GoldenRank:
         """Record where the variables are: unless it is said, on the two devices of a strategy that has run."""
-        strategy = {"kind": "MirroredStrategy", "replicas": 2, "devices": ["CPU:0", "CPU:1"], "ran": True}
+        strategy = {"kind": "MirroredStrategy", "replicas": 2, "devices": ["CPU:0", "CPU:1"]}
+        strategy |= {"ran": True, "shared": False}
         known = {"on": {"CPU:0": 2, "CPU:1": 2}, "there": ["CPU:0", "CPU:1"], "asked": [], "strategies": [strategy]}
         return self.writes("placed", **{**known, "plain": [], "aliased": [], **where})
 

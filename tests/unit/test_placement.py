@@ -12,8 +12,8 @@ from breakrank.oracles import Abstain, Terms
 from breakrank.oracles.placement import judge
 from breakrank.verdict import Finding
 
-MIRRORED = {"kind": "MirroredStrategy", "replicas": 2, "devices": ["CPU:0", "CPU:1"], "ran": True}
-WORKERS = {"kind": "MultiWorkerMirroredStrategy", "replicas": 2, "devices": ["CPU:0"], "ran": True}
+MIRRORED = {"kind": "MirroredStrategy", "replicas": 2, "devices": ["CPU:0", "CPU:1"], "ran": True, "shared": False}
+WORKERS = {"kind": "MultiWorkerMirroredStrategy", "replicas": 2, "devices": ["CPU:0"], "ran": True, "shared": False}
 ALONE = {"on": {"CPU:0": 2}, "there": ["CPU:0"]}
 
 
@@ -56,27 +56,32 @@ def test_leaves_sound_places_alone(where):
         (
             {"asked": [{"device": "GPU:9", "site": "train.py:7"}], "strategies": [], **ALONE},
             "device missing",
-            "rank 0 asked for GPU:9, which is not there, and trains on CPU:0 at step 1",
+            "rank 0 asked for GPU:9, which is not there, and trained on CPU:0 at step 1",
         ),
         (
             {"strategies": [{**MIRRORED, "devices": ["GPU:0", "CPU:0"]}]},
             "device missing",
-            "rank 0 asked for GPU:0, which is not there, and trains on CPU:0 and CPU:1 at step 1",
+            "rank 0 asked for GPU:0, which is not there, and trained on CPU:0 and CPU:1 at step 1",
         ),
         (
             {"on": {"CPU:0": 4}, "strategies": []},
             "one device",
-            "all that rank 0 trains lies on CPU:0 at step 1, and nothing of it on CPU:1",
+            "all that rank 0 trained at step 1 lay on CPU:0, and nothing of it on CPU:1",
         ),
         (
             {"strategies": [{**MIRRORED, "ran": False}]},
             "not run",
-            "rank 0 made step 1 past its MirroredStrategy: of 2 replicas one computes",
+            "rank 0 made step 1 past the MirroredStrategy: of 2 replicas one computed",
+        ),
+        (
+            {"strategies": [{**MIRRORED, "shared": True}]},
+            "shared batch",
+            "rank 0 handed one batch to all 2 replicas of the MirroredStrategy at step 1",
         ),
         (
             {"aliased": ["hidden"], "strategies": [], **ALONE},
             "aliased weights",
-            "rank 0 trains hidden twice at step 1: two layers have one memory",
+            "rank 0 trained hidden twice at step 1: two layers have one memory",
         ),
     ],
 )

@@ -76,6 +76,13 @@ def _not_run(lived: RankHistory, event: Event, history: History) -> Wrong:
             yield "not run", {"kind": strategy["kind"], "replicas": strategy["replicas"]}
 
 
+def _shared(lived: RankHistory, event: Event, history: History) -> Wrong:
+    """The replicas of one process were all given the same tensors."""
+    for strategy in event["strategies"]:
+        if strategy["shared"] and len(strategy["devices"]) > 1:
+            yield "shared batch", {"kind": strategy["kind"], "replicas": len(strategy["devices"])}
+
+
 def _twice(lived: RankHistory, event: Event, history: History) -> Wrong:
     """A variable is trained as if it were two."""
     if event["aliased"]:
@@ -86,6 +93,7 @@ _RULES: tuple[Callable[[RankHistory, Event, History], Wrong], ...] = (
     _asked_in_vain,
     _beside_the_strategy,
     _not_run,
+    _shared,
     _twice,
     _on_one,
 )

@@ -35,6 +35,7 @@ class _Handing:
         self._agent = agent
         self._training = training
         self._under_way = False
+        self._noted = False
 
     def wrap(self, kind: Any, name: str) -> None:
         """Wrap the method of a kind of iterators that returns the next batch."""
@@ -45,7 +46,10 @@ class _Handing:
         def get_next(iterator: Any, *args: Any, **kwargs: Any) -> Any:
             import tensorflow as tf
 
-            if self._under_way or self._training.ours or not tf.executing_eagerly():
+            if self._under_way or self._training.ours:
+                return original(iterator, *args, **kwargs)
+            if not tf.executing_eagerly():
+                self._note()
                 return original(iterator, *args, **kwargs)
             agent.reach("load")
             strikes = agent.take_strikes("batch") if agent.awaiting else ()
@@ -71,6 +75,12 @@ class _Handing:
             return batch
 
         setattr(kind, name, get_next)
+
+    def _note(self) -> None:
+        """Say once that batches are taken out of sight."""
+        if not self._noted:
+            self._noted = True
+            self._agent.record("note", text="batches are taken inside of a function's graph, and are not seen there")
 
 
 def _replicas(batch: Any) -> list[list[Any]]:

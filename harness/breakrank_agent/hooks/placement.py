@@ -39,6 +39,8 @@ class _Placement:
         self._training = training
         self._strategies: list[weakref.ref[Any]] = []
         self._ran: weakref.WeakSet[Any] = weakref.WeakSet()
+        #: Those that have given the same tensors to all of their replicas.
+        self._shared: weakref.WeakSet[Any] = weakref.WeakSet()
         #: The devices that were asked for, with the line that asked first.
         self._asked: dict[str, str] = {}
         self._known: Optional[dict[str, Any]] = None
@@ -57,10 +59,12 @@ class _Placement:
                 raise
 
         @functools.wraps(run)
-        def running(strategy: Any, *args: Any, **kwargs: Any) -> Any:
+        def running(strategy: Any, fn: Any, args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
             self._ran.add(strategy)
+            if _are_shared([args, kwargs]):
+                self._shared.add(strategy)
             try:
-                return run(strategy, *args, **kwargs)
+                return run(strategy, fn, args, kwargs, options)
             except BaseException as error:
                 hide(error)
                 raise
@@ -103,10 +107,11 @@ class _Placement:
         alive = [strategy for known in self._strategies if (strategy := known()) is not None]
         strategies = [
             {
-                "kind": type(strategy).__name__,
+                "kind": _name(strategy),
                 "replicas": strategy.num_replicas_in_sync,
                 "devices": [_short(device) for device in strategy.extended.worker_devices],
                 "ran": strategy in self._ran,
+                "shared": strategy in self._shared,
             }
             for strategy in alive
             if _has_replicas(strategy)
@@ -125,6 +130,24 @@ class _Placement:
 def _has_replicas(strategy: Any) -> bool:
     """Whether a strategy is one that the program made to compute on devices of its choice."""
     return type(strategy).__name__ != "_DefaultDistributionStrategy" and hasattr(strategy.extended, "worker_devices")
+
+
+def _name(strategy: Any) -> str:
+    """Return the name by which the user knows a strategy."""
+    import tensorflow as tf
+
+    several = tf.distribute.MultiWorkerMirroredStrategy
+    return "MultiWorkerMirroredStrategy" if type(strategy) is several else type(strategy).__name__
+
+
+def _are_shared(arguments: Any) -> bool:
+    """Whether arguments are tensors of some length, and nothing that may hold another one for each replica."""
+    import tensorflow as tf
+
+    flat = tf.nest.flatten(arguments)
+    tensors = [one for one in flat if isinstance(one, tf.Tensor)]
+    others = [one for one in flat if not isinstance(one, (tf.Tensor, int, float, bool, str, type(None)))]
+    return not others and any(tensor.shape.rank for tensor in tensors)
 
 
 def _short(device: Any) -> str:
