@@ -442,6 +442,20 @@ class TestCheckpoint:
     def control(self) -> History:
         return with_checkpoints().ends_well().history()
 
+    @pytest.mark.parametrize(("lacking", "unread"), [("Object not assigned", ""), ("", "Unresolved object")])
+    def test_objects_to_a_restore_that_left_out_what_the_controls_did_not(self, lacking: str, unread: str) -> None:
+        def job(**left_out: str) -> History:
+            made = Golden(1)
+            said = {"path": "model", "lacking": "", "unread": "", **left_out}
+            made[0].restores("f").trains([1]).writes("restored", **said)
+            return made.ends_well().history()
+
+        (finding,) = ask("checkpoint", job(lacking=lacking, unread=unread), job())
+        assert (finding.cause, finding.ranks, finding.step) == ("restored in part", (0,), 1)
+        assert finding.sentence().endswith(f"with less of the checkpoint model than the control: {lacking or unread}")
+        left_out = {"lacking": lacking, "unread": unread}
+        assert all(found.cause != "restored in part" for found in ask("checkpoint", job(**left_out), job(**left_out)))
+
     def test_objects_to_a_run_without_a_save_where_the_control_made_one(self) -> None:
         assert objection("checkpoint", sound(), self.control()) == ("no checkpoint", (), 1)
 
