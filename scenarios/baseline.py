@@ -10,5 +10,7 @@ SCENARIO = Scenario(
         Case("torch-ddp", "digits_ddp:plain", expect=SURVIVED),
         Case("torch-hogwild-locked", "hogwild:locked", expect=SURVIVED),
         Case("tf-workers", "digits_workers:plain", framework="tensorflow", expect=SURVIVED),
+        Case("tf-fit", "fitted:alone", framework="tensorflow", ranks=1, expect=SURVIVED),
+        Case("tf-fit-mirrored", "fitted:mirrored", framework="tensorflow", ranks=1, expect=SURVIVED),
     ],
 )

@@ -11,7 +11,7 @@ from breakrank import SURVIVED, Case, Job, Scenario, hung, silent
 SCENARIO = Scenario(
     family="data",
     job=Job(ranks=2, steps=8, deadline_s=10.0, data="digits"),
-    oracles=("ends", "progress", "finite", "replicas", "reference", "samples", "control"),
+    oracles=("ends", "placement", "progress", "finite", "replicas", "reference", "samples", "control"),
     cases=[
         Case(
             "torch-looping",
@@ -28,5 +28,33 @@ SCENARIO = Scenario(
             expect=silent(oracle="reference", step=8, cause="scaled per rank"),
         ),
         Case("torch-weighing", "uneven:weighing", control="uneven:weighing", expect=SURVIVED),
+        Case(
+            "tf-averaging",
+            "uneven_workers:averaging",
+            framework="tensorflow",
+            control="uneven_workers:weighing",
+            expect=silent(oracle="reference", step=1, cause="scaled per rank"),
+        ),
+        Case(
+            "tf-weighing",
+            "uneven_workers:weighing",
+            framework="tensorflow",
+            control="uneven_workers:weighing",
+            expect=SURVIVED,
+        ),
+        Case(
+            "tf-running-out",
+            "uneven_workers:running_out",
+            framework="tensorflow",
+            control="uneven_workers:dropping_the_rest",
+            expect=silent(oracle="placement", rank=1, step=8, cause="idle replica"),
+        ),
+        Case(
+            "tf-dropping-the-rest",
+            "uneven_workers:dropping_the_rest",
+            framework="tensorflow",
+            control="uneven_workers:dropping_the_rest",
+            expect=SURVIVED,
+        ),
     ],
 )

@@ -84,7 +84,8 @@ class Choices:
 def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
     """Resolve all chance of a case with the seed. Raises `BreakrankError` for what cannot be run."""
     job = scenario.job
-    ranks = job.ranks if choices.ranks is None else choices.ranks
+    ranks = job.ranks if case.ranks is None else case.ranks
+    ranks = ranks if choices.ranks is None else choices.ranks
     if not 1 <= ranks <= MOST_RANKS:
         raise BreakrankError(f"{ranks} ranks cannot be run here; choose 1 to {MOST_RANKS}")
     declared = scenario.strikes if case.strikes is None else case.strikes

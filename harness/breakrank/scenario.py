@@ -39,9 +39,9 @@ class Case:
     """One subject of a scenario, and its record.
 
     `program` is `module:function`. `control` is another program (the sound twin), or empty: then the same program
-    without the strikes, if there are strikes. `restarts` and `strikes` replace the scenario's for this case; twins have
-    the same. `sound` says which twin it is, for the conformance suite; by default a case on record as SURVIVED or
-    DETECTED is sound.
+    without the strikes, if there are strikes. `ranks`, `restarts` and `strikes` replace the scenario's for this case;
+    twins have the same. `sound` says which twin it is, for the conformance suite; by default a case on record as
+    SURVIVED or DETECTED is sound.
 
     The dimensions of a case: `environment`, such as `{"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}`, is set before a framework
     is imported; `patience_s` is how long a proven wait may go on, so that the framework's own time-out can speak. The
@@ -56,6 +56,7 @@ class Case:
     needs: tuple[str, ...] = ()
     control: str = ""
     tolerance: float = 0.0
+    ranks: int | None = None
     restarts: int | None = None
     strikes: tuple[Strike, ...] | None = None
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -72,6 +72,19 @@ CAUSES: dict[str, str] = {
     "unreachable": "{wait}, and {shown}{elsewhere}{would}",
     "out of memory": "the kernel killed {who} at step {step}: its control group had no memory left",
     "unordered appends": "at step {step} {one} and {other}, in whichever order they come",
+    "assigned apart": "replicas part at step {step}{first}: {site} assigns to it {how}, with nothing to reduce",
+    "replicas of a rank differ": "the replicas of {who} part at step {step}{first}",
+    "device missing": "{who} asked for {device}, which is not there, and trained on {on} at step {step}",
+    "one device": "all that {who} trained at step {step} lay on {device}, and nothing of it on {idle}",
+    "not mirrored": "{who} trained {names} at step {step}, beside the {kind}: nothing holds replicas alike",
+    "not run": "{who} made step {step} past the {kind}: of {replicas} replicas one computed",
+    "shared batch": "{who} handed one batch to all {replicas} replicas of the {kind} at step {step}",
+    "aliased weights": "{who} trained {names} twice at step {step}: two layers have one memory",
+    "idle replica": "{idle} had an empty batch at step {step}, and the others {samples} samples",
+    "another batch": "the result differs from the control's at step {step}, where {who} alone had another batch{how}",
+    "restored in part": "{who} went on at step {step} with less of the checkpoint {path} than the control: {said}",
+    "samples changed": "{count} of the samples of {who} are none of the control's, the first at step {step}",
+    "same samples": "{who} trained on the same samples, from step {step} on: {count} of {expected} took others' places",
 }
 #: What is found whether or not it did harm in this run.
 HAZARDS = frozenset(

@@ -57,6 +57,11 @@ class Sites:
             frame = frame.f_back
         return NOWHERE
 
+    def at(self, file: str, line: int) -> str:
+        """Return a line of a file as `file:line`, if it is the user's, and else nothing."""
+        name = self._file(file)
+        return f"{name}:{line}" if name is not None else ""
+
     def of(self, code: CodeType) -> Site:
         """Return where a function is defined, if it is the user's."""
         if self.is_foreign(code):

@@ -153,6 +153,13 @@ class GoldenRank:
         payload = {"norm": 1.0, "norms": [1.0], "finite": True, **payload}
         return self.writes("payload", of="step", params=params, **payload)
 
+    def is_placed(self, **where: Any) -> GoldenRank:
+        """Record where the variables are: unless it is said, on the two devices of a strategy that has run."""
+        strategy = {"kind": "MirroredStrategy", "replicas": 2, "devices": ["CPU:0", "CPU:1"]}
+        strategy |= {"ran": True, "shared": False}
+        known = {"on": {"CPU:0": 2, "CPU:1": 2}, "there": ["CPU:0", "CPU:1"], "asked": [], "strategies": [strategy]}
+        return self.writes("placed", **{**known, "plain": [], "aliased": [], **where})
+
     def saves(self, path: str = "model.pt", file: str | None = None) -> GoldenRank:
         """Save a checkpoint; its digest tells the attempt and the step, unless it is given."""
         file = file or f"a{self._attempt}s{self.done}"

@@ -44,7 +44,7 @@ def test_no_oracle_objects_to_a_sound_history_that_is_its_own_control(oracle: st
     for one in job.ranks:
         one.enters("collective", c=1, reduce="SUM", **{"in": [{**summed, "digest": "e", "sum": 1.0}]})
         one.writes("done", op="allreduce_", group="0", c=1, out=[summed], kept=True)
-        one.accesses("r", one.rank, lo=0, hi=4)
+        one.accesses("r", one.rank, lo=0, hi=4).is_placed()
         for step in range(1, 61):
             one.writes("census", step=step, lines=[]).writes("heap", step=step, bytes=1000)
     history = job.ends_well().history()
@@ -170,6 +170,19 @@ class TestFinite:
         (finding,) = ask("finite", job.ends_well().history())
         assert finding.sentence() == "a NaN or infinite loss in rank 0 at step 1"
 
+    def test_names_the_rank_whose_batch_it_was_where_the_parameters_of_all_are_not_finite(self) -> None:
+        job = Golden().trains(1)
+        job[0].loads([1]).ends_step(finite=False)
+        job[1].enters("load").writes("payload", of="load", samples=None, batch="b", finite=False)
+        job[1].ends_step(finite=False)
+        assert objection("finite", job.ends_well().history()) == ("not finite", (1,), 2)
+
+    def test_names_the_replica_whose_batch_it_was(self) -> None:
+        job = Golden(1)
+        job[0].enters("load").writes("payload", of="load", samples=None, batch="b", finite=False, unfit=[1])
+        (finding,) = ask("finite", job.ends_well().history())
+        assert finding.sentence() == "a NaN or infinite batch of replica 1 in rank 0 at step 1"
+
     def test_objects_although_no_rank_ended_well(self) -> None:
         job = Golden(1)
         job[0].trains([0], finite=False).reports("ValueError")
@@ -211,7 +224,7 @@ class TestReplicas:
         assert objection("replicas", job.ends_well().history(), sound()) == ("replicas differ", (0,), 3)
 
     def test_abstains_unless_two_ranks_ended_well(self) -> None:
-        with pytest.raises(Abstain, match="no two ranks"):
+        with pytest.raises(Abstain, match="no two replicas"):
             ask("replicas", killed().history())
 
 
@@ -221,10 +234,24 @@ class TestSamples:
         for rank in (0, 1):
             for step in range(3):
                 job[rank].trains([10 * step])
-        lost, doubled = ask("samples", job.ends_well().history(), sound())
+        shared, lost, doubled = ask("samples", job.ends_well().history(), sound())
+        assert (shared.cause, shared.ranks, shared.step) == ("same samples", (0, 1), 1)
         assert (lost.cause, lost.ranks, lost.step, lost.evidence["count"]) == ("samples lost", (1,), 1, 3)
         assert (doubled.cause, doubled.ranks, doubled.step) == ("samples doubled", (1,), 1)
         assert lost.sentence() == "3 of 6 samples did not reach the final state, the first at step 1"
+
+    def test_objects_to_samples_that_were_changed_on_their_way(self) -> None:
+        def job(*of_rank_1: str) -> Golden:
+            made = Golden()
+            for rank, samples in enumerate((("a", "b"), of_rank_1)):
+                made[rank].enters("load").writes("payload", of="load", indices=None, samples=[*samples], batch="b")
+                made[rank].ends_step()
+            return made.ends_well()
+
+        (changed,) = ask("samples", job("c'", "d").history(), job("c", "d").history())
+        assert (changed.cause, changed.ranks, changed.step) == ("samples changed", (1,), 1)
+        assert changed.sentence().startswith("1 of the samples of rank 1 are none of the control's")
+        assert ask("samples", job("c", "d").history(), job("c", "d").history()) == []
 
     def test_names_the_step_at_which_the_first_sample_is_missing(self) -> None:
         job = Golden().trains(2).trains(1, only=0).ends_well()
@@ -302,6 +329,20 @@ class TestControl:
         for rank in (0, 1):
             job[rank].trains([rank], params="wrong").trains([rank], params="wronger")
         assert objection("control", job.ends_well().history(), sound()) == ("wrong result", (0, 1), 2)
+
+    def test_names_the_rank_that_alone_had_another_batch_at_the_first_step(self) -> None:
+        def job(shape: list[int], params: str) -> Golden:
+            made = Golden()
+            for one in made.ranks:
+                form = shape if one.rank else [8]
+                held = {"indices": None, "samples": None, "batch": str(form), "shapes": [form]}
+                one.enters("load").writes("payload", of="load", **held)
+                one.ends_step(params)
+            return made.ends_well()
+
+        (finding,) = ask("control", job([8, 1], "wrong").history(), job([8], "right").history())
+        assert (finding.cause, finding.ranks, finding.step) == ("another batch", (1,), 1)
+        assert finding.sentence().endswith("where rank 1 alone had another batch, of shape [8, 1] and not [8]")
 
     def test_objects_to_the_rank_alone_that_differs(self) -> None:
         job = Golden().trains(3)
@@ -400,6 +441,20 @@ class TestControl:
 class TestCheckpoint:
     def control(self) -> History:
         return with_checkpoints().ends_well().history()
+
+    @pytest.mark.parametrize(("lacking", "unread"), [("Object not assigned", ""), ("", "Unresolved object")])
+    def test_objects_to_a_restore_that_left_out_what_the_controls_did_not(self, lacking: str, unread: str) -> None:
+        def job(**left_out: str) -> History:
+            made = Golden(1)
+            said = {"path": "model", "lacking": "", "unread": "", **left_out}
+            made[0].restores("f").trains([1]).writes("restored", **said)
+            return made.ends_well().history()
+
+        (finding,) = ask("checkpoint", job(lacking=lacking, unread=unread), job())
+        assert (finding.cause, finding.ranks, finding.step) == ("restored in part", (0,), 1)
+        assert finding.sentence().endswith(f"with less of the checkpoint model than the control: {lacking or unread}")
+        left_out = {"lacking": lacking, "unread": unread}
+        assert all(found.cause != "restored in part" for found in ask("checkpoint", job(**left_out), job(**left_out)))
 
     def test_objects_to_a_run_without_a_save_where_the_control_made_one(self) -> None:
         assert objection("checkpoint", sound(), self.control()) == ("no checkpoint", (), 1)

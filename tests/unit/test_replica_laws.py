@@ -35,11 +35,49 @@ def finding(*args: Any, **kwargs: Any) -> Finding:
     return found
 
 
+def with_replicas(*digests: str, assigned: dict[str, Any] | None = None) -> Golden:
+    """Return a job of one rank, whose replicas end step 2 with these parameters."""
+    job = Golden(1).trains(1)
+    apart = [1] if len(set(digests)) > 1 else []
+    if assigned:
+        job[0].writes("assigned", **assigned)
+    job[0].trains([1], replicas=[*digests], apart=apart).writes("names", names=NAMES, eps=1e-7)
+    return job.ends_well()
+
+
+class TestReplicasOfOneRank:
+    def test_objects_to_those_that_part(self) -> None:
+        (found,) = ask("replicas", with_replicas("a", "b").history(), ranks=1)
+        assert (found.cause, found.ranks, found.step) == ("replicas of a rank differ", (0,), 2)
+        assert found.sentence() == "the replicas of rank 0 part at step 2, in 0.bias first"
+
+    def test_names_the_line_that_assigns_with_nothing_to_reduce(self) -> None:
+        line = {"parts": [1], "how": "replica by replica", "site": "train.py:7"}
+        (found,) = ask("replicas", with_replicas("a", "b", assigned=line).history(), ranks=1)
+        assert (found.cause, found.places) == ("assigned apart", ("train.py:7",))
+        other = {**line, "parts": [0]}
+        (found,) = ask("replicas", with_replicas("a", "b", assigned=other).history(), ranks=1)
+        assert (found.cause, found.places) == ("replicas of a rank differ", ())
+
+    def test_leaves_those_alone_that_stay_together(self) -> None:
+        line = {"parts": [1], "how": "replica by replica", "site": "train.py:7"}
+        assert ask("replicas", with_replicas("a", "a", assigned=line).history(), ranks=1) == []
+
+
 class TestReplicas:
     def test_names_the_first_parameter_that_parts(self) -> None:
         found = finding({0: "abc", 1: "abd"})
         assert (found.cause, found.step, found.evidence["parameters"]) == ("replicas differ", 2, ["2.weight"])
         assert found.sentence().endswith("part from each other at step 2, in 2.weight first")
+
+    def test_names_the_line_at_which_workers_assign_with_nothing_to_reduce(self) -> None:
+        job = Golden(2).trains(1)
+        for one in job.ranks:
+            one.writes("assigned", parts=[0], how="worker by worker", site="train.py:9")
+            one.trains([one.rank], params=str(one.rank), parts=[str(one.rank)])
+            one.writes("names", names=["bias"], eps=1e-7)
+        (found,) = ask("replicas", job.ends_well().history())
+        assert (found.cause, found.places, found.step) == ("assigned apart", ("train.py:9",), 2)
 
     def test_says_no_parameter_where_none_was_recorded(self) -> None:
         job = Golden().trains(1)

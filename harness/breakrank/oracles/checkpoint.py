@@ -1,4 +1,4 @@
-"""Objects when what was written for later is not on disk: no checkpoint, a torn one, or a write that got lost."""
+"""Objects when what was written for later is not on disk, or not read again in full: lost, torn, or read in part."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     if control is None:
         raise Abstain("there is no control that says whether checkpoints belong to the job")
     first = min((int(e["step"]) for lived in control.ranks.values() for e in lived.payloads("save")), default=None)
-    if first is None and not _left(history):
+    if first is None and not _left(history) and not any(lived.of_kind("restored") for lived in control.last):
         raise Abstain("the control saved no checkpoint")
     wrong = [*_torn(history, control), *_mixed(history), *_lost(history, control), *_destroyed(history, control)]
+    wrong += _in_part(history, control)
     if wrong or first is None or any(lived.payloads("save") for lived in history.ranks.values()):
         return wrong
     if not _came_past(history, first):
@@ -57,6 +58,23 @@ def _torn(history: History, control: History) -> list[Finding]:
         Finding("checkpoint", "torn checkpoint", tuple(ranks), step, attempt, evidence={"path": path})
         for (attempt, step, path), ranks in sorted(wrong.items())
     ]
+
+
+def _in_part(history: History, control: History) -> list[Finding]:
+    """Return the restores of which something was left out, on either side, that the control's did not leave out."""
+    wrong: dict[tuple[int, str, str], list[int]] = {}
+    for lived in history.last:
+        model = [e for other in control.last if other.rank == lived.rank for e in other.of_kind("restored")]
+        known = {said for e in model for said in (e["lacking"], e["unread"])}
+        for event in lived.of_kind("restored") if model else ():
+            said = event["lacking"] or event["unread"]
+            if said not in known:
+                wrong.setdefault((int(event["step"]), event["path"], said), []).append(lived.rank)
+    found = []
+    for (step, path, said), ranks in sorted(wrong.items()):
+        evidence = {"path": path, "said": said}
+        found.append(Finding("checkpoint", "restored in part", tuple(ranks), step, history.attempts[-1], (), evidence))
+    return found
 
 
 def _mixed(history: History) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""Objects to a result that is not the control's."""
+"""Objects to a result that is not the control's; where some ranks alone had another batch, they are named."""
 
 from __future__ import annotations
 
@@ -75,7 +75,35 @@ def _parameters(history: History, pairs: Sequence[Pair], terms: Terms) -> list[F
         "results": {str(rank): here[rank] for rank in wrong},
         "control": {str(rank): there[rank] for rank in wrong},
     }
+    alone = _batches(pairs, step) if parted else {}
+    if alone:
+        evidence["how"] = next(filter(None, alone.values()), "")
+        return [Finding("control", "another batch", tuple(alone), step, guilty[0].lived.attempt, evidence=evidence)]
     return [Finding("control", "wrong result", tuple(wrong), step, guilty[0].lived.attempt, evidence=evidence)]
+
+
+def _batches(pairs: Sequence[Pair], step: int) -> dict[int, str]:
+    """Return the ranks that had another batch than in the control, and how it differed, if not all of them had."""
+    other = {}
+    for lived, model in pairs:
+        here, there = _loaded(lived, step), _loaded(model, step)
+        if here and there and [e["batch"] for e in here] != [e["batch"] for e in there]:
+            other[lived.rank] = _form(here, there)
+    return other if len(other) < len(pairs) else {}
+
+
+def _loaded(lived: RankHistory, step: int) -> list[Event]:
+    return [event for event in lived.payloads("load") if event["step"] == step and event.get("batch")]
+
+
+def _form(here: Sequence[Event], there: Sequence[Event]) -> str:
+    """Say how batches differ in form, if they do and it is on record."""
+    for name, word in (("shapes", "shape"), ("dtypes", "dtype")):
+        for one, other in zip(here, there, strict=False):
+            for mine, its in zip(one.get(name) or (), other.get(name) or (), strict=False):
+                if mine != its:
+                    return f", of {word} {mine} and not {its}"
+    return ""
 
 
 def _states(history: History, pairs: Sequence[Pair], terms: Terms) -> list[Finding]:

@@ -12,15 +12,21 @@ from breakrank_agent.history import Event
 
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
-    """Return for each attempt the first step at which some rank held a number that is not finite."""
+    """Return for each attempt the first step at which some rank held a number that is not finite.
+
+    After a reduction all ranks hold it: of what was not finite in that step, what the fewest ranks held comes first.
+    """
     if not any(_numbers(e) for lived in history.ranks.values() for e in lived.events):
         raise Abstain("no rank recorded a number")
     findings = []
     for attempt in history.attempts:
         seen = [s for lived in history.attempt(attempt) for s in _not_finite(lived)]
         if seen:
-            step, _, what = min(seen, key=lambda s: s[0])
-            ranks = tuple(sorted({rank for at, rank, held in seen if (at, held) == (step, what)}))
+            step = min(at for at, _, _ in seen)
+            held: dict[str, set[int]] = {}
+            for _, rank, what in (one for one in seen if one[0] == step):
+                held.setdefault(what, set()).add(rank)
+            what, ranks = min(((what, tuple(sorted(ranks))) for what, ranks in held.items()), key=lambda h: len(h[1]))
             findings.append(Finding("finite", "not finite", ranks, step, attempt, evidence={"what": what}))
     return findings
 
@@ -29,14 +35,22 @@ def _not_finite(lived: RankHistory) -> Iterator[tuple[int, int, str]]:
     """Yield (step, rank, what) for every record of the rank that is not finite."""
     for event in lived.events:
         if any(not finite for finite in _numbers(event)):
-            what = f"a NaN or infinite {event['name']}" if event["kind"] == "told" else "NaN or infinite parameters"
-            yield int(event["step"]), lived.rank, what
+            yield int(event["step"]), lived.rank, _what(event)
+
+
+def _what(event: Event) -> str:
+    """Say what is not finite."""
+    if event["kind"] == "told":
+        return f"a NaN or infinite {event['name']}"
+    if event.get("of") != "load":
+        return "NaN or infinite parameters"
+    return "a NaN or infinite batch" + "".join(f" of replica {number}" for number in event.get("unfit", ())[:1])
 
 
 def _numbers(event: Event) -> list[bool]:
     """Return for each number that an event speaks of whether it is finite."""
     if event["kind"] == "told":
         return [math.isfinite(v) for v in event["values"].values() if isinstance(v, (int, float))]
-    if event["kind"] == "end" or (event["kind"] == "payload" and event["of"] == "step"):
+    if event["kind"] == "end" or (event["kind"] == "payload" and event["of"] in ("step", "load")):
         return [event["finite"]] if event.get("finite") is not None else []
     return []

@@ -1,7 +1,7 @@
 """Objects to replicas whose parameters part: every rank that ended well holds the same ones after every step.
 
-Why they part is said where the ranks recorded it at that step: gradients that went past the wrapper, and were not
-reduced.
+Where a rank has several replicas, they hold the same ones, too. Why they part is said where the ranks recorded it:
+gradients that went past the wrapper, and were not reduced, or variables that were assigned to with nothing to reduce.
 """
 
 from __future__ import annotations
@@ -23,13 +23,54 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     for attempt in history.attempts:
         well = [lived for lived in history.attempt(attempt) if lived.ended_well]
         table = _digests(well)
+        within = _within(well)
+        if within is not None:
+            findings.append(within)
+            judged = True
+            continue
         judged = judged or any(len(values) > 1 for values in table.values())
+        judged = judged or any("replicas" in e for lived in well for e in lived.payloads("step"))
         broken = laws.breaches(table, laws.alike)
         if broken:
             findings.append(_finding(broken[0], well, control if history.attempts == [0] else None))
     if not judged:
-        raise Abstain("there are no two ranks that ended well and recorded their parameters")
+        raise Abstain("there are no two replicas that ended well and recorded their parameters")
     return findings
+
+
+def _within(well: Sequence[RankHistory]) -> Finding | None:
+    """Return the finding that the replicas of one rank are not alike, about the first step at which they are not."""
+    apart = [(int(e["step"]), lived, e) for lived in well for e in lived.payloads("step") if e.get("apart")]
+    if not apart:
+        return None
+    step = min(at for at, *_ in apart)
+    there = [(lived, event) for at, lived, event in apart if at == step]
+    lived, event = there[0]
+    evidence: dict[str, Any] = {"digests": {str(number): value for number, value in enumerate(event["replicas"])}}
+    _name_parted(evidence, event["apart"], [lived])
+    cause, places = _assigned(evidence, event["apart"], [lived], step) or ("replicas of a rank differ", ())
+    ranks = tuple(one.rank for one, _ in there)
+    return Finding("replicas", cause, ranks, step, lived.attempt, places, evidence)
+
+
+def _name_parted(evidence: dict[str, Any], parted: Sequence[int], well: Sequence[RankHistory]) -> Sequence[str]:
+    """Put the names of the parts that differ into the evidence, and return those of all parts."""
+    names: list[str] = next((e["names"] for lived in well for e in reversed(lived.of_kind("names"))), [])
+    evidence["parameters"] = [names[part] for part in parted if part < len(names)]
+    evidence["first"] = f", in {evidence['parameters'][0]} first" if evidence["parameters"] else ""
+    return names
+
+
+def _assigned(
+    evidence: dict[str, Any], parted: Sequence[int], well: Sequence[RankHistory], step: int
+) -> tuple[str, tuple[str, ...]] | None:
+    """Return the cause and the line, if a part that differs was assigned to with nothing to reduce."""
+    for lived in well:
+        for event in lived.of_kind("assigned"):
+            if event["step"] <= step and set(parted).intersection(event["parts"]):
+                evidence.update(how=event["how"], site=event["site"])
+                return "assigned apart", (event["site"],)
+    return None
 
 
 def _digests(ranks: Sequence[RankHistory]) -> laws.Table:
@@ -44,12 +85,11 @@ def _digests(ranks: Sequence[RankHistory]) -> laws.Table:
 def _finding(breach: laws.Breach, well: Sequence[RankHistory], control: History | None) -> Finding:
     """Return the finding with its cause, as far as the ranks' own records show it."""
     place, parted = breach.place, _parted(breach, well)
-    names: list[str] = next((e["names"] for lived in well for e in reversed(lived.of_kind("names"))), [])
     evidence: dict[str, Any] = {"digests": {str(rank): value for rank, value in breach.values.items()}}
-    evidence["parameters"] = [names[part] for part in parted if part < len(names)]
-    evidence["first"] = f", in {evidence['parameters'][0]} first" if evidence["parameters"] else ""
+    names = _name_parted(evidence, parted, well)
     told = {lived.rank: e for lived in well for e in lived.of_kind("unsynced") if e["step"] == place.step}
-    cause, ranks = "replicas differ", _who(breach, control)
+    cause, places = _assigned(evidence, parted, well, place.step) or ("replicas differ", ())
+    ranks = _who(breach, control)
     # What comes after the last step has another cause than the step's gradients.
     for reason in _REASONS if place.name == "params" else ():
         guilty = reason.guilty(told, parted, breach.values)
@@ -58,7 +98,7 @@ def _finding(breach: laws.Breach, well: Sequence[RankHistory], control: History 
             evidence["lacking"] = ", ".join(_lacking(told, names))
             break
     evidence["others"] = _name_others([rank for rank in breach.values if rank not in ranks])
-    return Finding("replicas", cause, tuple(ranks), place.step, place.attempt, evidence=evidence)
+    return Finding("replicas", cause, tuple(ranks), place.step, place.attempt, places, evidence)
 
 
 def _who(breach: laws.Breach, control: History | None) -> Sequence[int]:

@@ -39,9 +39,13 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     if not expected:
         raise Abstain("the control was trained on no samples")
     attempt = history.attempts[-1]
-    lost = _beyond(expected, Counter(t.sample for t in here))
-    doubled = _beyond(here, Counter(t.sample for t in there))
+    # What tells samples apart by their content does not know again what was changed on its way.
+    changed = _unknown(here, there) if name == "samples" else []
+    lost = _beyond(expected, Counter(t.sample for t in here))[len(changed) :]
+    doubled = [t for t in _beyond(here, Counter(t.sample for t in there)) if t not in set(changed)]
     return [
+        *_finding("samples changed", attempt, changed, len(expected)),
+        *_shared(history, control, doubled, len(expected)),
         *_finding("samples lost", attempt, lost, len(expected)),
         *_finding("samples doubled", attempt, doubled, len(expected)),
     ]
@@ -78,6 +82,33 @@ def _trained(lived: RankHistory, steps: int, name: str) -> list[Trained]:
         if event["step"] <= steps
         for sample in event[name]
     ]
+
+
+def _unknown(here: Sequence[Trained], there: Sequence[Trained]) -> list[Trained]:
+    """Return what is no sample of the control's."""
+    known = {t.sample for t in there}
+    return [t for t in here if t.sample not in known]
+
+
+def _shared(history: History, control: History, doubled: Sequence[Trained], expected: int) -> list[Finding]:
+    """Return the finding that several ranks trained on one batch in one step, which those of the control never did."""
+    if not doubled or _same_batches(control):
+        return []
+    for step, ranks in _same_batches(history).items():
+        evidence = {"count": len(doubled), "expected": expected}
+        return [Finding("samples", "same samples", ranks, step, history.attempts[-1], evidence=evidence)]
+    return []
+
+
+def _same_batches(history: History) -> dict[int, tuple[int, ...]]:
+    """Return the steps of the last attempt in which several ranks loaded one batch, and these ranks."""
+    held: dict[int, dict[str, list[int]]] = {}
+    for lived in history.last:
+        for event in lived.payloads("load"):
+            if event.get("indices") or event.get("samples"):
+                held.setdefault(int(event["step"]), {}).setdefault(str(event.get("batch")), []).append(lived.rank)
+    shared = {step: [ranks for ranks in batches.values() if len(set(ranks)) > 1] for step, batches in held.items()}
+    return {step: tuple(sorted(set(groups[0]))) for step, groups in sorted(shared.items()) if groups}
 
 
 def _beyond(trained: Sequence[Trained], allowed: Mapping[Any, int]) -> list[Trained]:

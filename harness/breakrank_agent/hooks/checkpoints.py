@@ -6,8 +6,9 @@ import functools
 import glob
 import hashlib
 import os
+import re
 import zipfile
-from typing import Any
+from typing import Any, Callable
 
 from breakrank_agent.frames import hide
 from breakrank_agent.history import members
@@ -26,6 +27,7 @@ def install(agent: Agent) -> None:
     from tensorflow.python.checkpoint import checkpoint, checkpoint_management
 
     files = _Files(agent)
+    agent.after_step.append(files.look_back)
     for kind in (checkpoint.Checkpoint, checkpoint.CheckpointV1):
         for name in ("save", "write"):
             files.wrap(kind, name, "save")
@@ -52,6 +54,8 @@ class _Files:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._under_way = False
+        #: What has been restored since the last step, and what TensorFlow knows of it: variables may come later.
+        self._restored: list[tuple[str, Any]] = []
 
     def wrap(self, owner: Any, name: str, point: str, path: int = 1) -> None:
         """Wrap what enters `point`; its argument number `path` says where, unless the call returns that."""
@@ -86,9 +90,29 @@ class _Files:
                 agent.payload("save", path=agent.relative(where), done=agent.clock.done, **_digest(where))
             else:
                 agent.payload("restore", path=agent.relative(where), **before)
+                if where and hasattr(returned, "assert_consumed"):
+                    self._restored.append((agent.relative(where), returned))
             return returned
 
         setattr(owner, name, wrapper)
+
+    def look_back(self) -> None:
+        """Record of what was restored before this step whether all of it was, on either side."""
+        restored, self._restored = self._restored, []
+        for path, status in restored:
+            with self._agent.quietly():
+                lacking = _objection(status.assert_existing_objects_matched)
+                unread = "" if lacking else _objection(status.assert_consumed)
+            self._agent.record("restored", path=path, lacking=lacking, unread=unread)
+
+
+def _objection(check: Callable[[], Any]) -> str:
+    """Return what TensorFlow has to say against what was restored, without what it prints of values."""
+    try:
+        check()
+    except AssertionError as error:
+        return re.sub(r"[:<].*", "", str(error), flags=re.DOTALL).strip()[:200]
+    return ""
 
 
 def _digest(where: str) -> dict[str, Any]:

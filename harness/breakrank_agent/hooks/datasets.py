@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 from breakrank_agent.fault import Part
 from breakrank_agent.frames import hide
@@ -35,6 +35,7 @@ class _Handing:
         self._agent = agent
         self._training = training
         self._under_way = False
+        self._noted = False
 
     def wrap(self, kind: Any, name: str) -> None:
         """Wrap the method of a kind of iterators that returns the next batch."""
@@ -46,6 +47,8 @@ class _Handing:
             import tensorflow as tf
 
             if self._under_way or self._training.ours or not tf.executing_eagerly():
+                if not (self._under_way or self._training.ours):
+                    self._note()
                 try:
                     return original(iterator, *args, **kwargs)
                 except BaseException as error:
@@ -70,41 +73,77 @@ class _Handing:
                 batch = _struck(agent, number, strike, batch)
             if agent.plan.payloads:
                 with agent.quietly():
-                    arrays = _arrays(batch)
-                    facts: dict[str, Any] = {"samples": _samples(arrays), "batch": _digest(arrays)}
-                    facts["shapes"] = [list(array.shape) for array in arrays]
+                    facts = _facts(_replicas(batch))
                 agent.payload("load", indices=None, **facts)
             return batch
 
         setattr(kind, name, get_next)
 
+    def _note(self) -> None:
+        """Say once that batches are taken out of sight."""
+        if not self._noted:
+            self._noted = True
+            self._agent.record("note", text="batches are taken inside of a function's graph, and are not seen there")
 
-def _arrays(batch: Any) -> list[Any]:
-    """Return the numbers of each dense tensor of a batch, replica by replica."""
+
+def _replicas(batch: Any) -> list[list[Any]]:
+    """Return the numbers of each dense tensor of a batch, for each replica of this process."""
     import tensorflow as tf
 
+    flat = [components(value) for value in tf.nest.flatten(batch, expand_composites=False)]
     found = []
-    for value in tf.nest.flatten(batch, expand_composites=False):
-        for tensor in components(value):
-            if isinstance(tensor, tf.Tensor) and tensor.dtype != tf.variant:
-                found.append(tensor.numpy())
+    for number in range(max(map(len, flat), default=0)):
+        tensors = [here[min(number, len(here) - 1)] for here in flat]
+        found.append([t.numpy() for t in tensors if isinstance(t, tf.Tensor) and t.dtype != tf.variant])
     return found
+
+
+def _facts(replicas: list[list[Any]]) -> dict[str, Any]:
+    """Return what is recorded of a batch: its content, by sample where these can be told apart, and its form."""
+    samples = [_samples(arrays) for arrays in replicas]
+    facts: dict[str, Any] = {
+        "samples": None if None in samples else [one for some in samples for one in some or ()],
+        "batch": _digest([array for arrays in replicas for array in arrays]),
+        "shapes": [list(array.shape) for arrays in replicas for array in arrays],
+        "dtypes": [str(array.dtype) for arrays in replicas for array in arrays],
+        "finite": all(map(_is_finite, replicas)),
+    }
+    if len(replicas) > 1:
+        facts["sizes"] = [_size(arrays) for arrays in replicas]
+        facts["unfit"] = [number for number, arrays in enumerate(replicas) if not _is_finite(arrays)]
+    return facts
 
 
 def _digest(arrays: list[Any]) -> str:
     digest = hashlib.blake2b(digest_size=8)
     for array in arrays:
+        # The same numbers in another form are another batch.
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
 
 
-def _samples(arrays: list[Any]) -> list[str]:
-    """Return a digest per sample: the first dimension that all tensors share is taken for the batch."""
-    columns = [array for array in arrays if array.ndim]
-    if len({len(column) for column in columns}) != 1:
-        return []
-    rows = (b"".join(value.tobytes() for value in row) for row in zip(*columns))
-    return [hashlib.blake2b(row, digest_size=8).hexdigest() for row in rows]
+def _is_finite(arrays: list[Any]) -> bool:
+    import numpy
+
+    return all(bool(numpy.isfinite(array).all()) for array in arrays if array.dtype.kind == "f")
+
+
+def _size(arrays: list[Any]) -> Optional[int]:
+    """Return the first dimension, if all tensors share one: it is taken for the batch."""
+    sizes = {array.shape[0] for array in arrays if array.ndim}
+    return int(sizes.pop()) if len(sizes) == 1 else None
+
+
+def _samples(arrays: list[Any]) -> Optional[list[str]]:
+    """Return a digest per sample, or None where samples cannot be told apart."""
+    size = _size(arrays)
+    if size is None:
+        return None
+    return [
+        hashlib.blake2b(b"".join(array[i].tobytes() for array in arrays if array.ndim), digest_size=8).hexdigest()
+        for i in range(size)
+    ]
 
 
 class _Part:
@@ -113,7 +152,7 @@ class _Part:
     def __init__(self, tensor: Any) -> None:
         import numpy
 
-        self.array = numpy.array(tensor.numpy())
+        self.array: Any = numpy.array(tensor.numpy())
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -153,9 +192,9 @@ def _struck(agent: Agent, number: int, strike: Strike, batch: Any) -> Any:
         except Exception as error:
             agent.record("note", text=f"strike {number} cannot change this batch: {type(error).__name__}: {error}")
             return batch
-        before = _digest(_arrays(batch))
+        before = _facts(_replicas(batch))["batch"]
         for i, part in zip(places, parts):
             flat[i] = tf.constant(part.array)
         changed = tf.nest.pack_sequence_as(batch, flat)
-        agent.record("strike", strike=number, phase="seen", before=before, after=_digest(_arrays(changed)))
+        agent.record("strike", strike=number, phase="seen", before=before, after=_facts(_replicas(changed))["batch"])
     return changed

@@ -19,6 +19,7 @@ from typing import Any, Optional
 
 from breakrank_agent.fault import Call, Part, Wrapper
 from breakrank_agent.frames import hide
+from breakrank_agent.hooks.replicas import NAME_LIMIT
 from breakrank_agent.hooks.torch import in_parts
 from breakrank_agent.probe import Agent
 
@@ -51,6 +52,8 @@ def install(agent: Agent) -> None:
     _wrap_functions(agent, training)
     _wrap_run(agent, training)
     _wrap_tape(agent, training)
+    if agent.plan.payloads:
+        agent.after_step.append(training.name)
 
 
 def training_of(agent: Agent) -> Training:
@@ -118,6 +121,7 @@ class Training:
         self.steps_by = ""
         #: What gradients were taken of, where there is no optimizer.
         self.sources: list[Any] = []
+        self._named: list[int] = []
         self._depth = 0
         self._applied = self._derived = False
 
@@ -192,6 +196,18 @@ class Training:
         # Keras keeps the variable of TensorFlow inside of its own.
         return [getattr(one, "_value", one) for one in trained or ()]
 
+    def name(self) -> None:
+        """Record the names of the parameters, if they are new."""
+        parameters = self.parameters()
+        here = [id(parameter) for parameter in parameters]
+        if not parameters or here == self._named:
+            return
+        self._named, names = here, []
+        for part in in_parts(parameters):
+            first = name_of(part[0])
+            names.append(first if len(part) == 1 else f"{first} and the {len(part) - 1} after it")
+        self._agent.record("names", names=names, eps=_coarsest(parameters))
+
     def buffers(self) -> list[tuple[str, memoryview]]:
         """Return (name, writable bytes) of every parameter here. Raises `RuntimeError` when there are none yet."""
         with self._agent.quietly():
@@ -247,6 +263,30 @@ class Training:
 def components(variable: Any) -> list[Any]:
     """Return the variables of this process that a distributed one is made of; of any other, itself."""
     return list(getattr(variable, "values", ())) or [variable]
+
+
+def name_of(variable: Any) -> str:
+    """Return the name of a variable of TensorFlow as its owner gave it, without the number of its output."""
+    return str(getattr(variable, "name", "")).split(":")[0][:NAME_LIMIT] or "a variable"
+
+
+def line_here(agent: Agent) -> str:
+    """Return the line of the user's code that is being run, or traced into a graph, as `file:line`; empty if none is.
+
+    TensorFlow rewrites the functions that it traces; its own stack has the lines that they were written in.
+    """
+    from tensorflow.python.util import tf_stack
+
+    lines = (agent.sites.at(frame.filename, frame.lineno) for frame in reversed(tf_stack.extract_stack()))
+    return next(filter(None, lines), "")
+
+
+def _coarsest(parameters: list[Any]) -> float:
+    """Return the distance from 1 to the next number in the dtype with the fewest digits; 0 without floating point."""
+    import tensorflow as tf
+
+    kinds = {tf.as_dtype(one.dtype) for one in parameters}
+    return max((float(tf.experimental.numpy.finfo(kind).eps) for kind in kinds if kind.is_floating), default=0.0)
 
 
 def _summary(parameters: list[Any], replica: int) -> dict[str, Any]:

@@ -1,0 +1,135 @@
+"""Objects to variables and work that are not where the program means them to be: devices, replicas, strategies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from breakrank.history import History, RankHistory
+from breakrank.oracles import Abstain, Terms
+from breakrank.verdict import Finding
+from breakrank_agent.history import Event
+
+
+def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
+    """Return what is wrong with the first places that each rank recorded, and with the batches of its replicas."""
+    placed = [(lived, e) for lived in history.last for e in lived.of_kind("placed")]
+    idle = _idle_replicas(history)
+    if not placed and not idle:
+        raise Abstain("no rank recorded where its variables are")
+    found: dict[tuple[str, int], tuple[list[int], dict[str, Any]]] = {}
+    for lived, event in placed:
+        for rule in _RULES:
+            for cause, evidence in rule(lived, event, history):
+                ranks, _ = found.setdefault((cause, int(event["step"])), ([], evidence))
+                ranks.append(lived.rank)
+    findings = [_finding(cause, ranks, step, history, evidence) for (cause, step), (ranks, evidence) in found.items()]
+    first: dict[str, Finding] = {}
+    for finding in findings:
+        first.setdefault(finding.cause, finding)
+    return [*first.values(), *idle]
+
+
+def _finding(cause: str, ranks: Sequence[int], step: int, history: History, evidence: dict[str, Any]) -> Finding:
+    site = evidence.get("site", "")
+    places = (site,) if site else ()
+    return Finding("placement", cause, tuple(sorted(set(ranks))), step, history.attempts[-1], places, evidence)
+
+
+#: What a rule says of one record: a cause and its evidence.
+Wrong = Iterator[tuple[str, dict[str, Any]]]
+
+
+def _asked_in_vain(lived: RankHistory, event: Event, history: History) -> Wrong:
+    """A device that is not there was asked for, and something else was used."""
+    for asked in event["asked"][:1]:
+        yield "device missing", {**asked, "on": _and(event["on"])}
+    for strategy in event["strategies"]:
+        gone = [device for device in strategy["devices"] if device not in event["there"]]
+        if gone:
+            yield "device missing", {"device": gone[0], "site": "", "on": _and(event["on"])}
+
+
+def _on_one(lived: RankHistory, event: Event, history: History) -> Wrong:
+    """Everything that is trained lies on one of several devices of a kind."""
+    (device, *others) = event["on"]
+    idle = [other for other in event["there"] if other != device and _kind(other) == _kind(device)]
+    spread = any(len(strategy["devices"]) > 1 for strategy in event["strategies"])
+    if not others and idle and not spread:
+        yield "one device", {"device": device, "idle": _and(idle)}
+
+
+def _beside_the_strategy(lived: RankHistory, event: Event, history: History) -> Wrong:
+    """A strategy of several replicas does not mirror a variable, and that did harm, or may have done so."""
+    several = [strategy for strategy in event["strategies"] if strategy["replicas"] > 1]
+    names = event["plain"]
+    in_turn = [e for e in lived.of_kind("assigned") if e["how"] == "replica after replica"]
+    if several and names and (in_turn or _part(history)):
+        evidence = {"kind": several[0]["kind"], "names": _and(names), "site": in_turn[0]["site"] if in_turn else ""}
+        yield "not mirrored", evidence
+
+
+def _not_run(lived: RankHistory, event: Event, history: History) -> Wrong:
+    """A strategy of several replicas holds the variables, and never runs anything."""
+    for strategy in event["strategies"]:
+        if strategy["replicas"] > 1 and not strategy["ran"] and not event["plain"]:
+            yield "not run", {"kind": strategy["kind"], "replicas": strategy["replicas"]}
+
+
+def _shared(lived: RankHistory, event: Event, history: History) -> Wrong:
+    """The replicas of one process were all given the same tensors."""
+    for strategy in event["strategies"]:
+        if strategy["shared"] and len(strategy["devices"]) > 1:
+            yield "shared batch", {"kind": strategy["kind"], "replicas": len(strategy["devices"])}
+
+
+def _twice(lived: RankHistory, event: Event, history: History) -> Wrong:
+    """A variable is trained as if it were two."""
+    if event["aliased"]:
+        yield "aliased weights", {"names": _and(event["aliased"])}
+
+
+_RULES: tuple[Callable[[RankHistory, Event, History], Wrong], ...] = (
+    _asked_in_vain,
+    _beside_the_strategy,
+    _not_run,
+    _shared,
+    _twice,
+    _on_one,
+)
+
+
+def _idle_replicas(history: History) -> list[Finding]:
+    """Return the first step in which a replica got an empty batch while another one got a full one."""
+    batches: dict[int, dict[int, list[int]]] = {}
+    for lived in history.last:
+        for event in lived.payloads("load"):
+            sizes = event["sizes"] if "sizes" in event else [s[0] for s in event.get("shapes") or () if s][:1]
+            batches.setdefault(int(event["step"]), {})[lived.rank] = [size for size in sizes if size is not None]
+    for step, held in sorted(batches.items()):
+        idle = {rank: sizes for rank, sizes in held.items() if 0 in sizes}
+        if idle and any(size for sizes in held.values() for size in sizes):
+            empty = [(n, rank) for rank, sizes in idle.items() for n, size in enumerate(sizes) if not size]
+            full = sum(size for sizes in held.values() for size in sizes)
+            evidence = {"idle": _and([f"replica {n} of rank {rank}" for n, rank in empty]), "samples": full}
+            return [Finding("placement", "idle replica", tuple(idle), step, history.attempts[-1], evidence=evidence)]
+    return []
+
+
+def _part(history: History) -> bool:
+    """Whether some ranks held other parameters than others after the same step."""
+    held: dict[int, set[str]] = {}
+    for lived in history.last:
+        for event in lived.payloads("step"):
+            held.setdefault(int(event["step"]), set()).add(str(event.get("params")))
+    return any(len(digests) > 1 for digests in held.values())
+
+
+def _kind(device: str) -> str:
+    return device.split(":")[0]
+
+
+def _and(names: Iterable[str]) -> str:
+    """Return names as a list in words."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last

@@ -1,0 +1,45 @@
+"""One replica's gradients are missing from the update: it gives zeros, or a merge call leaves it out.
+
+A replica that does not call the reduction at all, or with another shape, is told.
+"""
+
+from __future__ import annotations
+
+from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, silent
+
+SCENARIO = Scenario(
+    family="numeric",
+    job=Job(ranks=1, steps=5, data="digits"),
+    oracles=("ends", "progress", "placement", "finite", "replicas", "samples", "control"),
+    cases=[
+        Case(
+            "tf-contributing-nothing",
+            "mirrored:contributing_nothing",
+            framework="tensorflow",
+            control="mirrored:aggregating",
+            expect=silent(oracle="control", rank=0, step=1, cause="wrong result"),
+        ),
+        Case(
+            "tf-dropped-in-a-merge-call",
+            "mirrored:dropping_a_replica",
+            framework="tensorflow",
+            control="mirrored:aggregating",
+            expect=silent(oracle="control", rank=0, step=1, cause="wrong result"),
+        ),
+        Case("tf-merging", "mirrored:merging", framework="tensorflow", control="mirrored:aggregating", expect=SURVIVED),
+        Case(
+            "tf-one-calls",
+            "mirrored:one_calls",
+            framework="tensorflow",
+            control="mirrored:aggregating",
+            expect=DETECTED,
+        ),
+        Case(
+            "tf-unequal-shapes",
+            "mirrored:unequal_shapes",
+            framework="tensorflow",
+            control="mirrored:aggregating",
+            expect=DETECTED,
+        ),
+    ],
+)

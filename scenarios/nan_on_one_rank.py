@@ -1,0 +1,27 @@
+"""One number of one worker's batch is NaN: the mean of the gradients is, too, and all weights of all workers."""
+
+from __future__ import annotations
+
+from breakrank import SURVIVED, Case, Job, Scenario, silent
+
+SCENARIO = Scenario(
+    family="numeric",
+    job=Job(ranks=2, steps=5, data="digits"),
+    oracles=("ends", "progress", "placement", "finite", "replicas", "samples", "control"),
+    cases=[
+        Case(
+            "tf-spoilt",
+            "mirrored_workers:spoilt",
+            framework="tensorflow",
+            control="mirrored_workers:scrubbed",
+            expect=silent(oracle="finite", rank=1, step=3, cause="not finite"),
+        ),
+        Case(
+            "tf-scrubbed",
+            "mirrored_workers:scrubbed",
+            framework="tensorflow",
+            control="mirrored_workers:scrubbed",
+            expect=SURVIVED,
+        ),
+    ],
+)

@@ -1,0 +1,44 @@
+"""The replicas of one process part: each updates its own copy of the weights, or one copy alone is updated.
+
+Or all update the same one, in turn, since it was made outside of the strategy's scope.
+"""
+
+from __future__ import annotations
+
+from breakrank import SURVIVED, Case, Job, Scenario, silent
+
+SCENARIO = Scenario(
+    family="sync",
+    job=Job(ranks=1, steps=5, data="digits"),
+    oracles=("ends", "progress", "placement", "finite", "replicas", "samples", "control"),
+    cases=[
+        Case(
+            "tf-unaggregated",
+            "mirrored:unaggregated",
+            framework="tensorflow",
+            control="mirrored:aggregating",
+            expect=silent(oracle="replicas", rank=0, step=1, cause="assigned apart"),
+        ),
+        Case(
+            "tf-in-one-component",
+            "mirrored:in_one_component",
+            framework="tensorflow",
+            control="mirrored:aggregating",
+            expect=silent(oracle="replicas", rank=0, step=1, cause="assigned apart"),
+        ),
+        Case(
+            "tf-outside-the-scope",
+            "mirrored:outside_the_scope",
+            framework="tensorflow",
+            control="mirrored:aggregating",
+            expect=silent(oracle="placement", rank=0, step=1, cause="not mirrored"),
+        ),
+        Case(
+            "tf-aggregating",
+            "mirrored:aggregating",
+            framework="tensorflow",
+            control="mirrored:aggregating",
+            expect=SURVIVED,
+        ),
+    ],
+)

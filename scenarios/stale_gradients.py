@@ -1,0 +1,27 @@
+"""Gradients are applied steps after they were taken: they were right for weights that are no more."""
+
+from __future__ import annotations
+
+from breakrank import SURVIVED, Case, Job, Scenario, silent
+
+SCENARIO = Scenario(
+    family="sync",
+    job=Job(ranks=1, steps=5, data="digits"),
+    oracles=("ends", "progress", "placement", "finite", "replicas", "samples", "control"),
+    cases=[
+        Case(
+            "tf-stale",
+            "mirrored:stale",
+            framework="tensorflow",
+            control="mirrored:aggregating",
+            expect=silent(oracle="control", rank=0, step=1, cause="wrong result"),
+        ),
+        Case(
+            "tf-up-to-date",
+            "mirrored:aggregating",
+            framework="tensorflow",
+            control="mirrored:aggregating",
+            expect=SURVIVED,
+        ),
+    ],
+)

@@ -1,0 +1,27 @@
+"""Images are left as they come, of values that are large for the learning rate: no overflow, but nothing is learned."""
+
+from __future__ import annotations
+
+from breakrank import SURVIVED, Case, Job, Scenario, silent
+
+SCENARIO = Scenario(
+    family="data",
+    job=Job(ranks=2, steps=5, data="digits"),
+    oracles=("ends", "progress", "finite", "replicas"),
+    cases=[
+        Case(
+            "tf-unscaled",
+            "mirrored_workers:unscaled",
+            framework="tensorflow",
+            control="mirrored_workers:reducing",
+            expect=silent(oracle="progress", step=5, cause="loss does not fall"),
+        ),
+        Case(
+            "tf-scaled",
+            "mirrored_workers:reducing",
+            framework="tensorflow",
+            control="mirrored_workers:reducing",
+            expect=SURVIVED,
+        ),
+    ],
+)
