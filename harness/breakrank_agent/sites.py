@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from collections.abc import Iterable
 from types import CodeType, FrameType
 from typing import NamedTuple, Optional
 
@@ -55,6 +56,14 @@ class Sites:
                 known = self._places.get((id(code), frame.f_lasti))
                 return known[0] if known is not None else self._learn(code, frame.f_lasti, frame.f_lineno)
             frame = frame.f_back
+        return NOWHERE
+
+    def among(self, frames: Iterable[tuple[str, int, str]]) -> Site:
+        """Return the first line of the user's code among (file, line, function)."""
+        for name, line, function in frames:
+            file = self._file(name)
+            if file is not None:
+                return Site(f"{file}:{line}", function)
         return NOWHERE
 
     def of(self, code: CodeType) -> Site:

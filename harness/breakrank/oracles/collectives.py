@@ -38,7 +38,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         wrong = [w for g in here for w in _first(_in_group(g, models.get(g.name)))]
         wrong += [w for g in there for w in _first(_in_messages(g, ways.get((g.name, g.ranks))))]
         found += [w.finding(attempt) for w in sorted(wrong, key=lambda w: (w.step, w.time))[:1]]
-    if not judged:
+    if not judged and not found:
         raise Abstain("no collective is on record with what it read and wrote")
     return found
 

@@ -15,7 +15,7 @@ import os
 import sys
 from collections.abc import Iterator
 from threading import get_ident
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from breakrank_agent.fault import Call, Part, Wrapper
 from breakrank_agent.frames import hide
@@ -93,6 +93,9 @@ class Training:
         self.steps_by = ""
         #: What gradients were taken of, where there is no optimizer.
         self.sources: list[Any] = []
+        #: What enters the collectives of a graph and leaves them again; set by the hook that sees them.
+        self.issue: Callable[[Any, Any], Any] = _no_collectives
+        self.land: Callable[..., None] = _no_collectives
         self._depth = 0
         self._applied = self._derived = False
 
@@ -102,8 +105,11 @@ class Training:
         return self._agent.over or self._agent.busy or get_ident() != self._agent.main
 
     @contextlib.contextmanager
-    def piece(self, traced: Optional[Traced] = None) -> Iterator[None]:
-        """Run a piece; the step ends with the outermost one in which the optimizer has stepped."""
+    def piece(self, traced: Optional[Traced] = None, graph: Any = None, captured: Any = ()) -> Iterator[None]:
+        """Run a piece; the step ends with the outermost one in which the optimizer has stepped.
+
+        If it is a function, it is the one of `graph`, with the values `captured` from around it.
+        """
         if self._depth == 0:
             self._applied = self._derived = False
         if traced is not None and traced.derives:
@@ -111,9 +117,17 @@ class Training:
         if traced is not None and id(self.optimizer) in traced.optimizers:
             self._agent.reach("optimize")
             self._applied = True
+        elif self._derived and self._depth == 0 and graph is not None:
+            self._agent.reach("backward")
+        issued = self.issue(graph, captured) if graph is not None else None
         self._depth += 1
         try:
             yield
+        except BaseException as error:
+            self.land(issued or (), error)
+            raise
+        else:
+            self.land(issued or ())
         finally:
             self._depth -= 1
         if self._depth == 0 and self._applied:
@@ -219,6 +233,10 @@ class Training:
         return summary
 
 
+def _no_collectives(*_: Any) -> None:
+    """See none."""
+
+
 def components(variable: Any) -> list[Any]:
     """Return the variables of this process that a distributed one is made of; of any other, itself."""
     return list(getattr(variable, "values", ())) or [variable]
@@ -279,12 +297,12 @@ def _wrap_functions(agent: Agent, training: Training) -> None:
     original = kind._call_flat
 
     @functools.wraps(original)
-    def _call_flat(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def _call_flat(self: Any, tensor_inputs: Any, captured_inputs: Any) -> Any:
         if training.ours or not context.executing_eagerly():
-            return original(self, *args, **kwargs)
+            return original(self, tensor_inputs, captured_inputs)
         try:
-            with training.piece(getattr(self.graph, _TRACED, None)):
-                return original(self, *args, **kwargs)
+            with training.piece(getattr(self.graph, _TRACED, None), self.graph, captured_inputs):
+                return original(self, tensor_inputs, captured_inputs)
         except BaseException as error:
             hide(error)
             raise
