@@ -6,7 +6,7 @@ ever), pytorch/torchtitan#PR2206 and huggingface/transformers#34242 (means over 
 
 from __future__ import annotations
 
-from breakrank import SURVIVED, Case, Job, Scenario, hung, silent
+from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, hung, silent
 
 SCENARIO = Scenario(
     family="data",
@@ -28,5 +28,19 @@ SCENARIO = Scenario(
             expect=silent(oracle="reference", step=8, cause="scaled per rank"),
         ),
         Case("torch-weighing", "uneven:weighing", control="uneven:weighing", expect=SURVIVED),
+        Case(
+            "tf-looping",
+            "workers:looping",
+            framework="tensorflow",
+            control="workers:agreeing",
+            expect=DETECTED,
+        ),
+        Case(
+            "tf-agreeing",
+            "workers:agreeing",
+            framework="tensorflow",
+            control="workers:agreeing",
+            expect=SURVIVED,
+        ),
     ],
 )

@@ -70,7 +70,7 @@ class Rank:
             self.finished = True
 
     def timeout_s(self, wait: Wait | None = None, lost: bool = False) -> float | None:
-        """Return the seconds after which the rank's wait raises, where that is known; `lost`: it is for a silent one."""
+        """Return the seconds after which the rank's wait, for a silent one if `lost`, raises; None if not known."""
         known = self.ledger.timeout_s(wait.event.get("group", ""), lost) if wait is not None else None
         return self._timeout_s if known is None else known
 

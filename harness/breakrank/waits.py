@@ -111,7 +111,7 @@ class Ledger:
 
     @property
     def in_call(self) -> str:
-        """What the rank is in, as evidence of progress needs it: a message, the set-up of a group, or nothing special."""
+        """What the rank is in, as evidence of progress needs it: one of a few names, or nothing special."""
         if self.meeting is not None or any(key[0].startswith(GROUPING) for key in self.pending):
             return "setup"
         if any(event.get("eager") for event in self.pending.values()):

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from breakrank.evidence.threads import EPOLL, FUTEX, POLL, State, Thread
 
-#: How many events one call of gRPC's engine takes (MAX_EPOLL_EVENTS, gRPC 1.5x to 1.7x). No other loop asks for as many.
+#: How many events one call of gRPC's engine takes (MAX_EPOLL_EVENTS). No other loop asks for as many.
 _EVENTS = 100
-#: FUTEX_WAIT with FUTEX_PRIVATE_FLAG and a relative time-out: how Abseil waits. Python, and the condition variables of C
-#: and C++, wait by another operation, up to a point in time.
+#: FUTEX_WAIT with FUTEX_PRIVATE_FLAG and a relative time-out: how Abseil waits. Python, and the condition variables of
+#: C and C++, wait by another operation, up to a point in time.
 _ABSEIL = 128
 _FOREVER = 0xFFFFFFFF
 

@@ -20,7 +20,7 @@ _PRIVATE = 128
 class State(enum.Enum):
     """What a thread does: it gets on with something, it waits for good, or it polls and finds nothing.
 
-    One that is idle has nothing to do now; it wakes for messages, and for timers of its own that do nothing for the job.
+    One that is idle has nothing to do now; it wakes for messages, and for timers of its own that bring nothing on.
     """
 
     MOVES = "moves"

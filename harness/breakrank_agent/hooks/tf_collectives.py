@@ -24,7 +24,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from breakrank_agent.frames import hide
 from breakrank_agent.history import members
-from breakrank_agent.hooks.tensorflow import training_of
+from breakrank_agent.hooks.tensorflow import line_here, training_of
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "tensorflow"
@@ -61,19 +61,26 @@ _INNER = {
     "else_branch": "in a branch",
     "branches": "in a branch",
 }
+#: Of how many of its tensors the record of a call says the shape.
+MOST_TENSORS = 16
 #: The first instance key that a group gives (CollectiveKeys, INSTANCE_KEY_START_NUMBER).
 _FIRST_KEY = 100
 #: The seconds after which the coordination service takes a worker for lost, if its configuration does not say.
 _LOST_S = 10.0
+#: The attributes of an operation that are asked for.
+_ATTRIBUTES = ("T", "merge_op", "timeout_seconds", "group_size", "group_key")
 #: The collectives of a graph are kept with it, under this name.
 _KNOWN = "_breakrank_collectives"
+#: So are the user's lines of those that were merged, by the name of the operation.
+_SITES = "_breakrank_sites"
 #: Where the framework hands eager collectives to a thread for each device, and waits.
 _LAUNCHER = os.path.join("distribute", "cross_device_ops.py")
 
 
 class Call(NamedTuple):
-    """A collective as the record has it: its group's key and size, the rest as JSON, and its time-out, 0 for none."""
+    """A collective as the record has it: its name, its group's key and size, all as JSON, its time-out (0: none)."""
 
+    op: str
     group: int
     size: int
     text: str
@@ -92,11 +99,51 @@ def install(agent: Agent) -> None:
     from tensorflow.python.ops import gen_collective_ops
 
     issuing = _Issuing(agent)
+    merging = _Merging(agent)
+    merging.watch()
     training = training_of(agent)
     training.issue, training.land = issuing.enter, issuing.leave
     for name, operation in EAGER.items():
         if hasattr(gen_collective_ops, name):
-            _wrap_eager(agent, issuing, gen_collective_ops, name, operation)
+            _wrap_eager(agent, issuing, merging, gen_collective_ops, name, operation)
+
+
+class _Merging:
+    """Where replicas call for what is done for all of them at once: another thread does it, whose stack is its own."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self.site = ""
+
+    def watch(self) -> None:
+        """Keep the user's line while a merge is under way."""
+        from tensorflow.python.distribute import distribute_lib
+
+        kind = distribute_lib.ReplicaContextBase
+        original = kind.merge_call
+
+        @functools.wraps(original)
+        def merge_call(context: Any, merge_fn: Any, args: Any = (), kwargs: Any = None) -> Any:
+            site = line_here(self._agent)
+
+            @functools.wraps(merge_fn)
+            def merge(*args: Any, **kwargs: Any) -> Any:
+                before, self.site = self.site, site
+                try:
+                    return merge_fn(*args, **kwargs)
+                except BaseException as error:
+                    hide(error)
+                    raise
+                finally:
+                    self.site = before
+
+            try:
+                return original(context, merge, args, kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+
+        kind.merge_call = merge_call
 
 
 class _Issuing:
@@ -132,8 +179,7 @@ class _Issuing:
         number = (last or 0) + 1 if key is None else key - _FIRST_KEY + 1
         self._counts[call.group] = number
         self._agent.reach("collective", call.text, number, says)
-        # The completion says no more than which one it is.
-        return Flight(members({"group": str(call.group)}) + ',"c":', number)
+        return Flight(members({"op": call.op, "group": str(call.group)}) + ',"c":', number)
 
     def _meet(self, call: Call) -> None:
         """Record a group at its first call."""
@@ -192,14 +238,19 @@ def _call_of(operation: Any, agent: Agent, said: str) -> Optional[Call]:
         size, key = attributes.get("group_size"), attributes.get("group_key")
     if size is None or key is None:
         return None
-    frames = ((frame.filename, frame.lineno, frame.name) for frame in reversed(list(operation.traceback)))
-    shape = _static(operation.outputs[0].shape if at == 0 or not operation.inputs else operation.inputs[0].shape)
-    facts = {"shape": shape, "dtype": attributes["T"].as_numpy_dtype, "reduce": attributes.get("merge_op")}
-    return _call(operation.type, size, key, attributes.get("timeout_seconds"), facts, agent.sites.among(frames).line, said)
+    site = getattr(operation.graph, _SITES, {}).get(operation.name) or _line(agent, operation)
+    facts = {"shapes": _shapes(operation, at), "dtype": attributes["T"].as_numpy_dtype, "reduce": attributes.get("merge_op")}
+    return _call(operation.type, size, key, attributes.get("timeout_seconds"), facts, site, said)
+
+
+def _line(agent: Agent, operation: Any) -> str:
+    """Return the innermost line of the user's code that has made an operation."""
+    lines = (agent.sites.at(frame.filename, frame.lineno) for frame in reversed(list(operation.traceback)))
+    return next(filter(None, lines), "")
 
 
 def _plain(operation: Any, name: str) -> Any:
-    return operation.get_attr(name) if name in ("T", "merge_op", "timeout_seconds", "group_size", "group_key") else None
+    return operation.get_attr(name) if name in _ATTRIBUTES else None
 
 
 def _constant(tensor: Any) -> Optional[int]:
@@ -209,26 +260,34 @@ def _constant(tensor: Any) -> Optional[int]:
     return None if value is None else int(value)
 
 
-def _static(shape: Any) -> Optional[list[int]]:
-    """Return a shape of which each size is known, else None."""
-    return shape.as_list() if shape.is_fully_defined() else None
+def _shapes(operation: Any, at: int) -> list[list[int]]:
+    """Return the shapes of what a collective handles, if all are known; of tensors that were packed, their own."""
+    tensors = [operation.inputs[0] if at else operation.outputs[0]]
+    packed = operation.inputs[0].op if at else operation
+    while packed.type == "Identity":
+        packed = packed.inputs[0].op
+    parts = packed.inputs[:-1] if packed.type == "ConcatV2" else [packed.outputs[0]]
+    if all(part.op.type == "Reshape" for part in parts):
+        tensors = [part.op.inputs[0] for part in parts]
+    shapes = [tensor.shape for tensor in tensors]
+    return [s.as_list() for s in shapes[:MOST_TENSORS]] if all(s.is_fully_defined() for s in shapes) else []
 
 
 def _call(
     operation: str, size: int, key: int, timeout_s: Any, facts: dict[str, Any], site: str, said: str = ""
 ) -> Optional[Call]:
     """Return a collective as the record has it; None if all of its group is in this process."""
-    if not 1 < size or _cluster()[0] < 2:
+    if not size > 1 or _cluster()[0] < 2:
         return None
     values: dict[str, Any] = {"op": OPERATIONS[operation], "group": str(key), "size": size}
-    if facts["shape"] is not None:
-        values["shapes"] = [facts["shape"]]
+    if facts["shapes"]:
+        values["shapes"] = facts["shapes"]
     values["dtype"] = facts["dtype"].__name__
     reduce = facts["reduce"]
     reduce = reduce.decode() if isinstance(reduce, bytes) else reduce
     optional = {"reduce": REDUCTIONS.get(reduce or "", reduce), "site": site, "said": said, "eager": facts.get("eager")}
     values.update({name: value for name, value in optional.items() if value})
-    return Call(key, size, members(values) + ',"c":', float(timeout_s or 0))
+    return Call(OPERATIONS[operation], key, size, members(values) + ',"c":', float(timeout_s or 0))
 
 
 def _instance_keys(graph: Any, captured: Any, number: int) -> list[Optional[int]]:
@@ -245,8 +304,10 @@ def _instance_keys(graph: Any, captured: Any, number: int) -> list[Optional[int]
 # --- eagerly
 
 
-def _wrap_eager(agent: Agent, issuing: _Issuing, module: Any, name: str, operation: str) -> None:
-    """See an operation that is issued eagerly, in whichever thread the framework does that."""
+def _wrap_eager(
+    agent: Agent, issuing: _Issuing, merging: _Merging, module: Any, name: str, operation: str
+) -> None:
+    """See an operation that is issued eagerly, in whichever thread that is done; in a graph, keep its line."""
     from tensorflow.python.eager import context
 
     original: Callable[..., Any] = getattr(module, name)
@@ -256,11 +317,11 @@ def _wrap_eager(agent: Agent, issuing: _Issuing, module: Any, name: str, operati
     @functools.wraps(original)
     def collective(*args: Any, **kwargs: Any) -> Any:
         if agent.over or agent.busy or not context.executing_eagerly():
-            return original(*args, **kwargs)
+            return _kept(original(*args, **kwargs), merging.site)
         with _on_behalf(agent) as frame:
             said = signature.bind(*args, **kwargs)
             said.apply_defaults()
-            call = _eager_call(operation, said.arguments, agent.sites.above(frame).line)
+            call = _eager_call(operation, said.arguments, merging.site or agent.sites.above(frame).line)
             if call is None:
                 return original(*args, **kwargs)
             read = members({"in": [_summary(said.arguments["input"])]}) if weighs else ""
@@ -275,6 +336,14 @@ def _wrap_eager(agent: Agent, issuing: _Issuing, module: Any, name: str, operati
             return result
 
     setattr(module, name, collective)
+
+
+def _kept(made: Any, site: str) -> Any:
+    """Return what an operation was made in a graph by, with which the graph then has the user's line."""
+    graph = getattr(made, "graph", None)
+    if site and graph is not None and hasattr(made, "op"):
+        setattr(graph, _SITES, {**getattr(graph, _SITES, {}), made.op.name: site})
+    return made
 
 
 @contextlib.contextmanager
@@ -306,7 +375,7 @@ def _eager_call(operation: str, said: dict[str, Any], site: str) -> Optional[Cal
     handed = said.get("input")
     shape = list(said["shape"]) if handed is None else handed.shape.as_list()
     dtype = said["T"] if handed is None else handed.dtype
-    facts = {"shape": shape, "dtype": dtype.as_numpy_dtype, "reduce": said.get("merge_op")}
+    facts = {"shapes": [shape], "dtype": dtype.as_numpy_dtype, "reduce": said.get("merge_op")}
     facts["eager"] = True
     return _call(operation, int(said["group_size"]), int(said["group_key"]), said.get("timeout_seconds"), facts, site)
 
