@@ -27,5 +27,7 @@ SCENARIO = Scenario(
         Case("torch-alone-for-good", "digits_ddp:alone", strikes=FOR_GOOD, expect=WENT_ON_ALONE),
         Case("torch-reconnecting-for-good", "digits_ddp:reconnecting", strikes=FOR_GOOD, expect=DETECTED),
         Case("torch-resuming-for-good", "digits_ddp:resuming", restarts=1, strikes=FOR_GOOD, expect=DETECTED),
+        Case("tf-plain", "workers:plain", framework="tensorflow", expect=DETECTED),
+        Case("tf-plain-for-good", "workers:plain", framework="tensorflow", strikes=FOR_GOOD, expect=DETECTED),
     ],
 )

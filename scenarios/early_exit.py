@@ -24,5 +24,6 @@ SCENARIO = Scenario(
             expect=DETECTED,
         ),
         Case("torch-stops-together", "stopping:together", strikes=(), control="stopping:together", expect=SURVIVED),
+        Case("tf-plain", "workers:plain", framework="tensorflow", expect=detected(**LEFT)),
     ],
 )

@@ -28,5 +28,10 @@ SCENARIO = Scenario(
         Case("torch-alone-optimize", "digits_ddp:alone", strikes=BEFORE_THE_UPDATE, expect=WENT_ON_ALONE),
         Case("torch-forgetful-optimize", "digits_ddp:forgetful", restarts=1, strikes=BEFORE_THE_UPDATE, expect=FORGOT),
         Case("torch-resuming-optimize", "digits_ddp:resuming", restarts=1, strikes=BEFORE_THE_UPDATE, expect=SURVIVED),
+        Case("tf-plain", "digits_workers:plain", framework="tensorflow", expect=DETECTED),
+        Case("tf-limited", "workers:limited", framework="tensorflow", patience_s=5.0, expect=DETECTED),
+        Case("tf-retrying", "workers:retrying", framework="tensorflow", patience_s=5.0, expect=DETECTED),
+        Case("tf-forgetful", "digits_workers:forgetful", framework="tensorflow", restarts=1, expect=FORGOT),
+        Case("tf-resuming", "digits_workers:resuming", framework="tensorflow", restarts=1, expect=SURVIVED),
     ],
 )

@@ -50,5 +50,21 @@ SCENARIO = Scenario(
             strikes=ROOT,
             expect=detected(**differs("another root")),
         ),
+        Case(
+            "tf-shape",
+            "workers:other_shape",
+            framework="tensorflow",
+            strikes=(),
+            control="workers:plain",
+            expect=silent(**SIZE),
+        ),
+        Case(
+            "tf-dtype",
+            "workers:other_dtype",
+            framework="tensorflow",
+            strikes=(),
+            control="workers:plain",
+            expect=detected(**TYPE),
+        ),
     ],
 )

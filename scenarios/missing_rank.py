@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from breakrank import DETECTED, Case, Job, Scenario, at, faults, hung
 
+NEVER_CAME = hung(oracle="progress", rank=0, step=0, cause="rank missing")
+
 SCENARIO = Scenario(
     family="environment",
     job=Job(ranks=3, steps=5, deadline_s=10.0, data="digits"),
@@ -15,8 +17,10 @@ SCENARIO = Scenario(
         Case(
             "torch-waiting-for-all",
             "rendezvous:waiting_for_all",
-            expect=hung(oracle="progress", rank=0, step=0, cause="rank missing"),
+            expect=NEVER_CAME,
         ),
         Case("torch-calling-the-roll", "rendezvous:calling_the_roll", expect=DETECTED),
+        Case("tf-waiting-for-all", "clusters:launched", framework="tensorflow", expect=NEVER_CAME),
+        Case("tf-calling-the-roll", "clusters:calling_the_roll", framework="tensorflow", expect=DETECTED),
     ],
 )

@@ -17,5 +17,19 @@ SCENARIO = Scenario(
         Case("torch-taken", "rendezvous:taken_port", control="rendezvous:free_port", expect=DETECTED),
         Case("torch-free", "rendezvous:free_port", control="rendezvous:free_port", expect=SURVIVED),
         Case("torch-stranger", "averaging:plain", strikes=STRANGER, expect=DETECTED),
+        Case(
+            "tf-taken",
+            "clusters:taken_port",
+            framework="tensorflow",
+            control="clusters:launched",
+            expect=DETECTED,
+        ),
+        Case(
+            "tf-free",
+            "clusters:launched",
+            framework="tensorflow",
+            control="clusters:launched",
+            expect=SURVIVED,
+        ),
     ],
 )

@@ -54,5 +54,21 @@ SCENARIO = Scenario(
             control="averaging:settings_sent_to_all",
             expect=SURVIVED,
         ),
+        Case(
+            "tf-without-one",
+            "workers:without_one",
+            framework="tensorflow",
+            strikes=(),
+            control="workers:plain",
+            expect=detected(oracle="collectives", rank=1, step=3, cause="collective skipped"),
+        ),
+        Case(
+            "tf-with-all",
+            "workers:plain",
+            framework="tensorflow",
+            strikes=(),
+            control="workers:plain",
+            expect=SURVIVED,
+        ),
     ],
 )

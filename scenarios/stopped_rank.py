@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from breakrank import DETECTED, Case, Job, Scenario, at, faults, hung
 
+STANDS_STILL = hung(oracle="progress", rank=0, step=3, cause="peer stopped")
+
 SCENARIO = Scenario(
     family="process",
     job=Job(ranks=2, steps=6, data="digits", patience_s=5.0),
     strikes=[faults.Stop() @ at(rank=1, step=3, point="collective")],
     cases=[
-        Case("torch-by-hand", "averaging:plain", expect=hung(oracle="progress", rank=0, step=3, cause="peer stopped")),
+        Case("torch-by-hand", "averaging:plain", expect=STANDS_STILL),
         Case("torch-limited", "averaging:limited", expect=DETECTED),
         Case("torch-meeting", "averaging:met", expect=DETECTED),
+        Case("tf-plain", "workers:plain", framework="tensorflow", expect=STANDS_STILL),
+        Case("tf-limited", "workers:limited", framework="tensorflow", expect=DETECTED),
     ],
 )

@@ -33,5 +33,21 @@ SCENARIO = Scenario(
             control="averaging:in_one_order",
             expect=SURVIVED,
         ),
+        Case(
+            "tf-own-order",
+            "workers:in_own_order",
+            framework="tensorflow",
+            strikes=(),
+            control="workers:plain",
+            expect=silent(oracle="replicas", step=3, cause="replicas differ"),
+        ),
+        Case(
+            "tf-one-order",
+            "workers:plain",
+            framework="tensorflow",
+            strikes=(),
+            control="workers:plain",
+            expect=SURVIVED,
+        ),
     ],
 )

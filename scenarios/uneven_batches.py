@@ -6,7 +6,7 @@ ever), pytorch/torchtitan#PR2206 and huggingface/transformers#34242 (means over 
 
 from __future__ import annotations
 
-from breakrank import SURVIVED, Case, Job, Scenario, hung, silent
+from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, hung, silent
 
 SCENARIO = Scenario(
     family="data",
@@ -54,6 +54,20 @@ SCENARIO = Scenario(
             "uneven_workers:dropping_the_rest",
             framework="tensorflow",
             control="uneven_workers:dropping_the_rest",
+            expect=SURVIVED,
+        ),
+        Case(
+            "tf-looping",
+            "workers:looping",
+            framework="tensorflow",
+            control="workers:agreeing",
+            expect=DETECTED,
+        ),
+        Case(
+            "tf-agreeing",
+            "workers:agreeing",
+            framework="tensorflow",
+            control="workers:agreeing",
             expect=SURVIVED,
         ),
     ],

@@ -74,14 +74,14 @@ class Rank:
         elif event["kind"] == "end":
             self.finished = True
 
-    def timeout_s(self, wait: Wait | None = None) -> float | None:
-        """Return the seconds after which the rank's wait raises, where that is known."""
-        known = self.ledger.timeout_s(wait.event.get("group", "")) if wait is not None else None
+    def timeout_s(self, wait: Wait | None = None, lost: bool = False) -> float | None:
+        """Return the seconds after which the rank's wait, for a silent one if `lost`, raises; None if not known."""
+        known = self.ledger.timeout_s(wait.event.get("group", ""), lost) if wait is not None else None
         return self._timeout_s if known is None else known
 
-    def waits_in(self, wait: Wait | None) -> dict[str, Any]:
+    def waits_in(self, wait: Wait | None, lost: bool = False) -> dict[str, Any]:
         """Return where the rank waits, as a hung event tells it; without a wait, where it was last seen."""
-        place = {"rank": self.process.rank, "step": self.step, "timeout_s": self.timeout_s(wait)}
+        place = {"rank": self.process.rank, "step": self.step, "timeout_s": self.timeout_s(wait, lost)}
         if wait is None:
             after = {"after": self._last["op"]} if self.point == "collective" else {}
             told = {name: self._last[name] for name in _TOLD if name in self._last and name != "op"}

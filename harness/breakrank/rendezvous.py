@@ -1,4 +1,4 @@
-"""Why ranks that wait in `init_process_group` never come together, told from what each said on entering it; pure."""
+"""Why ranks that wait in a rendezvous never come together, told from what each said on entering it; pure."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _AGREED = (
     ("world", "world size differs", "came with another world size"),
     ("master", "master differs", "came to another master"),
     ("backend", "backend differs", "came with another backend"),
+    ("cluster", "cluster differs", "came with another list of workers"),
 )
 #: What ranks may disagree on, but are likely to be stuck for if nothing else is wrong.
 _MAY_DIFFER = (("interface", "interface differs", "came on another interface"),)
@@ -127,4 +128,4 @@ def _odd(said: Mapping[int, Any], usual: Any) -> tuple[int, ...] | None:
 def _as_wait(event: Event) -> Event:
     """Return the entry into the rendezvous as what a rank waits in."""
     said = f"rank {event['rank']} of {event['world']} at {event['master']}"
-    return {**event, "point": "start", "op": "init_process_group", "group": "", "said": said}
+    return {"op": "init_process_group", **event, "point": "start", "group": "", "said": said}

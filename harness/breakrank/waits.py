@@ -111,16 +111,23 @@ class Ledger:
 
     @property
     def in_call(self) -> str:
-        """What the rank is in, as evidence of progress needs it: a message, the set-up of a group, or neither."""
+        """What the rank is in, as evidence of progress needs it: one of a few names, or nothing special."""
         if self.meeting is not None or any(key[0].startswith(GROUPING) for key in self.pending):
             return "setup"
+        if any(event.get("eager") for event in self.pending.values()):
+            return "eager"
         return "message" if any(key[1] == "p" for key in self.pending) else ""
 
-    def timeout_s(self, group: str) -> float | None:
-        """Return the seconds after which a wait in a group raises, where that is known."""
+    def timeout_s(self, group: str, lost: bool = False) -> float | None:
+        """Return the seconds after which a wait in a group raises, where that is known.
+
+        `lost`: it is for a member that is silent. Some backends look after those by a time-out of its own.
+        """
         if self.meeting is not None:
             return self.meeting.get("timeout_s")
-        return self.groups.get(group, {}).get("timeout_s")
+        known = self.groups.get(group, {})
+        limits = [known.get("timeout_s"), known.get("lost_s") if lost else None]
+        return min((limit for limit in limits if limit is not None), default=None)
 
 
 @dataclass

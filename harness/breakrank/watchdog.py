@@ -23,6 +23,8 @@ IDLE_S = 0.1
 ENDLESS = 10
 #: How many looks at ranks that ask a store again and again say that it has nothing new for them.
 _ASKED = 12
+#: Why ranks wait for one that is silent: some frameworks notice that by themselves.
+_SILENT = ("peer ended", "peer stopped")
 
 Reason = dict[str, Any]
 
@@ -75,7 +77,9 @@ class Watchdog:
         reason = self._proven(ranks, waiting, found, struck, idle) if found is not None else None
         if reason is not None:
             return reason
-        limit = self._plan.deadline_s + max((self._patience(r.timeout_s()) for r in live.values()), default=0.0)
+        lost = found is not None and found.why in _SILENT
+        limits = [r.timeout_s(found.waits.get(n) if found else None, lost) for n, r in live.items()]
+        limit = self._plan.deadline_s + max(map(self._patience, limits), default=0.0)
         return self._hung(waiting, self._unproven(ranks, stopped), idle) if idle > limit else None
 
     def _proof(
@@ -135,7 +139,8 @@ class Watchdog:
         self, ranks: Mapping[int, Rank], waiting: Mapping[int, Rank], found: Stuck, struck: Collection[int], idle: float
     ) -> Reason | None:
         """Return the reason that a proven wait is, unless the framework's own time-out may still speak."""
-        if any(self._patience(r.timeout_s(found.waits.get(n))) for n, r in waiting.items()):
+        lost = found.why in _SILENT
+        if any(self._patience(r.timeout_s(found.waits.get(n), lost)) for n, r in waiting.items()):
             return None
         failed = [n for n, r in ranks.items() if r.failed and n not in struck]
         live = {n: r for n, r in ranks.items() if r.live}
@@ -180,7 +185,7 @@ class Watchdog:
             "shown_by": found.shown_by,
             "ranks": sorted(waiting),
             "seconds": round(idle, 3),
-            "waiting": [r.waits_in(found.waits.get(n)) for n, r in sorted(waiting.items())],
+            "waiting": [r.waits_in(found.waits.get(n), found.why in _SILENT) for n, r in sorted(waiting.items())],
         }
 
 

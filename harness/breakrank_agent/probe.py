@@ -135,6 +135,8 @@ class Agent:
         self.summarize: Callable[[], dict[str, Any]] = dict
         #: What has called the backward pass that the main thread is in. A backend's own thread then acts on its behalf.
         self.backward: Optional[FrameType] = None
+        #: The threads that act for the main thread now, which waits for them.
+        self.acting: set[int] = set()
         #: Called on entering a point, and before the last event: what was under way may have been completed meanwhile.
         self.look_back: Callable[[], None] = _nothing
         self.sites = Sites(self.folder)
@@ -304,7 +306,7 @@ class Agent:
         points, counted with its own.
         """
         ident = get_ident()
-        if ident == self.main:
+        if ident == self.main or ident in self.acting:
             return MAIN
         thread = pythons(ident)
         if self.backward is not None and thread is None:

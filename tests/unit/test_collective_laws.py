@@ -366,6 +366,30 @@ def test_the_sentence_names_the_operation_both_values_and_both_lines() -> None:
     )
 
 
+SIZES = {"A": [64, 10], "B": [10, 10], "C": [10, 10]}
+
+
+def unweighed(first: str, second: str) -> Calls:
+    """Return steps of A, B, C, of which the record says no more than the sizes, and then one in these orders."""
+    calls = Calls()
+    for here, there in zip(f"ABC{first}", f"ABC{second}", strict=True):
+        calls.call(0, site=f"train.py:{here}", shapes=[SIZES[here]])
+        calls.call(1, site=f"train.py:{there}", shapes=[SIZES[there]])
+    return calls
+
+
+def test_a_call_that_was_left_out_among_equal_ones_is_named_as_soon_as_what_follows_does_not_fit() -> None:
+    as_it_should_be = unweighed("ABCABC", "ABCABC")
+    assert unweighed("ABCABC", "ACABCA").says(as_it_should_be) == ("collective skipped", (1,), 1)
+
+
+def test_a_mismatch_in_the_graph_of_a_function_is_found_without_any_content() -> None:
+    with pytest.raises(Abstain):
+        unweighed("ABC", "ABC").found()
+    with pytest.raises(Abstain):
+        unweighed("ABC", "ACB").found(unweighed("ABC", "ABC"))
+
+
 def test_it_abstains_where_no_collective_has_what_it_read() -> None:
     with pytest.raises(Abstain, match="no collective"):
         judge(Calls().call(0).call(1).history(), None, Terms(ranks=2, steps=3))

@@ -155,6 +155,7 @@ def meeting(*entered: tuple[int, dict[str, Any]]) -> dict[int, Ledger]:
     ({"world": 4}, "world size differs"),
     ({"master": "m:2"}, "master differs"),
     ({"backend": "mpi"}, "backend differs"),
+    ({"cluster": "m:1,m:3"}, "cluster differs"),
     ({"rank": 0}, "rank twice"),
 ])  # fmt: skip
 def test_the_one_that_says_something_else_is_odd(other, why):

@@ -14,13 +14,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from breakrank.evidence import gloo, interpreter, store
+from breakrank.evidence import gloo, grpc, interpreter, store
 from breakrank.evidence.threads import State, Thread, fields, read_threads, waits_for_a_thread
 from breakrank.hierarchy import frozen
 
 #: One function per backend: what one of its threads does, or None if it is no thread of the backend's. It is told what
-#: the rank is in, as its log says: nothing special, a `message` (send or recv), or the `setup` of a group.
-BACKENDS: tuple[Callable[[Thread, str], State | None], ...] = (interpreter.state, gloo.state, store.state)
+#: the rank is in, as its log says: nothing special, a `message` (send or recv), the `setup` of a group, or a collective
+#: that is issued `eager`ly, by threads of Python.
+BACKENDS: tuple[Callable[[Thread, str], State | None], ...] = (gloo.state, store.state, grpc.state, interpreter.state)
 #: A process that catches one of these can be woken by a timer that nobody sees.
 _ALARMS = sum(1 << (number - 1) for number in (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF))
 
@@ -64,6 +65,8 @@ def look(pid: int, call: str = "") -> Look:
                 state = State.WAITS if waits_for_a_thread(thread) else State.MOVES
             if state is State.MOVES or caught & _ALARMS:
                 return Look(Condition.MOVES)
+            if state is State.IDLE:
+                continue
             (polls if state is State.POLLS else waits).append((thread.tid, thread.switches))
     except (OSError, KeyError, ValueError):
         return Look(Condition.MOVES)

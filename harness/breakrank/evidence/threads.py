@@ -18,11 +18,15 @@ _PRIVATE = 128
 
 
 class State(enum.Enum):
-    """What a thread does: it gets on with something, it waits for good, or it polls and finds nothing."""
+    """What a thread does: it gets on with something, it waits for good, or it polls and finds nothing.
+
+    One that is idle has nothing to do now; it wakes for messages, and for timers of its own that bring nothing on.
+    """
 
     MOVES = "moves"
     WAITS = "waits"
     POLLS = "polls"
+    IDLE = "idle"
 
 
 @dataclass(frozen=True)
@@ -59,8 +63,15 @@ def fields(path: Path) -> dict[str, str]:
 
 
 def waits_for_a_thread(thread: Thread) -> bool:
-    """Whether a thread waits, without a time-out, for another thread of its own process."""
-    return in_futex(thread) and thread.arguments[3] == 0
+    """Whether a thread waits, without a time-out, for another thread of its own process, or for the end of one."""
+    return (in_futex(thread) and thread.arguments[3] == 0) or _joins(thread)
+
+
+def _joins(thread: Thread) -> bool:
+    """Whether a thread waits in pthread_join(3): until the kernel clears the other one's number."""
+    if thread.state != "S" or thread.call != FUTEX or len(thread.arguments) < 4 or thread.arguments[3] != 0:
+        return False
+    return thread.arguments[2] > 0 and Path(f"/proc/{thread.tid}/task/{thread.arguments[2]}").exists()
 
 
 def in_futex(thread: Thread) -> bool:

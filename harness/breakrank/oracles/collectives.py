@@ -38,7 +38,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         wrong = [w for g in here for w in _first(_in_group(g, models.get(g.name)))]
         wrong += [w for g in there for w in _first(_in_messages(g, ways.get((g.name, g.ranks))))]
         found += [w.finding(attempt) for w in sorted(wrong, key=lambda w: (w.step, w.time))[:1]]
-    if not judged:
+    if not judged and not found:
         raise Abstain("no collective is on record with what it read and wrote")
     return found
 
@@ -83,12 +83,16 @@ class _Wrong(NamedTuple):
 
 def _in_group(group: Group, model: Group | None) -> Iterator[_Wrong]:
     """Yield what is wrong with a group's collectives, in their order."""
+    suspected: _Wrong | None = None
     for position in range(max(map(len, group.calls.values()))):
         calls = {rank: own[position] for rank, own in group.calls.items() if position < len(own)}
         unlike = mismatch(calls) if len(calls) > 1 else None
         broken = None if unlike else breach(calls, group.ranks)
-        order = _order(group, position, calls, model, unlike is not None or broken is not None)
-        if order is not None:
+        proven = unlike is not None or broken is not None
+        order = _order(group, position, calls, model, proven)
+        if proven and suspected is not None:
+            yield suspected
+        elif order is not None:
             yield order
         elif unlike is not None:
             odd = odd_ranks(unlike.values, group, position, model, TRAITS[unlike.cause])
@@ -96,6 +100,20 @@ def _in_group(group: Group, model: Group | None) -> Iterator[_Wrong]:
         elif broken is not None:
             yield _lawless(group, position, calls, model, broken.ranks, broken.how)
         yield from _overrun(calls)
+        suspected = suspected or _suspect(group, position, calls, model)
+
+
+def _suspect(group: Group, position: int, calls: _Calls, model: Group | None) -> _Wrong | None:
+    """Return that ranks part here in the order of their calls, where those of the control were at one place.
+
+    A call that is left out among others of its kind is paired with the next one, and shows later.
+    """
+    there = {rank: own[position].place for rank, own in model.calls.items() if position < len(own)} if model else {}
+    return _order(group, position, calls, model, True) if there.keys() >= calls.keys() and _one(there) else None
+
+
+def _one(places: Mapping[int, Any]) -> bool:
+    return len(set(places.values())) == 1
 
 
 def _in_messages(way: Group, model: Group | None) -> Iterator[_Wrong]:

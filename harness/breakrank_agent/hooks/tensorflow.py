@@ -15,7 +15,7 @@ import os
 import sys
 from collections.abc import Iterator
 from threading import get_ident
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from breakrank_agent.fault import Call, Part, Wrapper
 from breakrank_agent.frames import hide
@@ -122,6 +122,9 @@ class Training:
         #: What gradients were taken of, where there is no optimizer.
         self.sources: list[Any] = []
         self._named: list[int] = []
+        #: What enters the collectives of a graph and leaves them again; set by the hook that sees them.
+        self.issue: Callable[[Any, Any], Any] = _no_collectives
+        self.land: Callable[..., None] = _no_collectives
         self._depth = 0
         self._applied = self._derived = False
 
@@ -131,8 +134,11 @@ class Training:
         return self._agent.over or self._agent.busy or get_ident() != self._agent.main
 
     @contextlib.contextmanager
-    def piece(self, traced: Optional[Traced] = None) -> Iterator[None]:
-        """Run a piece; the step ends with the outermost one in which the optimizer has stepped."""
+    def piece(self, traced: Optional[Traced] = None, graph: Any = None, captured: Any = ()) -> Iterator[None]:
+        """Run a piece; the step ends with the outermost one in which the optimizer has stepped.
+
+        If it is a function, it is the one of `graph`, with the values `captured` from around it.
+        """
         if self._depth == 0:
             self._applied = self._derived = False
         if traced is not None and traced.derives:
@@ -140,9 +146,17 @@ class Training:
         if traced is not None and id(self.optimizer) in traced.optimizers:
             self._agent.reach("optimize")
             self._applied = True
+        elif self._derived and self._depth == 0 and graph is not None:
+            self._agent.reach("backward")
+        issued = self.issue(graph, captured) if graph is not None else None
         self._depth += 1
         try:
             yield
+        except BaseException as error:
+            self.land(issued or (), error)
+            raise
+        else:
+            self.land(issued or ())
         finally:
             self._depth -= 1
         if self._depth == 0 and self._applied:
@@ -260,6 +274,21 @@ class Training:
         return summary
 
 
+def line_here(agent: Agent) -> str:
+    """Return the line of the user's code that is being run, or traced into a graph, as `file:line`; empty if none is.
+
+    TensorFlow rewrites the functions that it traces; its own stack has the lines that they were written in.
+    """
+    from tensorflow.python.util import tf_stack
+
+    lines = (agent.sites.at(frame.filename, frame.lineno) for frame in reversed(tf_stack.extract_stack()))
+    return next(filter(None, lines), "")
+
+
+def _no_collectives(*_: Any) -> None:
+    """See none."""
+
+
 def components(variable: Any) -> list[Any]:
     """Return the variables of this process that a distributed one is made of; of any other, itself."""
     return list(getattr(variable, "values", ())) or [variable]
@@ -344,11 +373,12 @@ def _wrap_functions(agent: Agent, training: Training) -> None:
     original = kind._call_flat
 
     @functools.wraps(original)
-    def _call_flat(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def _call_flat(self: Any, tensor_inputs: Any, captured_inputs: Any) -> Any:
         seen = not training.ours and context.executing_eagerly()
+        traced = getattr(self.graph, _TRACED, None)
         try:
-            with training.piece(getattr(self.graph, _TRACED, None)) if seen else contextlib.nullcontext():
-                return original(self, *args, **kwargs)
+            with training.piece(traced, self.graph, captured_inputs) if seen else contextlib.nullcontext():
+                return original(self, tensor_inputs, captured_inputs)
         except BaseException as error:
             # While a function is traced, too: autograph writes the frames that it finds into the message.
             hide(error)

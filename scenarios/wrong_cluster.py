@@ -1,0 +1,31 @@
+"""One worker believes in another cluster than the others: TF_CONFIG is wrong on its host.
+
+A worker whose configuration cannot be right fails at once; its peers, and all others, wait without a limit while the
+strategy is constructed.
+"""
+
+from __future__ import annotations
+
+from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, hung
+
+SCENARIO = Scenario(
+    family="environment",
+    job=Job(ranks=3, steps=3, deadline_s=10.0, data="digits"),
+    cases=[
+        Case(
+            f"tf-{name}",
+            f"clusters:{program}",
+            framework="tensorflow",
+            control="clusters:launched",
+            expect=expect,
+        )
+        for name, program, expect in (
+            ("launched", "launched", SURVIVED),
+            ("index-beyond", "beyond", DETECTED),
+            ("index-twice", "doubled", DETECTED),
+            ("worker-too-many", "one_more", hung(oracle="progress", rank=0, step=0, cause="rank missing")),
+            ("other-list", "other_list", hung(oracle="progress", rank=0, step=0, cause="master differs")),
+            ("own-address", "own_address", DETECTED),
+        )
+    ],
+)
