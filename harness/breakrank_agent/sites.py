@@ -73,11 +73,6 @@ class Sites:
         """Whether a function is a framework's, Python's or ours."""
         return self._file(code.co_filename) is None
 
-    def at(self, file: str, line: int) -> str:
-        """Return a line of a file as `file:line`, if it is the user's, and else nothing."""
-        name = self._file(file)
-        return f"{name}:{line}" if name is not None else ""
-
     def _learn(self, code: CodeType, at: int, line: int) -> Site:
         """Return a line as a site, known by its instruction from now on: to ask a frame for its line takes long."""
         site = Site(f"{self._file(code.co_filename)}:{line}", code.co_name)

@@ -274,17 +274,6 @@ class Training:
         return summary
 
 
-def line_here(agent: Agent) -> str:
-    """Return the line of the user's code that is being run, or traced into a graph, as `file:line`; empty if none is.
-
-    TensorFlow rewrites the functions that it traces; its own stack has the lines that they were written in.
-    """
-    from tensorflow.python.util import tf_stack
-
-    lines = (agent.sites.at(frame.filename, frame.lineno) for frame in reversed(tf_stack.extract_stack()))
-    return next(filter(None, lines), "")
-
-
 def _no_collectives(*_: Any) -> None:
     """See none."""
 

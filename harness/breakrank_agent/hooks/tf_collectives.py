@@ -239,7 +239,8 @@ def _call_of(operation: Any, agent: Agent, said: str) -> Optional[Call]:
     if size is None or key is None:
         return None
     site = getattr(operation.graph, _SITES, {}).get(operation.name) or _line(agent, operation)
-    facts = {"shapes": _shapes(operation, at), "dtype": attributes["T"].as_numpy_dtype, "reduce": attributes.get("merge_op")}
+    facts = {"shapes": _shapes(operation, at), "dtype": attributes["T"].as_numpy_dtype}
+    facts["reduce"] = attributes.get("merge_op")
     return _call(operation.type, size, key, attributes.get("timeout_seconds"), facts, site, said)
 
 
