@@ -14,6 +14,7 @@ ONCE = [faults.BypassWrapper() @ at(rank="all", step=3, point="forward")]
 
 SCENARIO = Scenario(
     family="sync",
+    without={"tensorflow": "nothing wraps a model: the strategy's optimizer reduces"},
     job=Job(ranks=2, steps=8, data="digits"),
     oracles=(*DEFAULT_ORACLES, "reference"),
     on_scripts=[faults.BypassWrapper() @ at(rank="all", step=2, point="forward")],

@@ -9,6 +9,7 @@ from breakrank import Case, Job, Scenario, at, faults, silent
 
 SCENARIO = Scenario(
     family="numeric",
+    without={"tensorflow": "one canary is enough"},
     job=Job(ranks=2, steps=8, data="digits"),
     strikes=[faults.FlipBit() @ at(rank=1, step=3, point="step")],
     cases=[

@@ -6,6 +6,7 @@ from breakrank import SURVIVED, Case, Job, Scenario, at, faults, hung, silent
 
 SCENARIO = Scenario(
     family="environment",
+    without={"tensorflow": "struck from outside of any framework: tried with torch"},
     job=Job(ranks=2, steps=6, data="digits"),
     strikes=[faults.JumpClock(seconds=7200) @ at(rank=1, step=3, point="load")],
     cases=[

@@ -9,6 +9,7 @@ from breakrank import SURVIVED, Case, Job, Scenario, crashed
 
 SCENARIO = Scenario(
     family="memory",
+    without={"tensorflow": "its tensors are not shared between processes"},
     job=Job(ranks=2, steps=4, data="digits"),
     cases=[
         Case(

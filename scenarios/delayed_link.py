@@ -12,6 +12,7 @@ JITTER = [faults.DelayPackets(ms=10.0, jitter_ms=8.0) @ at(rank=1, step=2, point
 
 SCENARIO = Scenario(
     family="network",
+    without={"tensorflow": "struck from outside of any framework: tried with torch"},
     job=Job(ranks=2, steps=5, data="digits"),
     strikes=DELAY,
     cases=[

@@ -9,6 +9,7 @@ from breakrank import DETECTED, Case, Job, Scenario, at, faults, silent
 
 SCENARIO = Scenario(
     family="network",
+    without={"tensorflow": "struck from outside of any framework: tried with torch"},
     job=Job(ranks=2, steps=5, data="digits", patience_s=5.0),
     strikes=[faults.LoseNames() @ at(rank=1, step=0, point="start")],
     cases=[

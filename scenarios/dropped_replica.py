@@ -9,6 +9,7 @@ from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, silent
 
 SCENARIO = Scenario(
     family="numeric",
+    without={"torch": "a process is one replica"},
     job=Job(ranks=1, steps=5, data="digits"),
     oracles=("ends", "progress", "placement", "finite", "replicas", "samples", "control"),
     cases=[

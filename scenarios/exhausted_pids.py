@@ -6,6 +6,7 @@ from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, silen
 
 SCENARIO = Scenario(
     family="process",
+    without={"tensorflow": "its input pipelines are threads, and no processes"},
     job=Job(ranks=2, steps=6, data="digits"),
     # The worker of the first epoch ends with it, and so does the thread that feeds it: neither leaves room behind.
     strikes=[faults.LimitProcesses(headroom=-2) @ at(rank=1, step=3, point="step")],

@@ -9,6 +9,7 @@ from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, silen
 
 SCENARIO = Scenario(
     family="memory",
+    without={"tensorflow": "its input pipelines are threads, and no processes"},
     job=Job(ranks=2, steps=6, data="digits"),
     strikes=[faults.ShrinkSharedMemory(size_kb=64) @ at(rank=1, step=3, point="step")],
     cases=[

@@ -9,6 +9,7 @@ from breakrank import SURVIVED, Case, Job, Scenario, at, faults
 
 SCENARIO = Scenario(
     family="network",
+    without={"tensorflow": "struck from outside of any framework: tried with torch"},
     job=Job(ranks=2, steps=5, data="digits"),
     strikes=[faults.FlapLink(times=2) @ at(rank=1, step=3, point="collective")],
     cases=[

@@ -9,6 +9,7 @@ from breakrank import SURVIVED, Case, Job, Scenario, hung
 
 SCENARIO = Scenario(
     family="process",
+    without={"tensorflow": "its input pipelines are threads, and no processes"},
     job=Job(ranks=2, steps=4, data="digits", deadline_s=8.0),
     cases=[
         Case(

@@ -9,6 +9,7 @@ from breakrank import DETECTED, Case, Job, Scenario, at, faults, hung
 
 SCENARIO = Scenario(
     family="process",
+    without={"tensorflow": "struck from outside of any framework: tried with torch"},
     job=Job(ranks=2, steps=6, data="digits", patience_s=5.0),
     strikes=[faults.Freeze() @ at(rank=1, step=3, point="collective")],
     cases=[

@@ -9,6 +9,7 @@ from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, silen
 
 SCENARIO = Scenario(
     family="storage",
+    without={"tensorflow": "struck from outside of any framework: tried with torch"},
     job=Job(ranks=2, steps=6, data="digits"),
     strikes=[faults.FillDisk(folder="checkpoints", room_kb=4) @ at(rank=0, step=4, point="save")],
     cases=[

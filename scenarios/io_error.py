@@ -11,6 +11,7 @@ ONE_FSYNC = (faults.FailCall(call="fsync", path="checkpoints/last.tmp") @ at(ran
 
 SCENARIO = Scenario(
     family="storage",
+    without={"tensorflow": "struck from outside of any framework: tried with torch"},
     job=Job(ranks=2, steps=6, data="digits"),
     strikes=[faults.FailReads(path="digits-00001-of-*.bin") @ at(rank=1, step=3, point="load")],
     cases=[

@@ -9,6 +9,7 @@ from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, hung
 
 SCENARIO = Scenario(
     family="process",
+    without={"tensorflow": "struck in Python, outside of any framework: tried with torch"},
     job=Job(ranks=2, steps=6, data="digits", deadline_s=4.0, patience_s=5.0),
     strikes=[faults.HoldGil() @ at(rank=1, step=3, point="backward")],
     cases=[

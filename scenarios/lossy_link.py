@@ -14,6 +14,7 @@ DAMAGED = [faults.DamagePackets(share=0.2) @ at(rank=1, step=2, point="collectiv
 
 SCENARIO = Scenario(
     family="network",
+    without={"tensorflow": "struck from outside of any framework: tried with torch"},
     job=Job(ranks=2, steps=5, data="digits"),
     strikes=EVERY_FIFTH,
     cases=[

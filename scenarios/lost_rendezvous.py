@@ -10,6 +10,7 @@ from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, silen
 
 SCENARIO = Scenario(
     family="network",
+    without={"tensorflow": "its workers meet at each other's servers, and no store"},
     job=Job(ranks=2, steps=5, data="digits"),
     strikes=[faults.LoseStore() @ at(rank=1, step=3, point="backward")],
     cases=[

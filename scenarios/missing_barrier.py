@@ -9,6 +9,7 @@ from breakrank import SURVIVED, Case, Job, Scenario, controlled, silent
 
 SCENARIO = Scenario(
     family="sync",
+    without={"tensorflow": "it has no barrier but its collectives"},
     job=Job(ranks=2, steps=6, data="digits"),
     schedule=controlled("random"),
     cases=[

@@ -6,6 +6,7 @@ from breakrank import SURVIVED, Case, Job, Scenario, at, faults
 
 SCENARIO = Scenario(
     family="process",
+    without={"tensorflow": "struck from outside of any framework: tried with torch"},
     job=Job(ranks=2, steps=6, data="digits"),
     strikes=[faults.CrowdCores() @ at(rank=1, step=3, point="forward")],
     cases=[

@@ -12,6 +12,7 @@ WENT_ON_ALONE = silent(oracle="replicas", step=3, cause="replicas differ")
 
 SCENARIO = Scenario(
     family="network",
+    without={"tensorflow": "struck from outside of any framework: tried with torch"},
     job=Job(ranks=2, steps=5, data="digits", patience_s=5.0),
     strikes=[faults.OneWayLink(peer=0) @ at(rank=1, step=3, point="collective")],
     cases=[

@@ -11,6 +11,7 @@ KILLED = crashed(oracle="crash", rank=1, step=3, cause="out of memory")
 
 SCENARIO = Scenario(
     family="memory",
+    without={"tensorflow": "struck from outside of any framework: tried with torch"},
     job=Job(ranks=2, steps=5, data="digits"),
     strikes=[faults.LimitGroupMemory(headroom_mb=64) @ at(rank=1, step=3, point="load")],
     cases=[

@@ -9,6 +9,7 @@ from breakrank import SURVIVED, Case, Job, Scenario, crashed, silent
 
 SCENARIO = Scenario(
     family="storage",
+    without={"tensorflow": "it maps no checkpoint, and reads it"},
     job=Job(ranks=2, steps=4, data="digits"),
     cases=[
         Case(

@@ -12,6 +12,7 @@ FORGOTTEN = silent(oracle="control", rank=0, step=1, cause="wrong result")
 
 SCENARIO = Scenario(
     family="storage",
+    without={"torch": "`load_state_dict` refuses what does not fit, unless it is told not to"},
     job=Job(ranks=1, steps=5, data="digits"),
     oracles=("ends", "progress", "finite", "samples", "checkpoint", "control"),
     cases=[

@@ -6,6 +6,7 @@ from breakrank import SURVIVED, Case, Job, Scenario, at, faults, silent
 
 SCENARIO = Scenario(
     family="process",
+    without={"tensorflow": "struck from outside of any framework: tried with torch"},
     job=Job(ranks=2, steps=6, restarts=1, data="digits"),
     strikes=[faults.Preempt() @ at(rank=0, step=4, point="backward")],
     cases=[

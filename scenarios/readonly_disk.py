@@ -6,6 +6,7 @@ from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, hung
 
 SCENARIO = Scenario(
     family="storage",
+    without={"tensorflow": "struck from outside of any framework: tried with torch"},
     job=Job(ranks=2, steps=6, data="digits"),
     strikes=[faults.RemountReadOnly(folder="checkpoints") @ at(rank=0, step=4, point="save")],
     cases=[

@@ -9,6 +9,7 @@ from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, silen
 
 SCENARIO = Scenario(
     family="network",
+    without={"tensorflow": "struck from outside of any framework: tried with torch"},
     job=Job(ranks=2, steps=6, data="digits"),
     strikes=[faults.ResetConnections(peer=0) @ at(rank=1, step=3, point="collective")],
     cases=[

@@ -10,6 +10,7 @@ from breakrank import SURVIVED, Case, Job, Scenario, at, faults, silent
 
 SCENARIO = Scenario(
     family="environment",
+    without={"tensorflow": "its workers meet at each other's servers, and no store"},
     job=Job(ranks=2, steps=5, restarts=1, deadline_s=5.0, data="digits"),
     strikes=[faults.Kill() @ at(rank=1, step=2, point="optimize")],
     cases=[

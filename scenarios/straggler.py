@@ -9,6 +9,7 @@ SLEEPS = [faults.Straggle(seconds=1.0, asleep=True) @ at(rank=1, step=3, point="
 
 SCENARIO = Scenario(
     family="process",
+    without={"tensorflow": "late is late: tried with torch"},
     job=Job(ranks=2, steps=6, data="digits"),
     strikes=COMPUTES,
     cases=[

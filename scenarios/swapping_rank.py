@@ -6,6 +6,7 @@ from breakrank import SURVIVED, Case, Job, Scenario, at, faults
 
 SCENARIO = Scenario(
     family="memory",
+    without={"tensorflow": "struck from outside of any framework: tried with torch"},
     job=Job(ranks=2, steps=6, data="digits"),
     strikes=[faults.PageOut() @ at(rank=1, step=step, point="forward") for step in range(2, 7)],
     cases=[

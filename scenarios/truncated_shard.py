@@ -6,6 +6,7 @@ from breakrank import SURVIVED, Case, Job, Scenario, crashed
 
 SCENARIO = Scenario(
     family="storage",
+    without={"tensorflow": "it maps no shard, and reads it"},
     job=Job(ranks=2, steps=4, data="digits"),
     cases=[
         Case(

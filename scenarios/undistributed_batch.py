@@ -9,6 +9,7 @@ from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, silent
 
 SCENARIO = Scenario(
     family="data",
+    without={"torch": "a rank loads its own batch"},
     job=Job(ranks=1, steps=5, data="digits"),
     oracles=("ends", "progress", "placement", "finite", "replicas", "samples", "control"),
     cases=[

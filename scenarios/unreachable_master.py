@@ -10,6 +10,7 @@ from breakrank import DETECTED, Case, Job, Scenario, at, faults, hung
 
 SCENARIO = Scenario(
     family="network",
+    without={"tensorflow": "a worker that cannot be reached is a missing one: see wrong_cluster"},
     job=Job(ranks=2, steps=4, data="digits", patience_s=5.0),
     strikes=[faults.Partition(first=1) @ at(rank=1, step=0, point="start")],
     cases=[

@@ -9,6 +9,7 @@ from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, silent
 
 SCENARIO = Scenario(
     family="sync",
+    without={"torch": "see bypassed_wrapper"},
     job=Job(ranks=2, steps=5, data="digits"),
     oracles=("ends", "progress", "placement", "finite", "replicas", "samples", "control"),
     cases=[

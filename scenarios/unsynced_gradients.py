@@ -13,6 +13,7 @@ LEFT_OUT = [faults.LeaveUnsynced() @ at(rank="all", step=3, point="forward")]
 
 SCENARIO = Scenario(
     family="sync",
+    without={"tensorflow": "the strategy's optimizer reduces with each update"},
     job=Job(ranks=2, steps=8, data="digits"),
     oracles=(*DEFAULT_ORACLES, "reference"),
     on_scripts=[

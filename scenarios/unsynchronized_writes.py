@@ -11,6 +11,7 @@ from breakrank import SURVIVED, Case, Job, Scenario, controlled, silent
 
 SCENARIO = Scenario(
     family="storage",
+    without={"tensorflow": "struck from outside of any framework: tried with torch"},
     job=Job(ranks=2, steps=4, data="digits"),
     schedule=controlled("random"),
     oracles=["ends", "progress", "files", "finite", "replicas", "samples", "control", "checkpoint"],

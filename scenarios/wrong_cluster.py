@@ -10,6 +10,7 @@ from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, hung
 
 SCENARIO = Scenario(
     family="environment",
+    without={"torch": "see wrong_world_size, missing_rank and port_in_use"},
     job=Job(ranks=3, steps=3, deadline_s=10.0, data="digits"),
     cases=[
         Case(
