@@ -467,6 +467,11 @@ class Agent:
             else:
                 self._strike_inside(index, strike)
 
+    def adopt(self, handles: Payload, summarize: Callable[[], dict[str, Any]], trains: bool = True) -> None:
+        """Take what a framework's hook offers: from whichever is imported first, until another one `trains`."""
+        if trains or self.handles is None:
+            self.handles, self.summarize = handles, summarize
+
     def strikes_on(self, what: str) -> bool:
         """Whether a strike is armed to which a hook is to hand this."""
         return any(strike.fault.on == what for due in self._due.values() for _, strike in due)

@@ -60,3 +60,12 @@ def test_a_flipped_bit_in_a_scripts_variable_is_seen_at_its_step(bench, tmp_path
     finding = result.verdict.findings[0]
     assert result.verdict.outcome is Outcome.SILENT, result.verdict.sentence()
     assert (finding.oracle, finding.step) == ("replicas", 2), result.verdict.sentence()
+
+
+def test_a_script_that_trains_with_torch_and_imports_tensorflow_is_known_by_its_torch_parameters(bench, tmp_path):
+    shutil.copy(SCRIPTS / "both.py", tmp_path)
+    assert framework_of(["both.py"], tmp_path) == "torch"
+    result = bench.run(plan_of_script("both.py", tmp_path), where=tmp_path)
+    for lived in load_run(result.folder).history.last:
+        steps = lived.payloads("step")
+        assert len(steps) == 3 and len({event["params"] for event in steps}) == 3, result.verdict.sentence()

@@ -36,8 +36,7 @@ def install(agent: Agent) -> None:
     import tensorflow as tf
 
     training = training_of(agent)
-    agent.handles = training
-    agent.summarize = training.summarize
+    agent.adopt(training, training.summarize, trains=False)
     agent.sites.add_foreign(os.path.dirname(tf.__file__))
     # It wraps TensorFlow's own iterators and decorators.
     for name in ("wrapt", "tensorflow_io_gcs_filesystem"):
@@ -172,6 +171,7 @@ class Training:
 
         if self.optimizer is None:
             self.optimizer, self.steps_by = optimizer, f"optimizer {type(optimizer).__name__}"
+            self._agent.adopt(self, self.summarize)
         if not context.executing_eagerly():
             for traced in _around(ops.get_default_graph()):
                 traced.optimizers.add(id(optimizer))
@@ -192,6 +192,7 @@ class Training:
 
         if not self.constructed and not self.sources:
             self.sources = [one for one in tf.nest.flatten(sources) if hasattr(one, "assign")]
+            self._agent.adopt(self, self.summarize)
         if not context.executing_eagerly():
             for traced in _around(ops.get_default_graph()):
                 traced.derives = True

@@ -46,8 +46,7 @@ def install(agent: Agent) -> None:
         torch.set_num_threads(1)
         torch.use_deterministic_algorithms(True, warn_only=True)
     training = Training(agent)
-    agent.handles = training
-    agent.summarize = training.summarize
+    agent.adopt(training, training.summarize, trains=False)
     agent.record("note", text=f"torch {torch.__version__}", torch=torch.__version__)
     after_import("torch._dynamo.trace_rules", _pass_by)
     _wrap_backward(agent, training)
@@ -211,6 +210,7 @@ def _hook_optimizers(agent: Agent, training: Training) -> None:
         if training.optimizer is None:
             training.optimizer = optimizer
             training.steps_by = f"optimizer {type(optimizer).__name__}"
+            agent.adopt(training, training.summarize)
         agent.reach("optimize")
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
