@@ -1,19 +1,19 @@
-"""Every scenario that is discovered: it reads well, its records keep the rules, and each case is as recorded."""
+"""Every scenario that is discovered: it reads well, its records keep the rules, and its cases are as recorded.
+
+Those that are not in `catalogued.COVERING` run in the soak.
+"""
 
 from __future__ import annotations
 
 import pytest
+from catalogued import CASES, COVERING, SCENARIOS, check, names
 
-from breakrank.catalogue import load_scenarios
-from breakrank.doctor import missing
 from breakrank.oracles import all_oracles
 from breakrank.run import Choices, make_plan
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Plan
 
-SCENARIOS = load_scenarios()
-CASES = [(scenario, case) for scenario in SCENARIOS.values() for case in scenario.cases]
-IDS = [f"{scenario.name}::{case.name}" for scenario, case in CASES]
+IDS = names(CASES)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=list(SCENARIOS))
@@ -45,14 +45,15 @@ def test_its_plan_is_resolved_and_travels_as_json(scenario, case):
     assert Plan.loads(plan.dumps()) == plan
 
 
-@pytest.mark.parametrize(("scenario", "case"), CASES, ids=IDS)
+@pytest.mark.parametrize(("scenario", "case"), COVERING, ids=names(COVERING))
 def test_its_case_is_as_recorded(bench, scenario, case):
-    plan = make_plan(scenario, case, Choices())
-    lack = missing([*case.needs, *(need for strike in plan.strikes for need in strike.fault.needs)])
-    if lack:
-        pytest.skip(lack)
-    result = bench.run(plan, case.record(plan.runner))
-    assert result.as_recorded, f"{result.verdict.outcome}: {result.verdict.sentence()} ({result.folder})"
+    check(bench, scenario, case)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=list(SCENARIOS))
+def test_each_framework_has_cases_or_a_reason_why_not(scenario):
+    there = {case.framework for case in scenario.cases} - {"none"}
+    assert there | set(scenario.without) == {"torch", "tensorflow"} and not there & set(scenario.without)
 
 
 def test_twins_get_the_same_strike():

@@ -11,7 +11,7 @@ import weakref
 from typing import Any, Optional
 
 from breakrank_agent.frames import hide
-from breakrank_agent.hooks.torch import in_parts
+from breakrank_agent.hooks.torch import Training, in_parts
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch"
@@ -81,9 +81,10 @@ class _Parameters:
 
     def look(self) -> None:
         """Record the names of parameters that are new, and what kept their gradients from being reduced."""
-        training: Any = self._agent.handles
-        parameters = training.parameters()
-        if not parameters:
+        training = self._agent.handles
+        # It may be another framework that trains in this rank.
+        parameters = training.parameters() if isinstance(training, Training) else []
+        if not isinstance(training, Training) or not parameters:
             return
         parts, wrappers = in_parts(parameters), self._wrappers.alive()
         here = [id(parameter) for parameter in parameters]

@@ -1,0 +1,13 @@
+"""The catalogue's cases that `make test` leaves out."""
+
+from __future__ import annotations
+
+import pytest
+from catalogued import REST, check, names
+
+pytestmark = pytest.mark.soak
+
+
+@pytest.mark.parametrize(("scenario", "case"), REST, ids=names(REST))
+def test_its_case_is_as_recorded(bench, scenario, case):
+    check(bench, scenario, case)
