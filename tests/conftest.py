@@ -13,7 +13,7 @@ from breakrank.run import Bench, Result, SavedRun, load_run
 from breakrank_agent.plan import Strike
 
 #: tests/plugin runs pytest inside of pytest; plugins may only be named in the topmost conftest.
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "account"]
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
