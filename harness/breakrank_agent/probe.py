@@ -33,6 +33,7 @@ from breakrank_agent.sites import Sites
 from breakrank_agent.turns import Member, Turns
 
 _agent: Optional[Agent] = None
+_active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
 #: How the names begin of threads that nobody watches, while the user's own are.
 _STRANGE = "other-"
 
@@ -224,9 +225,18 @@ class Agent:
 
     def record(self, kind: str, **values: Any) -> None:
         """Append an event to this thread's sequence."""
-        self._put(kind, members(values))
+        self.record_text(kind, members(values))
 
-    def _put(self, kind: str, values: str) -> None:
+    def touch(self, sequence: str, values: str, pick: Optional[int]) -> None:
+        """Append an access of which the values are JSON already, and come again, to this thread's sequence."""
+        with self._lock:
+            self._come_in()
+            number, name = self._next_of(sequence)
+            if not self._log.access(f"{name} {values}", number, self.clock.step, pick):
+                said = values if pick is None else f'{values},"pick":{pick}'
+                self._write("access", number, name, said)
+
+    def record_text(self, kind: str, values: str) -> None:
         """Append an event of which the values are JSON already to this thread's sequence."""
         if get_ident() == self.main:
             self._inside = True
@@ -258,7 +268,7 @@ class Agent:
         if ident == self.main:
             return MAIN
         known = self._sequences.get(ident)
-        if known is not None and known[1] is not None and known[1]() is pythons(ident):
+        if known is not None and known[1] is not None and known[1]() is _active.get(ident):
             return known[0]
         with self._lock:
             return self._sequence()
@@ -273,15 +283,23 @@ class Agent:
 
     def _append(self, kind: str, sequence: str, values: str) -> None:
         """Write an event of which the values are JSON already."""
+        number, name = self._next_of(sequence)
+        self._write(kind, number, name, values)
+
+    def _next_of(self, sequence: str) -> tuple[int, str]:
+        """Return the number of the next event of a sequence, and the name that is on record."""
         if sequence == MAIN:
             number = self._log.count
             self._log.count = number + 1
         else:
             number = self._counts.get(sequence, 0)
             self._counts[sequence] = number + 1
-        if self.child:
-            sequence = self.child if sequence == MAIN else f"{self.child}/{sequence}"
-        line = event_text(kind, number, sequence, self.clock.step, time.monotonic(), values)
+        if not self.child:
+            return number, sequence
+        return number, self.child if sequence == MAIN else f"{self.child}/{sequence}"
+
+    def _write(self, kind: str, number: int, name: str, values: str) -> None:
+        line = event_text(kind, number, name, self.clock.step, time.monotonic(), values)
         self._log.write(line if len(line) <= RECORD_LIMIT else encode(json.loads(line)))
 
     def _come_in(self) -> None:
@@ -367,7 +385,7 @@ class Agent:
                     return
             finally:
                 self._inside = False
-        self._put("done", f"{facts}{number}{says}")
+        self.record_text("done", f"{facts}{number}{says}")
 
     def count(self, of: str, name: str, numbers: list[Any]) -> bool:
         """Record what a point handled, where it is a list of whole numbers; return False if it is not, or too long."""
@@ -421,7 +439,9 @@ class Agent:
         return self.sites.above(sys._current_frames().get(ident)).line
 
     def _note_pick(self, member: Member) -> None:
-        self.accesses.yielded(member.name, member.take_pick()["pick"])
+        pick = member.take_pick()
+        if pick is not None:
+            self.accesses.yielded(member.name, pick)
 
     def payload(self, of: str, **values: Any) -> None:
         """Record what a point handled."""
@@ -563,7 +583,7 @@ def _nothing(*_: Any) -> None:
 
 def pythons(ident: int) -> Optional[threading.Thread]:
     """Return a thread that Python started. One of a backend is unknown to it, or known as a stand-in."""
-    thread = threading._active.get(ident)  # type: ignore[attr-defined]
+    thread = _active.get(ident)
     return None if isinstance(thread, threading._DummyThread) else thread
 
 
