@@ -110,8 +110,8 @@ class Agent:
         self.child = ""
         #: Where the log lies, and the plan, if they have paths that a child can open, too.
         self.log_path = self.plan_path = ""
-        #: The name and the log of a child that is about to be forked, and is to be watched.
-        self.forks: Optional[tuple[str, str]] = None
+        #: The name and the log of a child that a thread is about to fork, and that is to be watched, and the thread.
+        self.forks: Optional[tuple[str, str, int]] = None
         #: What hooks do when a process goes on as such a child.
         self.in_child: list[Callable[[], None]] = []
         self.steps_by = ""
@@ -196,8 +196,8 @@ class Agent:
         """A child that the rank forked is no rank."""
         self.here = self.sees = False
         self.over = True
-        if self.forks is not None:
-            self.be_child(*self.forks)
+        if self.forks is not None and self.forks[2] == get_ident():
+            self.be_child(*self.forks[:2])
 
     def be_child(self, name: str, path: str) -> None:
         """Go on as a child that is watched: with a log of its own, and without the schedule, whose line is the rank's.
