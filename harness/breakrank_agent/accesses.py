@@ -20,6 +20,8 @@ from breakrank_agent.history import members
 if TYPE_CHECKING:
     from breakrank_agent.probe import Agent
 
+#: How the names begin of threads that nobody watches, while the user's own are.
+STRANGE = "other-"
 #: How many different accesses are known at a time, so as to leave the same out, and of how many the text is kept.
 _SEEN, _TEXTS = 1 << 16, 1 << 12
 #: How many different accesses of the thread that made a storage are kept until somebody else touches it.
@@ -149,7 +151,7 @@ class Accesses:
 
     def publish(self, owner: str, key: str, kept: dict[Any, Kept], **facts: Any) -> None:
         """Record what was kept of a storage, now that another thread touches it."""
-        for one in kept.values():
+        for one in kept.values() if not owner.startswith(STRANGE) else ():
             self._agent.record_of(owner, "access", key=key, at=one.at, **one.facts, **facts)
         kept.clear()
 

@@ -23,7 +23,7 @@ from types import FrameType
 from typing import Any, Callable, Optional
 from weakref import ref
 
-from breakrank_agent.accesses import Accesses, Span, process_key
+from breakrank_agent.accesses import STRANGE, Accesses, Span, process_key
 from breakrank_agent.clock import MAIN, Clock
 from breakrank_agent.fault import Call, Part, Payload, Wrapper
 from breakrank_agent.history import NUMBER, RECORD_LIMIT, LogWriter, encode, event_text, members, pause
@@ -34,8 +34,6 @@ from breakrank_agent.turns import Member, Turns
 
 _agent: Optional[Agent] = None
 _active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
-#: How the names begin of threads that nobody watches, while the user's own are.
-_STRANGE = "other-"
 
 
 class Channel:
@@ -275,7 +273,7 @@ class Agent:
 
     def strange(self, sequence: str) -> bool:
         """Whether a thread is one that nobody watches: what it waits for is not known, so neither is its order."""
-        if not sequence.startswith(_STRANGE):
+        if not sequence.startswith(STRANGE):
             return False
         if pythons(get_ident()) is None:
             self.natives()
@@ -331,7 +329,7 @@ class Agent:
         if not name or (known() if known is not None else None) is not thread or (known is None) != (thread is None):
             self._unnamed += 1
             # The user's threads have their names from their hook, if they are watched; these are others then.
-            name = f"{_STRANGE if self.watches else 'thread-'}{self._unnamed}"
+            name = f"{STRANGE if self.watches else 'thread-'}{self._unnamed}"
             self._sequences[ident] = name, None if thread is None else ref(thread)
         return name
 

@@ -185,13 +185,14 @@ def test_a_child_that_is_spawned_is_watched_as_well(run):
     assert verdict.notes == ()
 
 
-def test_which_processes_are_not_watched_is_said(run):
+def test_which_processes_and_threads_are_not_watched_is_said_and_they_race_with_nobody(run):
     verdict = of_a_family(run, "unseen")
     assert verdict.outcome is Outcome.SURVIVED, verdict.findings
     assert set(verdict.notes) == {
         "processes that multiprocessing starts are not watched",
         "processes that the program forks itself are not watched",
         "threads that multiprocessing starts are not watched",
+        "threads that something else than threading starts are not watched",
     }
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 import torch.multiprocessing as mp
+from foreign_thread import in_a_thread_of_no_python
 
 from breakrank_agent import step
 
@@ -249,8 +250,9 @@ def spawned() -> None:
 
 
 def unseen() -> None:
-    """Have a tensor written by a process of a pool and by one that is forked, which nobody watches."""
+    """Have a tensor touched by a thread of no Python, a process of a pool and one that is forked: none is watched."""
     t = torch.zeros(4).share_memory_()
+    in_a_thread_of_no_python(t.tolist)
     with made.Pool(1) as pool:
         pool.apply(add, (t,))
     pid = os.fork()
@@ -259,4 +261,5 @@ def unseen() -> None:
         os._exit(0)
     os.waitpid(pid, 0)
     assert t[0] == 2
+    t.add_(1)
     step()

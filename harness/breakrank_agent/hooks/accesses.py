@@ -186,7 +186,7 @@ class _Watch:
         self._forms: dict[int, tuple[Optional[_Form], Any]] = {}
         self._collectives: dict[Any, _Form] = {}
         self._known: dict[int, _Storage] = {}
-        #: At full speed: calls that touch nothing which is not on record already.
+        #: At full speed, beside threads: calls that touch nothing which is not on record already.
         self._recent: set[tuple[Any, ...]] = set()
         self._free = not agent.controlled
         self._limit = _MANY
@@ -214,19 +214,21 @@ class _Watch:
         form = known[0] if known is not None else self._learn(func)
         if form is None:
             return func(*args, **kwargs)
-        # The two frames above this one are ours.
-        site = self._sites.above(sys._getframe(3)).line
-        call = None if kwargs or form.pick is not None or not self._free else self._call(func, args, site)
+        call, threaded = None, self._accesses.threaded
+        if threaded and self._free and not kwargs and form.pick is None:
+            call = self._call(func, args, self._sites.above(sys._getframe(3)).line)
         if call is None or call not in self._recent:
             touches = self._touches(form, args, kwargs)
             if touches:
+                # The two frames above this one are ours.
+                site = self._sites.above(sys._getframe(3)).line
                 if self._split and form.updates and self._contested(touches):
                     return self._run_split(func, form, touches, args, kwargs, site)
                 self._enter(form.name, touches, site)
             if call is not None and not any(touch.storage.owner for touch in touches):
                 self._keep(call)
         result = func(*args, **kwargs) if kwargs else func(*args)
-        if form.makes and self._accesses.threaded:
+        if form.makes and threaded:
             self._own(result)
         return result
 
