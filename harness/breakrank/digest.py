@@ -10,6 +10,7 @@ from typing import Any
 from breakrank.ends import acted, classify
 from breakrank.history import History, RankHistory, signal_name
 from breakrank.verdict import Ended
+from breakrank_agent.clock import MAIN
 from breakrank_agent.history import Event
 
 #: What a sequence is made of, by kind of event: never times, pids, ports, addresses or line numbers.
@@ -21,6 +22,8 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "sync": ("step", "do", "key", "turn", "pick"),
     "strike": ("step", "strike"),
 }
+#: Of a thread that runs at a pace of its own: how far the main thread was by then, and what it found there.
+_PACE = ("step", "visit", "done", "params", "file")
 #: One coordinate: the event's kind and the fields that count.
 Coordinate = dict[str, Any]
 #: The coordinates of one sequence (the main thread, a helper thread, a loader worker) of one rank of one attempt.
@@ -50,22 +53,36 @@ def sequences(history: History) -> Sequences:
     are helper threads without collectives, which run at a pace of their own. A rank that was struck is followed to its
     first strike, and the first coordinates of every strike that fired stand with its end. A launcher ends the other
     ranks of a failed group, perhaps before they come to their K-th collective: K is then one less than the first rank
-    to fail had entered.
+    rank to fail had entered.
+
+    A helper thread that no schedule moves runs at a pace of its own, perhaps until it is told to stop. How far the main
+    thread was by then does not count, nor how often it did a thing: each stands once, in the order of the first times.
+    Its collectives are agreed upon with other ranks, and stand as often as they were issued.
     """
     found: Sequences = {}
     for attempt in history.attempts:
         ends = classify(history, attempt)
         keys = _names_of_keys(history, attempt)
         limit = _common_collectives(history, attempt, ends)
+        scheduled = {lived.rank for lived in history.attempt(attempt) if any("pick" in e for e in lived.events)}
         for lived in history.attempt(attempt):
             events = _before_the_cut(lived, limit)
             for event in events:
                 if event["kind"] in _FIELDS and _counts(event):
                     sequence = found.setdefault((attempt, lived.rank, event["seq"]), [])
-                    sequence.append(_coordinate(event, keys))
+                    _add(sequence, event, _coordinate(event, keys), lived.rank in scheduled)
             main = found.setdefault((attempt, lived.rank, "main"), [])
             main.append({**_end(history, lived, ends[lived.rank]), "strikes": _first_strikes(lived)})
     return found
+
+
+def _add(sequence: list[Coordinate], event: Event, coordinate: Coordinate, scheduled: bool) -> None:
+    """Add what counts of an event to its sequence."""
+    if event["seq"] != MAIN and not (scheduled and event["seq"].startswith("thread-")):
+        coordinate = {name: value for name, value in coordinate.items() if name not in _PACE}
+        if coordinate in sequence and not _is_collective(event):
+            return
+    sequence.append(coordinate)
 
 
 def _common_collectives(history: History, attempt: int, ends: Mapping[int, Ended]) -> int | None:

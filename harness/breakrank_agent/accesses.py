@@ -12,11 +12,18 @@ another thread comes to it, with the number of syncs (`at`) that its thread had 
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+
+from breakrank_agent.history import members
 
 if TYPE_CHECKING:
     from breakrank_agent.probe import Agent
 
+#: How the names begin of threads that nobody watches, while the user's own are.
+STRANGE = "other-"
+#: How many different accesses are known at a time, so as to leave the same out, and of how many the text is kept.
+_SEEN, _TEXTS = 1 << 16, 1 << 12
 #: How many different accesses of the thread that made a storage are kept until somebody else touches it.
 KEPT = 16
 
@@ -86,10 +93,21 @@ class Accesses:
         self._syncs[name] = self._syncs.get(name, 0) + 1
         agent.record("sync", do=do, key=key, **facts, **self._pick())
 
-    def access(self, op: str, mode: str, key: str, span: Optional[Span], **facts: Any) -> None:
+    def access(
+        self,
+        op: str,
+        mode: str,
+        key: str,
+        span: Optional[Span],
+        site: Optional[str] = None,
+        turn: Optional[int] = None,
+        tensor: str = "",
+        bytes: Optional[tuple[int, int]] = None,
+    ) -> None:
         """Record that this thread reads, writes or changes some bytes, or all of a file where no span is given.
 
-        At full speed, the same access again is left out until the thread has synced.
+        At full speed, the same access again is left out until the thread has synced. `tensor` says what it is the first
+        time, `bytes` which ones of a file.
         """
         agent = self._agent
         if not agent.sees:
@@ -97,14 +115,26 @@ class Accesses:
         name = agent.sequence()
         if agent.strange(name):
             return
+        text = _text(op, mode, key, span, site)
         if not agent.controlled:
-            same = (name, key, mode, span, facts.get("site"), facts.get("bytes"))
-            since = self._syncs.get(name, 0) + self._renewals
+            same = (name, text, bytes)
+            since = self.since(name)
             if self._seen.get(same) == since:
                 return
+            if len(self._seen) >= _SEEN:
+                self._seen.clear()
             self._seen[same] = since
-        where = span.facts() if span is not None else {}
-        agent.record("access", op=op, mode=mode, key=key, **where, **facts, **self._pick())
+        me = agent.turns.me() if agent.turns is not None else None
+        pick = me.take_pick() if me is not None else None
+        if tensor or bytes or turn is not None:
+            once = {"tensor": tensor or None, "bytes": bytes, "turn": turn, "pick": pick}
+            agent.record_text("access", text + members({k: v for k, v in once.items() if v is not None}))
+        else:
+            agent.touch(name, text, pick)
+
+    def since(self, name: str) -> int:
+        """Return a number that grows with each sync of a thread, after which its accesses are on record anew."""
+        return self._syncs.get(name, 0) + self._renewals
 
     def renew(self) -> None:
         """Record what was left out as known once more: a collective begins."""
@@ -121,7 +151,7 @@ class Accesses:
 
     def publish(self, owner: str, key: str, kept: dict[Any, Kept], **facts: Any) -> None:
         """Record what was kept of a storage, now that another thread touches it."""
-        for one in kept.values():
+        for one in kept.values() if not owner.startswith(STRANGE) else ():
             self._agent.record_of(owner, "access", key=key, at=one.at, **one.facts, **facts)
         kept.clear()
 
@@ -132,7 +162,16 @@ class Accesses:
     def _pick(self) -> dict[str, int]:
         turns = self._agent.turns
         me = turns.me() if turns is not None else None
-        return me.take_pick() if me is not None else {}
+        pick = me.take_pick() if me is not None else None
+        return {} if pick is None else {"pick": pick}
+
+
+@functools.lru_cache(maxsize=_TEXTS)
+def _text(op: str, mode: str, key: str, span: Optional[Span], site: Optional[str]) -> str:
+    """Return the facts of an access as JSON: it comes again and again."""
+    where = span.facts() if span is not None else {}
+    said = {} if site is None else {"site": site}
+    return members({"op": op, "mode": mode, "key": key, **where, **said})
 
 
 def process_key(rank: int, name: str) -> str:

@@ -3,7 +3,36 @@
 An event is a JSON object. Of every rank's event: `kind`, `n` (its index in the rank's sequence), `seq` (`main`, or the
 helper thread or loader worker), `step`. The kinds:
 
-==========  =============================================================================================
+==========  ====================================================================================================
+rank        first of all: attempt, slot, rank, world, pid, versions
+point       a point was entered: point, visit; a file also its path; a collective is described below
+group       before the first collective in a process group: group, ranks (of the world), backend, timeout_s
+done        a collective is over: op, group and its numbers as when it was issued, error if it raised
+rendezvous  a rank enters or leaves the start: phase, rank, world, init, master, backend, interface, timeout_s, error
+grouping    a rank enters or leaves the making of a group: phase, ranks (of the world; null: all), error
+payload     what a point handled: of (the point), and digests, indices, norms; of a closed file what was written
+raised      an exception passed through a point: point, type, message
+told        the program said: name, values
+census      what is alive after a step: lines (meter, site, function, count, bytes), totals, rss, limits, ms (its cost)
+heap        the bytes of the C heap after a step, where no census is taken
+child       a process is started that is watched: name, which is how the names of its sequences begin
+access      a read or write of memory or a file: op, mode (r, w, rw), key, bytes, site, turn and pick (if scheduled)
+sync        a thread has acquired, or is about to release, what orders it with others: do, key, turn, pick, ended
+strike      a fault event: strike (its index), phase (armed, fired, seen, landed, act, healed, missed), witness
+report      an exception left the main thread, or the program chose a non-zero exit: type, message, code, frames
+end         the main module is over: how (returned, exit, os._exit, raised), code, params, norms, state
+note        a remark: text
+==========  ====================================================================================================
+
+A collective is recorded before it blocks: op (the operator of c10d), group, size, shapes, dtype, strides (if a tensor
+is not contiguous), reduce, root (of the world), site (file:line of the user's code), async (true if Python asked for a
+work) and c, its number in the group on this rank, from 1. A message has instead p, its number between its two ranks in
+the group, peer (of the world; -1: any source) and tag. A group that is made anew under an old name is `name#2`. Where
+its law is judged there are also in, and in `done` out and kept: of each tensor that is read or written its digest, n,
+sum, abs (the sum of absolute values), max, min, and parts, the same of each rank's piece, where it holds one for each;
+kept is false if something has changed that must not. What is written is left out where somebody has the future of the
+work, who may have changed it by then; kept, where nobody has waited for the work.
+
 The Conductor's events have `attempt` and mostly `rank`: spawned, exit (status: exit code or minus the signal; ended:
 true if the Conductor ended it, or by: the launcher), launcher (status, ended, blames, closed), hung (why, waiting,
 peers: with whom it lies, shown_by: what shows that), held (rank, waiting: the ranks that wait for one that has made the
@@ -22,14 +51,14 @@ import time
 from array import array
 from collections.abc import Iterator, Mapping
 from time import monotonic
-from typing import Any, BinaryIO, Callable, Union
+from typing import Any, BinaryIO, Callable, Optional, Union
 
 from breakrank_agent.clock import MAIN
 from breakrank_agent.plan import POINTS
 
 Event = dict[str, Any]
 
-VERSION = 3
+VERSION = 4
 MAGIC = b"BRKRANK1"
 HEADER_SIZE = 64
 DEFAULT_SIZE = 1 << 20
@@ -63,12 +92,14 @@ _MARK = struct.Struct("<IHHQQQQd")
 _MARK_WORDS, _MARK_SIZE = _MARK.size // _WORD, _MARK.size
 #: A payload that is a list of whole numbers: length, code, the place of its facts, n, step, t; the numbers follow.
 _LIST = struct.Struct("<IHHIId")
+#: An access: length, code, the place of its sequence and facts, n, step, the pick that it came of and one (0: none), t.
+_ACCESS = struct.Struct("<IHHIIQd")
 #: What a list consists of, as the module array names it: whole numbers of four bytes.
 NUMBER = "i"
 #: The most numbers of a list in few words: as text, it has to be within the limit of a record, too.
 _MOST_LISTED = 4096
 #: What is told in few words has a code; of a record that is text, the first byte is a brace.
-_CODES = {name: code for code, name in enumerate((*POINTS, "done", "list"), 1)}
+_CODES = {name: code for code, name in enumerate((*POINTS, "done", "list", "access"), 1)}
 _NAMES = {bytes([code]): name for name, code in _CODES.items()}
 #: The first word of a mark without facts, and what the place of facts is shifted by in it.
 _FIRST_WORDS = {name: (_MARK_SIZE - _LENGTH.size) | code << 32 for name, code in _CODES.items()}
@@ -188,6 +219,22 @@ class LogWriter(_Log):
         self._words[_HEAD] = self._head = self._head + need
         return True
 
+    def access(self, facts: str, n: int, step: int, pick: Optional[int]) -> bool:
+        """Append an access; return False if it has to be written in full.
+
+        `facts` are its sequence, a blank, and values that are JSON already. They leave half of the table to the others.
+        """
+        place = self._places.get(facts)
+        if place is None:
+            place = self._keep(facts) if self._table_end < HEADER_SIZE + self._size + TABLE_SIZE // 2 else -1
+        if place < 0 or (self._head + _ACCESS.size > self._until and not self._has_room(_ACCESS.size)):
+            return False
+        taken = 0 if pick is None else pick + 1
+        at, size = self._head + self._shift, _ACCESS.size - _LENGTH.size
+        _ACCESS.pack_into(self._map, at, size, _CODES["access"], place, n, step, taken, monotonic())
+        self._words[_HEAD] = self._head = self._head + _ACCESS.size
+        return True
+
     def _place(self, facts: str) -> int:
         """Return the place of facts in the table, or -1 if there is no room for them."""
         place = self._places.get(facts)
@@ -281,6 +328,10 @@ class LogReader(_Log):
             _, _, place, n, step, now = _LIST.unpack_from(data)
             numbers = array(NUMBER, data[_LIST.size :]).tolist()
             return event_text("payload", n, MAIN, step, now, f"{self._kept(place)}{numbers}")
+        if name == "access":
+            _, _, place, n, step, taken, now = _ACCESS.unpack(data)
+            sequence, _, values = self._kept(place).partition(" ")
+            return event_text(name, n, sequence, step, now, values + (f',"pick":{taken - 1}' if taken else ""))
         _, _, place, n, step, visit, number, now = _MARK.unpack(data)
         values = self._kept(place) + (str(number) if number else "")
         if name == "done":

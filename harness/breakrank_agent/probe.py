@@ -23,7 +23,7 @@ from types import FrameType
 from typing import Any, Callable, Optional
 from weakref import ref
 
-from breakrank_agent.accesses import Accesses, Span, process_key
+from breakrank_agent.accesses import STRANGE, Accesses, Span, process_key
 from breakrank_agent.clock import MAIN, Clock
 from breakrank_agent.fault import Call, Part, Payload, Wrapper
 from breakrank_agent.history import NUMBER, RECORD_LIMIT, LogWriter, encode, event_text, members, pause
@@ -33,8 +33,7 @@ from breakrank_agent.sites import Sites
 from breakrank_agent.turns import Member, Turns
 
 _agent: Optional[Agent] = None
-#: How the names begin of threads that nobody watches, while the user's own are.
-_STRANGE = "other-"
+_active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
 
 
 class Channel:
@@ -109,8 +108,8 @@ class Agent:
         self.child = ""
         #: Where the log lies, and the plan, if they have paths that a child can open, too.
         self.log_path = self.plan_path = ""
-        #: The name and the log of a child that is about to be forked, and is to be watched.
-        self.forks: Optional[tuple[str, str]] = None
+        #: The name and the log of a child that a thread is about to fork, and that is to be watched, and the thread.
+        self.forks: Optional[tuple[str, str, int]] = None
         #: What hooks do when a process goes on as such a child.
         self.in_child: list[Callable[[], None]] = []
         self.steps_by = ""
@@ -197,8 +196,8 @@ class Agent:
         """A child that the rank forked is no rank."""
         self.here = self.sees = False
         self.over = True
-        if self.forks is not None:
-            self.be_child(*self.forks)
+        if self.forks is not None and self.forks[2] == get_ident():
+            self.be_child(*self.forks[:2])
 
     def be_child(self, name: str, path: str) -> None:
         """Go on as a child that is watched: with a log of its own, and without the schedule, whose line is the rank's.
@@ -226,9 +225,18 @@ class Agent:
 
     def record(self, kind: str, **values: Any) -> None:
         """Append an event to this thread's sequence."""
-        self._put(kind, members(values))
+        self.record_text(kind, members(values))
 
-    def _put(self, kind: str, values: str) -> None:
+    def touch(self, sequence: str, values: str, pick: Optional[int]) -> None:
+        """Append an access of which the values are JSON already, and come again, to this thread's sequence."""
+        with self._lock:
+            self._come_in()
+            number, name = self._next_of(sequence)
+            if not self._log.access(f"{name} {values}", number, self.clock.step, pick):
+                said = values if pick is None else f'{values},"pick":{pick}'
+                self._write("access", number, name, said)
+
+    def record_text(self, kind: str, values: str) -> None:
         """Append an event of which the values are JSON already to this thread's sequence."""
         if get_ident() == self.main:
             self._inside = True
@@ -260,14 +268,14 @@ class Agent:
         if ident == self.main:
             return MAIN
         known = self._sequences.get(ident)
-        if known is not None and known[1] is not None and known[1]() is pythons(ident):
+        if known is not None and known[1] is not None and known[1]() is _active.get(ident):
             return known[0]
         with self._lock:
             return self._sequence()
 
     def strange(self, sequence: str) -> bool:
         """Whether a thread is one that nobody watches: what it waits for is not known, so neither is its order."""
-        if not sequence.startswith(_STRANGE):
+        if not sequence.startswith(STRANGE):
             return False
         if pythons(get_ident()) is None:
             self.natives()
@@ -275,15 +283,23 @@ class Agent:
 
     def _append(self, kind: str, sequence: str, values: str) -> None:
         """Write an event of which the values are JSON already."""
+        number, name = self._next_of(sequence)
+        self._write(kind, number, name, values)
+
+    def _next_of(self, sequence: str) -> tuple[int, str]:
+        """Return the number of the next event of a sequence, and the name that is on record."""
         if sequence == MAIN:
             number = self._log.count
             self._log.count = number + 1
         else:
             number = self._counts.get(sequence, 0)
             self._counts[sequence] = number + 1
-        if self.child:
-            sequence = self.child if sequence == MAIN else f"{self.child}/{sequence}"
-        line = event_text(kind, number, sequence, self.clock.step, time.monotonic(), values)
+        if not self.child:
+            return number, sequence
+        return number, self.child if sequence == MAIN else f"{self.child}/{sequence}"
+
+    def _write(self, kind: str, number: int, name: str, values: str) -> None:
+        line = event_text(kind, number, name, self.clock.step, time.monotonic(), values)
         self._log.write(line if len(line) <= RECORD_LIMIT else encode(json.loads(line)))
 
     def _come_in(self) -> None:
@@ -315,7 +331,7 @@ class Agent:
         if not name or (known() if known is not None else None) is not thread or (known is None) != (thread is None):
             self._unnamed += 1
             # The user's threads have their names from their hook, if they are watched; these are others then.
-            name = f"{_STRANGE if self.watches else 'thread-'}{self._unnamed}"
+            name = f"{STRANGE if self.watches else 'thread-'}{self._unnamed}"
             self._sequences[ident] = name, None if thread is None else ref(thread)
         return name
 
@@ -369,7 +385,7 @@ class Agent:
                     return
             finally:
                 self._inside = False
-        self._put("done", f"{facts}{number}{says}")
+        self.record_text("done", f"{facts}{number}{says}")
 
     def count(self, of: str, name: str, numbers: list[Any]) -> bool:
         """Record what a point handled, where it is a list of whole numbers; return False if it is not, or too long."""
@@ -423,7 +439,9 @@ class Agent:
         return self.sites.above(sys._current_frames().get(ident)).line
 
     def _note_pick(self, member: Member) -> None:
-        self.accesses.yielded(member.name, member.take_pick()["pick"])
+        pick = member.take_pick()
+        if pick is not None:
+            self.accesses.yielded(member.name, pick)
 
     def payload(self, of: str, **values: Any) -> None:
         """Record what a point handled."""
@@ -584,7 +602,7 @@ def _nothing(*_: Any) -> None:
 
 def pythons(ident: int) -> Optional[threading.Thread]:
     """Return a thread that Python started. One of a backend is unknown to it, or known as a stand-in."""
-    thread = threading._active.get(ident)  # type: ignore[attr-defined]
+    thread = _active.get(ident)
     return None if isinstance(thread, threading._DummyThread) else thread
 
 

@@ -37,6 +37,7 @@ class Sites:
         self._foreign.append(path)
         # In a rank that starts cold, the framework's own import has opened files: its code passed for the user's.
         self._files.clear()
+        self._places.clear()
 
     def here(self) -> Site:
         """Return where the user's code is now."""
@@ -44,16 +45,18 @@ class Sites:
 
     def above(self, frame: Optional[FrameType]) -> Site:
         """Return the innermost line of the user's code from a frame outwards."""
-        files = self._files
+        files, places = self._files, self._places
         while frame is not None:
             code = frame.f_code
+            known = places.get((id(code), frame.f_lasti))
+            if known is not None:
+                return known[0]
             name = code.co_filename
             file = files.get(name, "")
             if file == "":
                 file = self._file(name)
             if file is not None:
-                known = self._places.get((id(code), frame.f_lasti))
-                return known[0] if known is not None else self._learn(code, frame.f_lasti, frame.f_lineno)
+                return self._learn(code, frame.f_lasti, frame.f_lineno)
             frame = frame.f_back
         return NOWHERE
 

@@ -80,12 +80,10 @@ class Member:
         """Wait until it is handed the turn."""
         self._token.acquire()
 
-    def take_pick(self) -> dict[str, int]:
-        """Return the pick by which it moves, as a fact of the event that comes of it."""
-        if self.pick is None:
-            return {}
+    def take_pick(self) -> Optional[int]:
+        """Return the pick by which it moves, for the event that comes of it; None if that is on record already."""
         pick, self.pick = self.pick, None
-        return {"pick": pick}
+        return pick
 
 
 #: Holds the turn while every thread waits, one of them outside of the schedule.
@@ -217,7 +215,9 @@ class Turns:
         """Let somebody else move first, if that is what the policy picks."""
         me = self.me()
         if me is not None and len(self._members) > 1 and not _imports():
-            self._switch(me, self._pick(self._candidates()))
+            follower = self._pick(self._candidates())
+            if follower is not me:
+                self._switch(me, follower)
 
     def wait(self, what: Wait, limit: Optional[float] = None) -> bool:
         """Let others move until the wait is over; return False if its limit came first, or it cannot be left to us."""
@@ -263,8 +263,11 @@ class Turns:
     # --- who follows
 
     def _candidates(self) -> list[Member]:
-        ready = [m for m in self._members if not (m.ended or m.away or m.aside)]
-        return [m for m in ready if m.waits is None or m.waits.over()]
+        return [
+            m
+            for m in self._members
+            if not (m.ended or m.away or m.aside) and (m.waits is None or m.waits.over())
+        ]
 
     def _pick(self, candidates: list[Member]) -> Member:
         if len(candidates) == 1:

@@ -16,6 +16,8 @@ from breakrank_agent.plan import Plan, Schedule
 
 PROGRAMS = Path(__file__).parent / "programs"
 PLAN = Plan("bench", "operators", "operators:main", steps=1, ranks=1, payloads=False, deadline_s=120.0)
+#: Of ten rounds each, taken in turn: enough for a median, in less than a minute and a half.
+RUNS = 2
 LEFT_OUT = "the Conductor, which reads the records in another process"
 #: What the design wants: seconds of the processor that one operator takes more than without an agent.
 WAYS = {
@@ -45,7 +47,7 @@ def test_what_an_operator_costs_in_each_way(bench):
     plans = {name: replace(PLAN, schedule=chosen, oracles=("ends", "race")) for name, (chosen, _) in WAYS.items()}
     least = {"seen by an empty mode": "operators:seen", "in turn by a lock": "operators:in_turn"}
     taken: dict[str, list[float]] = {name: [] for name in ("without an agent", *least, *plans)}
-    for _ in range(5):
+    for _ in range(RUNS):
         taken["without an agent"] += rounds(bench, PLAN, agent=False)
         for name, program in least.items():
             taken[name] += rounds(bench, replace(PLAN, program=program), agent=False)

@@ -48,6 +48,20 @@ def test_another_step_another_rank_and_one_flipped_bit_change_the_digest(run):
     assert runs["flip"][0].verdict.findings[0].cause == "replicas differ"
 
 
+def test_how_long_a_thread_goes_on_does_not_change_the_digest_and_what_it_does_changes_it(run):
+    runs = {name: run(f"beside:{name}", ranks=1, steps=3) for name in ("few", "many", "late", "elsewhere")}
+    assert len(runs["many"][1].history.last[0].points("write")) >= 40
+    digests = {name: result.verdict.digest for name, (result, _) in runs.items()}
+    assert digests["few"] == digests["many"] == digests["late"] != digests["elsewhere"]
+
+
+def test_what_torch_compiles_is_seen_and_comes_to_the_same_where_accesses_are_watched(run):
+    plan = {"ranks": 1, "steps": 3}
+    watched, plain = (run("compiled:main", oracles=names, **plan)[1] for names in (("ends", "race"), ("ends",)))
+    assert "mul.Tensor" in {access["op"] for access in watched.history.last[0].of_kind("access")}
+    assert watched.history.last[0].end["state"] == plain.history.last[0].end["state"]
+
+
 def test_another_seed_changes_the_digest_of_a_controlled_schedule(run):
     program = "small:one_leaves_the_barrier"
     digests = [run(program, controlled="random", seed=seed, oracles=("ends",))[0].verdict.digest for seed in range(3)]

@@ -155,7 +155,8 @@ def test_a_pool_is_watched_under_any_launcher_and_what_cannot_be_is_said(bench, 
 
 def of_a_family(run, program: str, **values):
     """Run a program whose rank starts processes."""
-    return run(f"children:{program}", ranks=1, steps=1, deadline_s=60.0, oracles=ORACLES, **values)[0].verdict
+    values = {"ranks": 1, "steps": 1, "deadline_s": 60.0, "oracles": ORACLES, **values}
+    return run(f"children:{program}", **values)[0].verdict
 
 
 @pytest.mark.parametrize("controlled", ["", "random"])
@@ -173,19 +174,25 @@ def test_a_child_races_with_who_does_not_come_after_it_and_with_nobody_else(run,
     }
 
 
+def test_files_that_a_child_writes_are_its_ranks_to_write_when_it_has_ended(run):
+    (finding,) = of_a_family(run, "writes", oracles=("ends", "files")).findings
+    assert finding.evidence["path"] == "at-once"
+
+
 def test_a_child_that_is_spawned_is_watched_as_well(run):
     verdict = of_a_family(run, "spawned")
-    assert [flagged("children", [finding]) for finding in verdict.findings] == [{"written_by_both", "add"}]
+    assert [flagged("children", [finding]) for finding in verdict.findings] == [{"spawned", "add_to_both"}]
     assert verdict.notes == ()
 
 
-def test_which_processes_are_not_watched_is_said(run):
+def test_which_processes_and_threads_are_not_watched_is_said_and_they_race_with_nobody(run):
     verdict = of_a_family(run, "unseen")
     assert verdict.outcome is Outcome.SURVIVED, verdict.findings
     assert set(verdict.notes) == {
         "processes that multiprocessing starts are not watched",
         "processes that the program forks itself are not watched",
         "threads that multiprocessing starts are not watched",
+        "threads that something else than threading starts are not watched",
     }
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 import torch.multiprocessing as mp
+from foreign_thread import in_a_thread_of_no_python
 
 from breakrank_agent import step
 
@@ -21,6 +22,11 @@ made = mp.get_context(os.environ.get("BREAKRANK_METHOD", "fork"))
 
 def add(t: torch.Tensor) -> None:
     t.add_(1)
+
+
+def add_to_both(one: torch.Tensor, other: torch.Tensor) -> None:
+    one.add_(1)
+    other.sub_(1)
 
 
 def add_under(t: torch.Tensor, lock) -> None:
@@ -66,6 +72,11 @@ def add_in_two_threads(t: torch.Tensor, lock) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def write(path: str) -> None:
+    with open(path, "w") as file:
+        file.write("here")
 
 
 def have_it_added(t: torch.Tensor) -> None:
@@ -217,16 +228,31 @@ def clean() -> None:
     run(CLEAN)
 
 
+def writes() -> None:
+    """Have two files written by a child and by its rank: one by both at once, one by both in turn."""
+    with child(write, "at-once"):
+        write("at-once")
+    with child(write, "in-turn"):
+        pass
+    write("in-turn")
+    step()
+
+
 def spawned() -> None:
-    """Start processes anew: one that nothing races with, and one that the rank races with."""
+    """Start a process anew that adds to two tensors: its rank does so to one beside it, to the other after its end."""
     global made
     made = mp.get_context("spawn")
-    run((found_ended, written_by_both))
+    beside, after = torch.zeros(4).share_memory_(), torch.zeros(4).share_memory_()
+    with child(add_to_both, beside, after):
+        beside.add_(1)
+    after.add_(1)
+    step()
 
 
 def unseen() -> None:
-    """Have a tensor written by a process of a pool and by one that is forked, which nobody watches."""
+    """Have a tensor touched by a thread of no Python, a process of a pool and one that is forked: none is watched."""
     t = torch.zeros(4).share_memory_()
+    in_a_thread_of_no_python(t.tolist)
     with made.Pool(1) as pool:
         pool.apply(add, (t,))
     pid = os.fork()
@@ -235,4 +261,5 @@ def unseen() -> None:
         os._exit(0)
     os.waitpid(pid, 0)
     assert t[0] == 2
+    t.add_(1)
     step()

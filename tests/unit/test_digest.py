@@ -167,6 +167,36 @@ def test_a_helper_thread_is_a_sequence_of_its_own_and_does_not_count_where_a_ran
     assert with_helper(Golden(), early=True) == with_helper(Golden(), early=False)
 
 
+def helped(*paths: str, steps: int = 2, seq: str = "thread-1", kind: str = "write", **facts: object) -> str:
+    """Return the digest of a rank with a thread that touches some paths, the first one before the last step."""
+    job = Golden(1).trains(steps - 1)
+    for visit, path in enumerate(paths, 1):
+        job[0].writes("point", point=kind, visit=visit, path=path, seq=seq, **facts)
+        if visit == 1:
+            job.trains(1)
+    return digest(job.ends_well().history())
+
+
+def test_how_often_a_thread_did_a_thing_at_a_pace_of_its_own_and_at_which_step_does_not_count() -> None:
+    assert helped("log", "log", "log") == helped("log", "log", "log", "log", "log")
+    assert helped("log", "index", "log", "index") == helped("log", "index", "log")
+    job = Golden(1).trains(1)
+    job[0].writes("point", point="write", visit=1, path="log", seq="thread-1", step=0)
+    assert helped("log") == digest(job.trains(1).ends_well().history())
+
+
+def test_what_a_thread_did_and_in_which_order_it_did_so_first_counts() -> None:
+    others = [helped("other"), helped("log", "index"), helped("index", "log"), helped("log", kind="save")]
+    others.append(helped("log", seq="thread-2"))
+    assert len({helped("log"), *others}) == 6
+
+
+def test_how_often_a_thread_does_a_thing_counts_under_a_schedule_and_so_do_its_collectives() -> None:
+    assert helped("log", "log", pick=1) != helped("log", "log", "log", pick=1)
+    assert helped("log", "log", seq="other-1", pick=1) == helped("log", "log", "log", seq="other-1", pick=1)
+    assert helped("", kind="collective") != helped("", "", kind="collective")
+
+
 def test_a_difference_is_explained_by_its_first_coordinate() -> None:
     said = explain_difference(trained(params="a"), trained(params="b"))
     assert said == "attempt 0, rank 1, step 2: params of the payload of step is a in one run, b in the other"

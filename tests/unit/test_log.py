@@ -153,7 +153,7 @@ def test_a_log_is_never_laid_over_another(tmp_path: Path) -> None:
 def test_a_file_that_is_no_log_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "other"
     path.write_bytes(b"\0" * 200)
-    with pytest.raises(HistoryError, match=r"other is no log of version 3"):
+    with pytest.raises(HistoryError, match=r"other is no log of version 4"):
         LogReader(str(path))
 
 
@@ -186,6 +186,25 @@ def test_a_mark_is_read_as_the_event_that_it_stands_for_and_its_facts_are_kept_o
     assert writer.mark("done", ',"group":"0"', 0, 3, 0)
     (event,) = map(json.loads, LogReader(path).drain())
     assert event == {"kind": "done", "n": 8, "seq": "main", "step": 3, "t": event["t"], "group": "0"}
+
+
+def test_an_access_is_read_as_the_event_that_it_stands_for_and_its_facts_are_kept_once(tmp_path: Path) -> None:
+    path = ring(tmp_path, size=128)
+    writer, reader = LogWriter(path), LogReader(path)
+    facts = 'child-1/thread-2 ,"op":"add_","lo":0'
+    for n, pick in enumerate((None, 0, 7, 1 << 40)):
+        assert writer.access(facts, n, 3, pick)
+        (event,) = map(json.loads, reader.drain())
+        told = {"kind": "access", "n": n, "seq": "child-1/thread-2", "step": 3, "t": event["t"], "op": "add_", "lo": 0}
+        assert event == {**told, **({} if pick is None else {"pick": pick})}
+    assert not writer.access("main " + "x" * TABLE_SIZE, 0, 1, None), "there is no room for the facts"
+
+
+def test_the_facts_of_accesses_leave_room_for_those_of_points(tmp_path: Path) -> None:
+    writer = LogWriter(ring(tmp_path, size=1 << 20))
+    assert not all(writer.access(f"main {number:1000}", number, 1, None) for number in range(TABLE_SIZE // 1000))
+    assert writer.access(f"main {0:1000}", 0, 1, None), "what is there already goes on"
+    assert writer.mark("collective", ',"op":"' + "x" * (TABLE_SIZE // 4) + '","c":', 1, 1, 1)
 
 
 def test_a_list_of_numbers_is_read_as_the_payload_that_it_stands_for(tmp_path: Path) -> None:

@@ -35,7 +35,9 @@ def walk(chosen: Schedule, seed: str, threads: int = 2, moves: int = 4) -> tuple
     line = Line()
 
     def note(member: Member) -> None:
-        picked.update(dict.fromkeys(member.take_pick().values(), member.number))
+        pick = member.take_pick()
+        if pick is not None:
+            picked[pick] = member.number
 
     turns = Turns(policy(chosen, seed), line, note, lambda ident: "")
     members = [turns.expect(daemon=False) for _ in range(threads)]

@@ -40,6 +40,9 @@ _FORM_ONLY = frozenset(
 )
 #: What reads a tensor without any operator.
 _UNSEEN = ("numpy", "tolist", "__array__", "__repr__", "__dlpack__", "__deepcopy__")
+#: Arguments of these kinds touch nothing.
+_PLAIN = frozenset((int, float, bool, str, type(None)))
+_NONE: dict[str, Any] = {}
 #: Known storages are looked through for dead ones when there are this many, and again when they have doubled.
 _MANY = 4096
 
@@ -60,15 +63,38 @@ def install(agent: Agent) -> None:
 def _make_mode(agent: Agent, watch: _Watch) -> Callable[[], Any]:
     from torch.utils._python_dispatch import TorchDispatchMode
 
+    run = _uncompiled(watch.run)
+
     class Accesses(TorchDispatchMode):
         """Shows each operator to the watch."""
 
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            # Torch would put a wrapper around the other method, to keep its compiler out of it. See `_uncompiled`.
+            return False
+
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if agent.busy or not agent.sees:
+            if (agent.quiet and agent.busy) or not agent.sees:
                 return func(*args, **(kwargs or {}))
-            return watch.run(func, args, kwargs or {})
+            return run(func, args, kwargs or _NONE)
 
     return Accesses
+
+
+def _uncompiled(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep torch's compiler, which beside a mode runs nothing but what it had compiled before, out of what we call."""
+    from torch._C._dynamo.eval_frame import set_eval_frame
+
+    def running(func: Any, args: Any, kwargs: Any) -> Any:
+        compiler = set_eval_frame(None)
+        if compiler is None:
+            return run(func, args, kwargs)
+        try:
+            return run(func, args, kwargs)
+        finally:
+            set_eval_frame(compiler)
+
+    return running
 
 
 class _Form(NamedTuple):
@@ -160,6 +186,9 @@ class _Watch:
         self._forms: dict[int, tuple[Optional[_Form], Any]] = {}
         self._collectives: dict[Any, _Form] = {}
         self._known: dict[int, _Storage] = {}
+        #: At full speed, beside threads: calls that touch nothing which is not on record already.
+        self._recent: set[tuple[Any, ...]] = set()
+        self._free = not agent.controlled
         self._limit = _MANY
         self._mapped = self._taking = self._coarse = False
         self._split = agent.plan.schedule.split and agent.controlled
@@ -167,6 +196,7 @@ class _Watch:
         def hook(event: str, args: tuple[Any, ...]) -> None:
             if event == "mmap.__new__" and not agent.busy:
                 self._mapped = True
+                self._recent.clear()
 
         sys.addaudithook(hook)
         agent.in_child.append(self._begin_anew)
@@ -174,7 +204,8 @@ class _Watch:
     def _begin_anew(self) -> None:
         """Forget what the rank knew: in a child that was forked, all that is not shared is a copy."""
         self._known.clear()
-        self._split = False
+        self._recent.clear()
+        self._split, self._free = False, True
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Run an operator, after what it touches is on record and others may have moved."""
@@ -183,15 +214,50 @@ class _Watch:
         form = known[0] if known is not None else self._learn(func)
         if form is None:
             return func(*args, **kwargs)
-        touches = self._touches(form, args, kwargs)
-        if touches and self._split and form.updates and self._contested(touches):
-            return self._run_split(func, form, touches, args, kwargs)
-        if touches:
-            self._enter(form.name, touches)
-        result = func(*args, **kwargs)
-        if form.makes and self._accesses.threaded:
+        call, threaded = None, self._accesses.threaded
+        if threaded and self._free and not kwargs and form.pick is None:
+            call = self._call(func, args, self._sites.above(sys._getframe(3)).line)
+        if call is None or call not in self._recent:
+            touches = self._touches(form, args, kwargs)
+            if touches:
+                # The two frames above this one are ours.
+                site = self._sites.above(sys._getframe(3)).line
+                if self._split and form.updates and self._contested(touches):
+                    return self._run_split(func, form, touches, args, kwargs, site)
+                self._enter(form.name, touches, site)
+            if call is not None and not any(touch.storage.owner for touch in touches):
+                self._keep(call)
+        result = func(*args, **kwargs) if kwargs else func(*args)
+        if form.makes and threaded:
             self._own(result)
         return result
+
+    def _call(self, func: Any, args: Any, site: str) -> Optional[tuple[Any, ...]]:
+        """Return what a call has in common with others that touch the same, from the same line, before the next sync.
+
+        None if that takes long to find out. A storage that is known keeps its address, see `_meet`.
+        """
+        name = self._agent.sequence()
+        call = [id(func), site, name, self._accesses.since(name)]
+        tensor = self._tensor
+        for value in args:
+            if type(value) in _PLAIN:
+                continue
+            if not isinstance(value, tensor):
+                return None
+            try:
+                storage = value.untyped_storage()
+            except (NotImplementedError, RuntimeError):
+                return None
+            if not value.is_contiguous():
+                return None
+            call += (storage._cdata, storage.is_shared(), value.storage_offset(), value.numel(), value.itemsize)
+        return tuple(call)
+
+    def _keep(self, call: tuple[Any, ...]) -> None:
+        if len(self._recent) >= _MANY:
+            self._recent.clear()
+        self._recent.add(call)
 
     def read(self, tensor: Any, op: str) -> None:
         """Take note of a read that no operator makes."""
@@ -200,7 +266,7 @@ class _Watch:
             return
         touch = self._touch(tensor, "r")
         if touch is not None:
-            self._enter(op, [touch])
+            self._enter(op, [touch], self._sites.here().line)
 
     def read_all(self, value: Any, op: str) -> None:
         """Take note of a read of all tensors in a value that is saved."""
@@ -221,9 +287,9 @@ class _Watch:
             storage.taken = storage.taken or goes_on
             if storage.owner:
                 self._publish(storage)
-            facts = {} if storage.told else {"tensor": _words(tensor)}
+            words = "" if storage.told else _words(tensor)
             storage.told = True
-            self._accesses.access(form.name, mode, self._key(storage), span, site=site, **facts)
+            self._accesses.access(form.name, mode, self._key(storage), span, site, tensor=words)
 
     def _learn(self, func: Any) -> Optional[_Form]:
         form = _form(func) if hasattr(func, "_schema") else None
@@ -239,9 +305,11 @@ class _Watch:
             self._add_picked(form, form.pick, args, kwargs, found)
             args = (None, *args[1:])
         for mode, value in zip(form.modes, args):
-            self._add(value, mode, found)
-        for name, value in kwargs.items():
-            self._add(value, form.by_name.get(name, "r"), found)
+            if type(value) not in _PLAIN:
+                self._add(value, mode, found)
+        if kwargs:
+            for name, value in kwargs.items():
+                self._add(value, form.by_name.get(name, "r"), found)
         if len(found) > 1:
             found = _merged(found)
         return found
@@ -276,7 +344,7 @@ class _Watch:
     def _touch(self, tensor: Any, mode: str) -> Optional[_Touch]:
         try:
             storage = tensor.untyped_storage()
-            shared = storage.is_shared() and tensor.device.type == "cpu"
+            shared = storage.is_shared() and tensor.is_cpu
         except (NotImplementedError, RuntimeError):
             # A sparse tensor has no storage of its own, and one that is only described has none at all.
             return None
@@ -295,6 +363,7 @@ class _Watch:
     def _meet(self, storage: Any, owner: str) -> _Storage:
         if len(self._known) >= self._limit:
             self._known = {at: known for at, known in self._known.items() if not known.weak.expired()}
+            self._recent.clear()
             self._limit = max(_MANY, 2 * len(self._known))
         known = self._known[storage._cdata] = _Storage(self._weak(storage), owner)
         if self._mapped and not owner:
@@ -328,27 +397,23 @@ class _Watch:
 
     # --- what follows
 
-    def _enter(self, op: str, touches: list[_Touch]) -> None:
+    def _enter(self, op: str, touches: list[_Touch], site: str) -> None:
         """Let others move where the schedule has it so, and record what is touched."""
-        # The two frames above are ours.
-        agent, site, pointed = self._agent, self._sites.above(sys._getframe(2)).line, False
-        name = agent.sequence()
+        agent, pointed = self._agent, False
         for storage, span, mode, tensor in touches:
-            if storage.owner == name:
-                self._accesses.keep(storage.kept, op, mode, span, site)
-                continue
             if storage.owner:
+                if storage.owner == agent.sequence():
+                    self._accesses.keep(storage.kept, op, mode, span, site)
+                    continue
                 self._publish(storage)
-            facts: dict[str, Any] = {"site": site}
-            if not storage.told:
-                facts["tensor"] = _words(tensor)
+            words = "" if storage.told else _words(tensor)
             if storage.shared:
-                agent.take_turn(op, mode, storage.key, span, **facts)
+                agent.take_turn(op, mode, storage.key, span, site=site, tensor=words)
             else:
                 if agent.turns is not None and not pointed:
                     agent.turns.point()
                     pointed = True
-                self._accesses.access(op, mode, self._key(storage), span, **facts)
+                self._accesses.access(op, mode, storage.key or self._key(storage), span, site, tensor=words)
             storage.told = True
 
     def _publish(self, storage: _Storage) -> None:
@@ -360,14 +425,16 @@ class _Watch:
             storage.key = f"@{self._accesses.number('storage')}"
         return storage.key
 
-    def _run_split(self, func: Any, form: _Form, touches: list[_Touch], args: Any, kwargs: Any) -> Any:
+    def _run_split(self, func: Any, form: _Form, touches: list[_Touch], args: Any, kwargs: Any, site: str) -> Any:
         """Run an operator on copies of what it updates, let others move, and store."""
-        self._enter(form.name, [t._replace(mode="r") if t.mode == "rw" else t for t in touches if t.mode != "w"])
+        reads = [_Touch(t.storage, t.span, "r", t.tensor) for t in touches if t.mode != "w"]
+        self._enter(form.name, reads, site)
         copies: dict[int, tuple[Any, Any]] = {}
         args = tuple(self._copied(value, mode, copies) for mode, value in zip(form.modes, args))
         kwargs = {name: self._copied(value, form.by_name.get(name, "r"), copies) for name, value in kwargs.items()}
         result = func(*args, **kwargs)
-        self._enter(f"{form.name}/store", [t._replace(mode="w") for t in touches if t.mode != "r"])
+        writes = [_Touch(t.storage, t.span, "w", t.tensor) for t in touches if t.mode != "r"]
+        self._enter(f"{form.name}/store", writes, site)
         for tensor, copy in copies.values():
             tensor.copy_(copy)
         return self._originals(result, copies)
@@ -411,7 +478,7 @@ def _span(tensor: Any, base: int) -> Optional[Span]:
     lo = base + tensor.storage_offset() * item
     if tensor.is_contiguous():
         size = tensor.numel() * item
-        return Span(lo, lo + size) if size else None
+        return _from_to(lo, lo + size) if size else None
     shape, strides = tuple(tensor.shape), tuple(stride * item for stride in tensor.stride())
     if 0 in shape:
         return None
@@ -419,6 +486,10 @@ def _span(tensor: Any, base: int) -> Optional[Span]:
     if hi - lo == tensor.numel() * item:
         return Span(lo, hi)
     return Span(lo, hi, shape, strides, item)
+
+
+#: A span without gaps; the same ones come again and again.
+_from_to = functools.lru_cache(maxsize=1 << 12)(Span)
 
 
 def _words(tensor: Any) -> str:

@@ -16,6 +16,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from threading import get_ident
 from typing import Any, Optional
 from weakref import WeakKeyDictionary
 
@@ -140,7 +141,7 @@ class _Children:
         """Tell a child, while it is being started, who it is."""
         agent, log = self._agent, _log_of(self._agent, name)
         if method == "fork":
-            agent.forks = name, log
+            agent.forks = name, log, get_ident()
             try:
                 yield
             finally:

@@ -285,14 +285,16 @@ class Threads:
     def sync(self, do: str, key: Union[str, Callable[[], str]]) -> None:
         """Record a sync of one of the user's threads; a lock taken while one is being recorded is none.
 
-        A lock gets its name when it is on record first, so that its number tells of no thread that is not watched.
+        A lock gets its name from the first of them, so that its number tells of no thread that is not watched.
         """
-        # Before there are threads, all that the process does is in order.
-        if not self.agent.accesses.threaded or getattr(self._inside, "busy", False) or not self._is_users():
+        if getattr(self._inside, "busy", False) or not self._is_users():
             return
         self._inside.busy = True
         try:
-            self.agent.accesses.sync(do, key if isinstance(key, str) else key())
+            name = key if isinstance(key, str) else key()
+            # Before there are threads, all that the process does is in order.
+            if self.agent.accesses.threaded:
+                self.agent.accesses.sync(do, name)
         finally:
             self._inside.busy = False
 
