@@ -58,20 +58,6 @@ SCENARIO = Scenario(
             expect=DETECTED,
         ),
         Case(
-            "tf-trusting-width",
-            "shards_workers:trusting",
-            framework="tensorflow",
-            strikes=WIDTH,
-            expect=DETECTED,
-        ),
-        Case(
-            "tf-agreeing-width",
-            "shards_workers:agreeing",
-            framework="tensorflow",
-            strikes=WIDTH,
-            expect=DETECTED,
-        ),
-        Case(
             "tf-trusting-class-order",
             "shards_workers:trusting",
             framework="tensorflow",

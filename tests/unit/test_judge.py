@@ -235,7 +235,7 @@ class TestVoid:
 
     def test_every_oracle_abstained(self) -> None:
         (reason,) = self.reasons(killed().history(), of_a_kill(oracles=("replicas", "control")))
-        assert reason.startswith("every oracle abstained: replicas: there are no two ranks")
+        assert reason.startswith("every oracle abstained: replicas: there are no two replicas")
 
     def test_an_unknown_oracle(self) -> None:
         (reason,) = self.reasons(sound(), plan(oracles=("ends", "astrology")))
