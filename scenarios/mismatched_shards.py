@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from breakrank import DETECTED, Case, Job, Scenario, at, faults, silent
 
-WRONG_RESULT = silent(oracle="control", step=1, cause="wrong result")
+ANOTHER_BATCH = silent(oracle="control", rank=1, step=1, cause="another batch")
+CHANGED = silent(oracle="samples", rank=1, step=1, cause="samples changed")
 
 #: Before the job reads anything.
 BEGINNING = at(rank=1, step=0, point="start")
@@ -38,9 +39,37 @@ SCENARIO = Scenario(
         Case("torch-agreeing-label-shape", "shards:agreeing", strikes=LABEL_SHAPE, expect=DETECTED),
         Case("torch-trusting-label-range", "shards:trusting", strikes=LABEL_RANGE, expect=DETECTED),
         Case("torch-agreeing-label-range", "shards:agreeing", strikes=LABEL_RANGE, expect=DETECTED),
-        Case("torch-trusting-class-order", "shards:trusting", strikes=CLASS_ORDER, expect=WRONG_RESULT),
+        Case("torch-trusting-class-order", "shards:trusting", strikes=CLASS_ORDER, expect=ANOTHER_BATCH),
         Case("torch-agreeing-class-order", "shards:agreeing", strikes=CLASS_ORDER, expect=DETECTED),
-        Case("torch-trusting-columns", "shards:trusting", strikes=COLUMNS, expect=WRONG_RESULT),
+        Case("torch-trusting-columns", "shards:trusting", strikes=COLUMNS, expect=ANOTHER_BATCH),
         Case("torch-agreeing-columns", "shards:agreeing", strikes=COLUMNS, expect=DETECTED),
+        Case(
+            "tf-trusting-dtype",
+            "shards_workers:trusting",
+            framework="tensorflow",
+            strikes=DTYPE,
+            expect=DETECTED,
+        ),
+        Case(
+            "tf-agreeing-dtype",
+            "shards_workers:agreeing",
+            framework="tensorflow",
+            strikes=DTYPE,
+            expect=DETECTED,
+        ),
+        Case(
+            "tf-trusting-class-order",
+            "shards_workers:trusting",
+            framework="tensorflow",
+            strikes=CLASS_ORDER,
+            expect=CHANGED,
+        ),
+        Case(
+            "tf-agreeing-class-order",
+            "shards_workers:agreeing",
+            framework="tensorflow",
+            strikes=CLASS_ORDER,
+            expect=DETECTED,
+        ),
     ],
 )

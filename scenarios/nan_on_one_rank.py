@@ -1,4 +1,4 @@
-"""One number of one worker's batch is NaN: the mean of the gradients is, too, and all weights of all workers."""
+"""One number of one replica's batch is NaN: the mean of the gradients is, too, and all weights of all replicas."""
 
 from __future__ import annotations
 
@@ -22,6 +22,22 @@ SCENARIO = Scenario(
             "mirrored_workers:scrubbed",
             framework="tensorflow",
             control="mirrored_workers:scrubbed",
+            expect=SURVIVED,
+        ),
+        Case(
+            "tf-spoilt-replica",
+            "mirrored:spoilt",
+            framework="tensorflow",
+            control="mirrored:scrubbed",
+            ranks=1,
+            expect=silent(oracle="finite", rank=0, step=3, cause="not finite"),
+        ),
+        Case(
+            "tf-scrubbed-replica",
+            "mirrored:scrubbed",
+            framework="tensorflow",
+            control="mirrored:scrubbed",
+            ranks=1,
             expect=SURVIVED,
         ),
     ],

@@ -159,7 +159,7 @@ class _Part:
         return tuple(self.array.shape)
 
     def numbers(self) -> memoryview[Any]:
-        return memoryview(self.array.data)
+        return memoryview(self.array.reshape(-1).data)
 
     def cast(self, dtype: str) -> None:
         self.array = self.array.astype(dtype)
@@ -184,9 +184,10 @@ def _struck(agent: Agent, number: int, strike: Strike, batch: Any) -> Any:
     import tensorflow as tf
 
     with agent.quietly():
-        flat = tf.nest.flatten(batch)
-        places = [i for i, value in enumerate(flat) if isinstance(value, tf.Tensor)]
-        parts = [_Part(flat[i]) for i in places]
+        flat = tf.nest.flatten(batch, expand_composites=False)
+        # Of a batch for several replicas, that of the first is struck.
+        places = [i for i, value in enumerate(flat) if isinstance(components(value)[0], tf.Tensor)]
+        parts = [_Part(components(flat[i])[0]) for i in places]
         try:
             strike.fault.strike_inside(_Batch(parts))
         except Exception as error:
@@ -194,7 +195,8 @@ def _struck(agent: Agent, number: int, strike: Strike, batch: Any) -> Any:
             return batch
         before = _facts(_replicas(batch))["batch"]
         for i, part in zip(places, parts):
-            flat[i] = tf.constant(part.array)
+            struck, others = tf.constant(part.array), components(flat[i])[1:]
+            flat[i] = type(flat[i])((struck, *others)) if others else struck
         changed = tf.nest.pack_sequence_as(batch, flat)
         agent.record("strike", strike=number, phase="seen", before=before, after=_facts(_replicas(changed))["batch"])
     return changed
