@@ -176,10 +176,11 @@ class Training:
         return contextlib.nullcontext()
 
     def parameters(self) -> list[Any]:
-        """Return the variables that are trained, in the optimizer's order."""
+        """Return the variables that are trained and lie in this process, in the optimizer's order."""
         trained = getattr(self.optimizer, "_trainable_variables", None) if self.optimizer is not None else self.sources
         # Keras keeps the variable of TensorFlow inside of its own.
-        return [getattr(one, "_value", one) for one in trained or ()]
+        variables = [getattr(one, "_value", one) for one in trained or ()]
+        return [one for one in variables if not _is_served(one)]
 
     def buffers(self) -> list[tuple[str, memoryview]]:
         """Return (name, writable bytes) of every parameter here. Raises `RuntimeError` when there are none yet."""
@@ -242,6 +243,12 @@ def line_here(agent: Agent) -> str:
 
     lines = (agent.sites.at(frame.filename, frame.lineno) for frame in reversed(tf_stack.extract_stack()))
     return next(filter(None, lines), "")
+
+
+def _is_served(variable: Any) -> bool:
+    """Whether a variable lies in the process of a parameter server: to read it might wait for ever."""
+    parts = getattr(variable, "variables", None) or [variable]
+    return any("/job:ps/" in str(getattr(part, "device", "")) for part in parts)
 
 
 def _no_collectives(*_: Any) -> None:
