@@ -20,7 +20,8 @@ _TOLD = ("op", "group", "c", "p", "peer", "root", "site", "shapes", "dtype", "sa
 class Rank:
     """One rank: its process, its files, where it was last seen, how it ended.
 
-    `done`: it has made the plan's last step, and stands by until the others have.
+    `done`: it has made the plan's last step, and stands by until the others have. `leaves`: it is through with its
+    work, and asks whether it may end.
     """
 
     process: RankProcess
@@ -35,6 +36,7 @@ class Rank:
     reported: bool = False
     finished: bool = False
     done: bool = False
+    leaves: bool = False
     dropped: int = 0
     heard: bytes = b""
     since: float | None = None

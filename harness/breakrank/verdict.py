@@ -72,6 +72,7 @@ CAUSES: dict[str, str] = {
     "unreachable": "{wait}, and {shown}{elsewhere}{would}",
     "out of memory": "the kernel killed {who} at step {step}: its control group had no memory left",
     "cluster differs": "{wait}, but {whom} came with another list of workers{elsewhere}{would}",
+    "proxy between": "{wait}, but {whom} asks a proxy for the way to its peers{elsewhere}{would}",
     "unordered appends": "at step {step} {one} and {other}, in whichever order they come",
 }
 #: What is found whether or not it did harm in this run.

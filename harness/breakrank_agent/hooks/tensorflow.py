@@ -148,7 +148,9 @@ class Training:
                 traced.optimizers.add(id(optimizer))
         elif self._depth and get_ident() != self._agent.main:
             # A replica's thread; the piece waits for it.
-            self._applied = self._applied or optimizer is self.optimizer
+            if optimizer is self.optimizer and not self._applied:
+                self._reach_for_main("optimize")
+                self._applied = True
         elif not self.ours:
             traced = Traced()
             traced.optimizers.add(id(optimizer))
@@ -167,6 +169,8 @@ class Training:
             for traced in _around(ops.get_default_graph()):
                 traced.derives = True
         elif self._depth and get_ident() != self._agent.main:
+            if not self._derived:
+                self._reach_for_main("backward")
             self._derived = True
         elif not self.ours:
             self._agent.reach("backward")
@@ -174,6 +178,14 @@ class Training:
             traced.derives = True
             return self.piece(traced)
         return contextlib.nullcontext()
+
+    def _reach_for_main(self, point: str) -> None:
+        """Enter a point in the thread of the first replica to come there: the main one waits for it."""
+        self._agent.acting.add(get_ident())
+        try:
+            self._agent.reach(point)
+        finally:
+            self._agent.acting.discard(get_ident())
 
     def parameters(self) -> list[Any]:
         """Return the variables that are trained and lie in this process, in the optimizer's order."""
