@@ -66,5 +66,14 @@ SCENARIO = Scenario(
             control="workers:plain",
             expect=detected(**TYPE),
         ),
+        # TensorFlow sums, and divides a mean by itself: to the collective, both are the same.
+        Case(
+            "tf-mean",
+            "workers:averaged",
+            framework="tensorflow",
+            strikes=(),
+            control="workers:plain",
+            expect=silent(oracle="replicas", step=3, cause="replicas differ"),
+        ),
     ],
 )

@@ -42,6 +42,15 @@ SCENARIO = Scenario(
             expect=silent(oracle="replicas", step=3, cause="replicas differ"),
         ),
         Case(
+            "tf-own-order-eagerly",
+            "workers:in_own_order",
+            framework="tensorflow",
+            strikes=(),
+            control="workers:plain",
+            environment={"BREAKRANK_RUN_FUNCTIONS_EAGERLY": "1"},
+            expect=silent(oracle="collectives", rank=1, step=3, cause="swapped order"),
+        ),
+        Case(
             "tf-one-order",
             "workers:plain",
             framework="tensorflow",

@@ -25,6 +25,7 @@ from breakrank.runners.view import View
 from breakrank.session import Session
 from breakrank.strikes import Strikes
 from breakrank.turnstile import Turnstile
+from breakrank.waits import lags
 from breakrank.watchdog import Watchdog
 from breakrank_agent.history import Event, LogReader, append, encode
 from breakrank_agent.hooks.files import digest_file
@@ -35,6 +36,8 @@ from breakrank_agent.schedules import Diverged, policy
 TICK_S = 0.02
 #: How the record begins by which a process says that it starts one that is watched, too.
 _OF_CHILD = b'{"kind":"child"'
+#: How long a rank that is through lingers for peers that do not move.
+LINGER_S = 0.5
 #: How a launcher ends the other ranks when one has failed.
 _ENDS_PEERS = (-signal.SIGTERM, -signal.SIGKILL)
 
@@ -182,6 +185,7 @@ class Attempt:
                 self._answer(number, {})
             self._take_turn()
             self._dismiss()
+            self._let_leave()
             self._show()
             reason = self._reason_to_end()
             if reason is not None and self._may_end(reason):
@@ -230,6 +234,8 @@ class Attempt:
             self._drain_rank(rank)
             if "park" in message:
                 self._strikes.park(rank.process.rank, message["park"])
+            elif "leaves" in message:
+                rank.leaves = True
             elif "done" in message:
                 rank.done = True
             elif "diverged" in message:
@@ -337,6 +343,15 @@ class Attempt:
         live = {n: r for n, r in self._ranks.items() if r.live}
         if self._plan.until and all(rank.done for rank in live.values()) and not self._missing():
             for number in live:
+                self._answer(number, {})
+
+    def _let_leave(self) -> None:
+        """Let ranks end that are through, once no peer needs what they have sent, or nobody has moved for long."""
+        idle = time.monotonic() - self._moved > LINGER_S
+        for number, rank in self._ranks.items():
+            peers = [peer.ledger for peer in self._ranks.values() if peer.live]
+            if rank.leaves and (idle or not any(lags(peer, rank.ledger) for peer in peers)):
+                rank.leaves = False
                 self._answer(number, {})
 
     def _take_turn(self) -> None:

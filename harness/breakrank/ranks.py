@@ -20,8 +20,9 @@ _TOLD = ("op", "group", "c", "p", "peer", "root", "site", "shapes", "dtype", "sa
 class Rank:
     """One rank: its process, its files, where it was last seen, how it ended.
 
-    `done`: it has made the plan's last step, and stands by until the others have. `children` are the logs of processes
-    that it has started, and that are watched. `outsiders`: it has started some, which are under no schedule.
+    `done`: it has made the plan's last step, and stands by until the others have. `leaves`: it is through with its
+    work, and asks whether it may end. `children` are the logs of processes that it has started, and that are watched.
+    `outsiders`: it has started some, which are under no schedule.
     """
 
     process: RankProcess
@@ -38,6 +39,7 @@ class Rank:
     reported: bool = False
     finished: bool = False
     done: bool = False
+    leaves: bool = False
     dropped: int = 0
     heard: bytes = b""
     since: float | None = None

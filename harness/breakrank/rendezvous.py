@@ -19,7 +19,10 @@ _AGREED = (
     ("cluster", "cluster differs", "came with another list of workers"),
 )
 #: What ranks may disagree on, but are likely to be stuck for if nothing else is wrong.
-_MAY_DIFFER = (("interface", "interface differs", "came on another interface"),)
+_MAY_DIFFER = (
+    ("interface", "interface differs", "came on another interface"),
+    ("proxy", "proxy between", "asks a proxy for the way to its peers"),
+)
 #: What a CPU's collectives go by where a rank names no backend.
 _USUAL_BACKEND = "gloo"
 
@@ -56,7 +59,7 @@ def explain_meeting(
 def suspect_meeting(ledgers: Ledgers) -> Stuck | None:
     """Return what is likely to keep apart ranks that have all come, and nothing else is known against; no proof."""
     inside = {rank: ledger.meeting for rank, ledger in ledgers.items() if ledger.meeting is not None}
-    why, odd, shown_by = _disagree(_MAY_DIFFER)(ledgers, inside, {})
+    why, odd, shown_by = _disagree(_MAY_DIFFER)(ledgers, inside, {"proxy": ""})
     return Stuck(why, odd, waits_in_meeting(ledgers), shown_by) if why else None
 
 

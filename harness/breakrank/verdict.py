@@ -72,6 +72,7 @@ CAUSES: dict[str, str] = {
     "unreachable": "{wait}, and {shown}{elsewhere}{would}",
     "out of memory": "the kernel killed {who} at step {step}: its control group had no memory left",
     "cluster differs": "{wait}, but {whom} came with another list of workers{elsewhere}{would}",
+    "proxy between": "{wait}, but {whom} asks a proxy for the way to its peers{elsewhere}{would}",
     "unordered appends": "at step {step} {one} and {other}, in whichever order they come",
     "assigned apart": "replicas part at step {step}{first}: {site} assigns to it {how}, with nothing to reduce",
     "replicas of a rank differ": "the replicas of {who} part at step {step}{first}",

@@ -173,6 +173,14 @@ def key(event: Event) -> tuple[Any, ...]:
     return event.get("group", ""), "p", event.get("op") in SENDS, event.get("peer", -1), event.get("p")
 
 
+def lags(ledger: Ledger, other: Ledger) -> bool:
+    """Whether a rank is still in a collective that is over on another one."""
+    return any(
+        "c" in event and other.issued[event.get("group", "")] >= event["c"] and place not in other.pending
+        for place, event in ledger.pending.items()
+    )
+
+
 @dataclass(frozen=True)
 class Wait:
     """What a rank waits in. `behind` have not issued it, `apart` have issued something else under its number."""

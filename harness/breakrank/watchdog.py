@@ -173,6 +173,8 @@ class Watchdog:
         found = explain(ledgers, [n for n, r in ranks.items() if r.gone or r.done], stopped)
         if found.why == "peer ended" and self._is_held(ranks):
             return replace(found, why="connection held")
+        if found.why == "peer stopped":
+            return Stuck("deadline", found.peers, found.waits, "stands still")
         away = tuple(n for n, r in ranks.items() if r.live and n not in found.waits and n not in stopped)
         shown_by = "is in no collective, where others wait" if away and found.waits else ""
         return Stuck("deadline", away if found.waits else (), found.waits, shown_by)

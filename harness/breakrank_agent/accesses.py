@@ -103,11 +103,12 @@ class Accesses:
         turn: Optional[int] = None,
         tensor: str = "",
         bytes: Optional[tuple[int, int]] = None,
+        whole: bool = False,
     ) -> None:
         """Record that this thread reads, writes or changes some bytes, or all of a file where no span is given.
 
         At full speed, the same access again is left out until the thread has synced. `tensor` says what it is the first
-        time, `bytes` which ones of a file.
+        time, `bytes` which ones of a file. `whole`: it reads and writes at once, and nobody comes in between.
         """
         agent = self._agent
         if not agent.sees:
@@ -115,7 +116,7 @@ class Accesses:
         name = agent.sequence()
         if agent.strange(name):
             return
-        text = _text(op, mode, key, span, site)
+        text = _text(op, mode, key, span, site, whole)
         if not agent.controlled:
             same = (name, text, bytes)
             since = self.since(name)
@@ -167,11 +168,11 @@ class Accesses:
 
 
 @functools.lru_cache(maxsize=_TEXTS)
-def _text(op: str, mode: str, key: str, span: Optional[Span], site: Optional[str]) -> str:
+def _text(op: str, mode: str, key: str, span: Optional[Span], site: Optional[str], whole: bool) -> str:
     """Return the facts of an access as JSON: it comes again and again."""
     where = span.facts() if span is not None else {}
     said = {} if site is None else {"site": site}
-    return members({"op": op, "mode": mode, "key": key, **where, **said})
+    return members({"op": op, "mode": mode, "key": key, **where, **said, **({"whole": True} if whole else {})})
 
 
 def process_key(rank: int, name: str) -> str:

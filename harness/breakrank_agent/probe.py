@@ -134,6 +134,8 @@ class Agent:
         self.summarize: Callable[[], dict[str, Any]] = dict
         #: What has called the backward pass that the main thread is in. A backend's own thread then acts on its behalf.
         self.backward: Optional[FrameType] = None
+        #: Whether peers may still be taking what this rank has sent them, when it is through; set by a hook.
+        self.lingers = False
         #: The threads that act for the main thread now, which waits for them.
         self.acting: set[int] = set()
         #: Called on entering a point, and before the last event: what was under way may have been completed meanwhile.
@@ -577,6 +579,11 @@ class Agent:
         if self.turns is not None:
             self.turns.leave()
 
+    def take_leave(self) -> None:
+        """Wait until no peer is in a collective that is over here, where the end of this process would break it."""
+        if self.lingers and self.here and self.channel is not None:
+            self.channel.ask({"leaves": True})
+
     def relative(self, path: Any) -> str:
         """Return a path as it reads from the working folder."""
         text = os.fsdecode(path)
@@ -654,6 +661,12 @@ def start(agent: Agent) -> None:
     """Make `agent` the agent of this process."""
     global _agent
     _agent = agent
+
+
+def take_leave() -> None:
+    """Wait for the peers that need this process a moment longer."""
+    if _agent is not None:
+        _agent.take_leave()
 
 
 def step() -> None:

@@ -27,7 +27,7 @@ import traceback
 import weakref
 from typing import Any, NoReturn
 
-from breakrank_agent import boot
+from breakrank_agent import boot, probe
 from breakrank_agent.fault import all_faults
 from breakrank_agent.hooks import all_hooks
 
@@ -210,6 +210,8 @@ def _leave(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
+    with contextlib.suppress(BaseException):
+        probe.take_leave()
     boot.leave(code)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from breakrank.rendezvous import explain_meeting, suspect_meeting
 from breakrank.stuck import explain
-from breakrank.waits import Ledger, describe
+from breakrank.waits import Ledger, describe, lags
 
 WORLD = [0, 1, 2]
 
@@ -139,6 +139,21 @@ def test_a_wait_is_said_as_people_call_it():
     assert describe({"op": "", "point": "collective", "after": "barrier", "c": 5}) == "the code after barrier 5"
 
 
+def test_a_rank_lags_while_it_is_in_what_is_over_elsewhere():
+    through, inside = Log(0).does("allreduce_"), Log(1).waits("allreduce_")
+    assert lags(inside.ledger, through.ledger) and not lags(through.ledger, inside.ledger)
+    ahead = Log(2).does("allreduce_").waits("allreduce_")
+    assert not lags(ahead.ledger, through.ledger), "what the other never enters does not keep it"
+    assert not lags(inside.ledger, Log(0).waits("allreduce_").ledger)
+
+
+def test_how_long_a_wait_lasts_depends_on_whether_it_is_for_a_silent_one():
+    log = Log(0)
+    log.ledger.take({"kind": "group", "group": "1", "ranks": WORLD, "timeout_s": None, "lost_s": 10.0})
+    assert (log.ledger.timeout_s("1"), log.ledger.timeout_s("1", lost=True)) == (None, 10.0)
+    assert log.ledger.timeout_s("0", lost=True) == 1800.0
+
+
 # --- ranks that do not find each other
 
 
@@ -196,6 +211,8 @@ def test_another_interface_is_suspected_of_a_full_meeting_only():
     assert explain_meeting(ledgers, [], [], {}) is None
     assert suspected is not None and (suspected.why, suspected.peers) == ("interface differs", (2,))
     assert suspect_meeting(meeting((0, {}), (1, {}), (2, {}))) is None
+    proxied = suspect_meeting(meeting((0, {"proxy": ""}), (1, {"proxy": "http://p:1"})))
+    assert proxied is not None and (proxied.why, proxied.peers) == ("proxy between", (1,))
 
 
 def test_nothing_is_said_against_a_rendezvous_in_which_all_agree():

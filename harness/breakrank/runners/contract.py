@@ -34,7 +34,15 @@ def torchrun(rank: int, ranks: int, attempt: int, restarts: int, run: str, port:
     }
 
 
-def cluster(rank: int, addresses: Sequence[str]) -> dict[str, str]:
-    """Return `TF_CONFIG` for the worker `rank` of those at `addresses` (host:port); the first is the chief."""
-    task = {"type": "worker", "index": rank}
-    return {"TF_CONFIG": json.dumps({"cluster": {"worker": list(addresses)}, "task": task})}
+#: In the environment of a case: the type of each rank's task, such as `chief,worker,worker,ps`. Without it, all work.
+TASKS = "BREAKRANK_TASKS"
+
+
+def cluster(rank: int, addresses: Sequence[str], tasks: str = "") -> dict[str, str]:
+    """Return `TF_CONFIG` for `rank` of those at `addresses` (host:port), whose types of task are `tasks`."""
+    types = tasks.split(",") if tasks else ["worker"] * len(addresses)
+    jobs: dict[str, list[str]] = {}
+    for kind, address in zip(types, addresses, strict=True):
+        jobs.setdefault(kind, []).append(address)
+    task = {"type": types[rank], "index": types[:rank].count(types[rank])}
+    return {"TF_CONFIG": json.dumps({"cluster": jobs, "task": task})}

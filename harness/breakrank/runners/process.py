@@ -189,7 +189,7 @@ class ProcessRunner:
             "BREAKRANK_MERGED": str(plan.merged),
         }
         if plan.framework == "tensorflow":
-            env |= contract.cluster(rank, self._addresses())
+            env |= contract.cluster(rank, self._addresses(), plan.environment.get(contract.TASKS, ""))
         # All ranks are on this machine; without it gloo looks the host's own name up.
         env.setdefault("GLOO_SOCKET_IFNAME", "lo")
         if plan.command:

@@ -177,7 +177,9 @@ class Training:
                 traced.optimizers.add(id(optimizer))
         elif self._depth and get_ident() != self._agent.main:
             # A replica's thread; the piece waits for it.
-            self._applied = self._applied or optimizer is self.optimizer
+            if optimizer is self.optimizer and not self._applied:
+                self._reach_for_main("optimize")
+                self._applied = True
         elif not self.ours:
             traced = Traced()
             traced.optimizers.add(id(optimizer))
@@ -197,6 +199,8 @@ class Training:
             for traced in _around(ops.get_default_graph()):
                 traced.derives = True
         elif self._depth and get_ident() != self._agent.main:
+            if not self._derived:
+                self._reach_for_main("backward")
             self._derived = True
         elif not self.ours:
             self._agent.reach("backward")
@@ -205,11 +209,20 @@ class Training:
             return self.piece(traced)
         return contextlib.nullcontext()
 
+    def _reach_for_main(self, point: str) -> None:
+        """Enter a point in the thread of the first replica to come there: the main one waits for it."""
+        self._agent.acting.add(get_ident())
+        try:
+            self._agent.reach(point)
+        finally:
+            self._agent.acting.discard(get_ident())
+
     def parameters(self) -> list[Any]:
-        """Return the variables that are trained, in the optimizer's order."""
+        """Return the variables that are trained and lie in this process, in the optimizer's order."""
         trained = getattr(self.optimizer, "_trainable_variables", None) if self.optimizer is not None else self.sources
         # Keras keeps the variable of TensorFlow inside of its own.
-        return [getattr(one, "_value", one) for one in trained or ()]
+        variables = [getattr(one, "_value", one) for one in trained or ()]
+        return [one for one in variables if not _is_served(one)]
 
     def name(self) -> None:
         """Record the names of the parameters, if they are new."""
@@ -298,6 +311,12 @@ def line_here(agent: Agent) -> str:
 
     lines = (agent.sites.at(frame.filename, frame.lineno) for frame in reversed(tf_stack.extract_stack()))
     return next(filter(None, lines), "")
+
+
+def _is_served(variable: Any) -> bool:
+    """Whether a variable lies in the process of a parameter server: to read it might wait for ever."""
+    parts = getattr(variable, "variables", None) or [variable]
+    return any("/job:ps/" in str(getattr(part, "device", "")) for part in parts)
 
 
 def _coarsest(parameters: list[Any]) -> float:

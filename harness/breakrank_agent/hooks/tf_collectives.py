@@ -103,6 +103,8 @@ def install(agent: Agent) -> None:
     merging.watch()
     training = training_of(agent)
     training.issue, training.land = issuing.enter, issuing.leave
+    # A peer asks for the last of what it gets in a collective when that is over here; there is no exit barrier.
+    agent.lingers = True
     for name, operation in EAGER.items():
         if hasattr(gen_collective_ops, name):
             _wrap_eager(agent, issuing, merging, gen_collective_ops, name, operation)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from typing import Any
 
 from breakrank_agent.frames import hide
@@ -15,6 +16,9 @@ WAITS_FOR = "tensorflow"
 
 #: The tasks that take part in collectives; the first of them leads.
 _WORKERS = ("chief", "worker")
+#: Where gRPC looks for a proxy, and for hosts that it reaches without: the first that is set (http_proxy_mapper.cc).
+_PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
+_EXCEPTIONS = ("no_grpc_proxy", "no_proxy")
 
 
 def install(agent: Agent) -> None:
@@ -57,5 +61,13 @@ def _meeting(resolver: Any) -> dict[str, Any]:
         "cluster": ",".join(map(str, workers)),
         "backend": "grpc",
         "interface": "",
+        "proxy": _proxy(workers),
         "timeout_s": None,
     }
+
+
+def _proxy(workers: list[Any]) -> str:
+    """Return the proxy that gRPC asks for the way to a worker, if there is one."""
+    proxy, spared = (next(filter(None, map(os.environ.get, names)), "") for names in (_PROXIES, _EXCEPTIONS))
+    ends = tuple(part.strip() for part in spared.split(",") if part.strip())
+    return proxy if not all(str(one).rpartition(":")[0].endswith(ends) for one in workers) else ""

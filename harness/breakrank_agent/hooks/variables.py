@@ -95,12 +95,10 @@ class _Watch:
         if agent.turns is not None:
             agent.turns.point()
         for handle, (mode, whole) in uses:
-            variable, facts = self._variable(handle), {"site": site}
-            if variable.words:
-                facts["tensor"] = variable.words
-                self._known[handle._id] = variable._replace(words="")
-            more: dict[str, Any] = {"whole": True} if whole else {}
-            agent.accesses.access(name, mode, variable.key, variable.span, **facts, **more)
+            key, span, words = self._variable(handle)
+            agent.accesses.access(name, mode, key, span, site, tensor=words, whole=whole)
+            if words:
+                self._known[handle._id] = _Variable(key, span, "")
 
     def _uses(self, op: str, inputs: Any) -> Iterator[tuple[Any, _Use]]:
         """Yield each variable's handle that is among the inputs of an operation, and what that does with it."""

@@ -1,0 +1,81 @@
+"""What a job of TensorFlow costs: two workers, started in two ways, and how soon a missing one is known."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import pytest
+from measure import Measured, Way, aim, alternate, ratio
+
+from breakrank.run import Bench, load_run
+from breakrank.scenario import DEFAULT_ORACLES
+from breakrank.verdict import Outcome
+from breakrank_agent import faults
+from breakrank_agent.plan import Plan, Strike, at
+
+PROGRAMS = Path(__file__).parent / "programs"
+PLAN = Plan("bench", "workers", "reduce_workers:main", framework="tensorflow", oracles=DEFAULT_ORACLES)
+RUNS = 5
+#: What the design wants, in seconds.
+WARM_S, MISSING_S = 0.4, 1.0
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with Bench(tmp_path_factory.mktemp("workers")) as made:
+        yield made
+
+
+def by_hand() -> None:
+    """Start two interpreters, as one would without us."""
+    holders = [socket.create_server(("127.0.0.1", 0), reuse_port=True) for _ in range(2)]
+    addresses = [f"127.0.0.1:{holder.getsockname()[1]}" for holder in holders]
+    for holder in holders:
+        holder.close()
+    workers = [
+        subprocess.Popen(
+            [sys.executable, str(PROGRAMS / "reduce_workers.py")],
+            env={**os.environ, "TF_CONFIG": json.dumps({"cluster": {"worker": addresses}, "task": task})},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for task in ({"type": "worker", "index": index} for index in range(2))
+    ]
+    for worker in workers:
+        worker.wait()
+
+
+def test_a_warm_job_beside_two_cold_interpreters(bench):
+    def warm() -> None:
+        assert bench.run(PLAN, programs=PROGRAMS).verdict.outcome is Outcome.SURVIVED
+
+    slow, fast = alternate(
+        RUNS,
+        Way("two interpreters, five all-reduces", by_hand, "cold", "nothing"),
+        Way("two workers, five all-reduces", warm, "warm", "the import, once"),
+    )
+    ratio(slow, fast)
+    aim(f"less than {WARM_S:g} s", median(fast.seconds) < WARM_S)
+
+
+def test_how_soon_a_missing_worker_is_known(bench):
+    gone = Strike(faults.Kill(), at(rank=1, step=0, point="start"), (1,))
+    plan = replace(PLAN, case="missing", ranks=3, strikes=(gone,))
+    taken = []
+    for _ in range(RUNS):
+        result = bench.run(plan, programs=PROGRAMS)
+        assert result.verdict.outcome is Outcome.HUNG, result.verdict
+        history = load_run(result.folder).history
+        entered = [e["t"] for lived in history.last for e in lived.of_kind("rendezvous") if e["phase"] == "enter"]
+        taken.append(float(history.seen("hung")[0]["t"]) - max(entered))
+    left_out = "taking stacks, and judging; it includes the start of the last worker's server"
+    Measured("a worker is missing: from the last one's entry to the proof", taken, "warm", left_out).show()
+    aim(f"each less than {MISSING_S:g} s", max(taken) < MISSING_S)
