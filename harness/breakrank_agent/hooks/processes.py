@@ -45,6 +45,7 @@ def install(agent: Agent) -> None:
     children = _Children(agent)
     after_import("multiprocessing.process", children.watch_start)
     after_import("multiprocessing.popen_fork", children.watch_end)
+    after_import("multiprocessing.connection", children.watch_wait)
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
         if event in ("os.fork", "os.forkpty"):
@@ -183,12 +184,36 @@ class _Children:
 
         @functools.wraps(poll)
         def polling(popen: Any, *args: Any, **kwargs: Any) -> Optional[int]:
-            status: Optional[int] = poll(popen, *args, **kwargs)
+            try:
+                status: Optional[int] = poll(popen, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
             if status is not None:
                 children._ended(popen)
             return status
 
         kind.poll = polling
+
+    def watch_wait(self) -> None:
+        """Wrap what waits for the descriptors that children close by ending, their sentinels."""
+        import multiprocessing.connection as connection
+
+        module: Any = connection
+        children, wait = self, module.wait
+
+        @functools.wraps(wait)
+        def waiting(*args: Any, **kwargs: Any) -> Any:
+            try:
+                ready = wait(*args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            for popen in [popen for popen in list(children._names) if popen.sentinel in ready]:
+                children._ended(popen)
+            return ready
+
+        module.wait = waiting
 
     def _ended(self, popen: Any) -> None:
         name = self._names.get(popen)
