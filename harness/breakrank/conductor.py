@@ -323,7 +323,10 @@ class Attempt:
 
     def _admit_child(self, rank: Rank, name: str) -> None:
         """Read the log of a process that a rank has started, too: what it says are sequences of the rank's."""
-        rank.children.append(LogReader(str(self._log_of(rank.process.rank, name))))
+        log = self._log_of(rank.process.rank, name)
+        # A program may have removed it; what is not read is said to be not watched.
+        if log.exists():
+            rank.children.append(LogReader(str(log)))
 
     def _log_of(self, number: int, child: str = "") -> Path:
         """Return where the log of a rank lies, or that of its child."""

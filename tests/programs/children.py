@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing.connection import wait
 
 import torch
 import torch.multiprocessing as mp
@@ -175,6 +176,12 @@ def found_ended(t: torch.Tensor) -> None:
         t.add_(1)
 
 
+def seen_by_its_sentinel(t: torch.Tensor) -> None:
+    with child(add, t) as process:
+        assert wait([process.sentinel]) == [process.sentinel]
+        t.add_(1)
+
+
 def ended_by_force(t: torch.Tensor) -> None:
     ours, theirs = made.Pipe(duplex=False)
     with child(add_and_wait, t, theirs) as process:
@@ -207,8 +214,8 @@ RACY = (
     *(two_threads_of_a_child,),
 )
 CLEAN = (
-    *(written_in_turn, under_one_lock, after_the_pipe, by_a_socket, after_the_queue, found_ended, ended_by_force),
-    *(copies, by_a_grandchild, threads_of_a_child),
+    *(written_in_turn, under_one_lock, after_the_pipe, by_a_socket, after_the_queue, found_ended),
+    *(seen_by_its_sentinel, ended_by_force, copies, by_a_grandchild, threads_of_a_child),
 )
 
 

@@ -15,6 +15,7 @@ import stat
 from typing import Any, Callable
 
 from breakrank_agent.accesses import shared_at
+from breakrank_agent.frames import hide
 from breakrank_agent.hooks import after_import
 from breakrank_agent.probe import Agent
 
@@ -191,7 +192,11 @@ def _exchange(agent: Agent, original: Callable[..., Any], sends: bool) -> Callab
         key = "" if agent.busy or not agent.sees else _connection_key(self)
         if key and sends:
             agent.accesses.sync("release", key)
-        result = original(self, *args, **kwargs)
+        try:
+            result = original(self, *args, **kwargs)
+        except BaseException as error:
+            hide(error)
+            raise
         if key and not sends:
             agent.accesses.sync("acquire", key)
         return result

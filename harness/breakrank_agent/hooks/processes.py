@@ -17,11 +17,12 @@ import os
 import sys
 from collections.abc import Iterator
 from threading import get_ident
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 from weakref import WeakKeyDictionary
 
 from breakrank_agent.accesses import process_key
 from breakrank_agent.enter import SPAWNED, put_back
+from breakrank_agent.frames import hide
 from breakrank_agent.history import create_log
 from breakrank_agent.hooks import after_import
 from breakrank_agent.hooks.threads import starter_of
@@ -44,6 +45,7 @@ def install(agent: Agent) -> None:
     children = _Children(agent)
     after_import("multiprocessing.process", children.watch_start)
     after_import("multiprocessing.popen_fork", children.watch_end)
+    after_import("multiprocessing.connection", children.watch_wait)
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
         if event in ("os.fork", "os.forkpty"):
@@ -80,37 +82,40 @@ class _Children:
 
         @functools.wraps(start)
         def starting(process: Any) -> None:
-            if not children._agent.sees or children._agent.busy:
-                start(process)
-                return
-            with children._started(process):
-                start(process)
+            try:
+                if children._agent.sees and not children._agent.busy:
+                    children._start(process, start)
+                else:
+                    start(process)
+            except BaseException as error:
+                hide(error)
+                raise
 
         kind.start = starting
 
-    @contextlib.contextmanager
-    def _started(self, process: Any) -> Iterator[None]:
-        """Have a process that is being started watched, if it is the user's and can be."""
-        # The frames of the context manager and of the wrapper are between, too.
+    def _start(self, process: Any, start: Callable[[Any], None]) -> None:
+        """Start a process, and have it watched, if it is the user's and can be."""
         method = _method(process)
-        why = self._why_not(starter_of(sys._getframe(3), _BETWEEN), method)
+        # The two frames above are the wrapper's and ours.
+        why = self._why_not(starter_of(sys._getframe(2), _BETWEEN), method)
         name = "" if why else self._make()
+        if not name:
+            self._say(why or "processes for which there is no log")
         self._starting = True
         try:
-            if not name:
-                self._say(why or "processes for which there is no log")
-                yield
-                return
-            agent = self._agent
-            agent.accesses.sync("release", process_key(agent.rank, name))
             with self._announced(name, method):
-                yield
+                start(process)
+        except BaseException as error:
+            hide(error)
+            if name:
+                os.unlink(_log_of(self._agent, name))
+            raise
         finally:
             self._starting = False
-        popen = getattr(process, "_popen", None)
-        if popen is not None:
-            self._names[popen] = name
-        self._look_out()
+        if name:
+            self._names[process._popen] = name
+            self._agent.record("child", name=name)
+            self._look_out()
 
     def _why_not(self, starter: str, method: str) -> str:
         """Say which processes are left alone, if this is one of them."""
@@ -126,20 +131,23 @@ class _Children:
     def _make(self) -> str:
         """Make the log of a child and return its name; empty if there is no room for one."""
         agent = self._agent
-        name = f"{agent.child or 'child'}-{self._count + 1}"
+        self._count += 1
+        name = f"{agent.child or 'child'}-{self._count}"
         try:
             with agent.quietly():
                 create_log(_log_of(agent, name))
         except OSError:
             return ""
-        self._count += 1
-        agent.record("child", name=name)
         return name
 
     @contextlib.contextmanager
     def _announced(self, name: str, method: str) -> Iterator[None]:
-        """Tell a child, while it is being started, who it is."""
+        """Tell a child, while it is being started, who it is; what this thread has done comes before it."""
+        if not name:
+            yield
+            return
         agent, log = self._agent, _log_of(self._agent, name)
+        agent.accesses.sync("release", process_key(agent.rank, name))
         if method == "fork":
             agent.forks = name, log, get_ident()
             try:
@@ -176,12 +184,36 @@ class _Children:
 
         @functools.wraps(poll)
         def polling(popen: Any, *args: Any, **kwargs: Any) -> Optional[int]:
-            status: Optional[int] = poll(popen, *args, **kwargs)
+            try:
+                status: Optional[int] = poll(popen, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
             if status is not None:
                 children._ended(popen)
             return status
 
         kind.poll = polling
+
+    def watch_wait(self) -> None:
+        """Wrap what waits for the descriptors that children close by ending, their sentinels."""
+        import multiprocessing.connection as connection
+
+        module: Any = connection
+        children, wait = self, module.wait
+
+        @functools.wraps(wait)
+        def waiting(*args: Any, **kwargs: Any) -> Any:
+            try:
+                ready = wait(*args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            for popen in [popen for popen in list(children._names) if popen.sentinel in ready]:
+                children._ended(popen)
+            return ready
+
+        module.wait = waiting
 
     def _ended(self, popen: Any) -> None:
         name = self._names.get(popen)
