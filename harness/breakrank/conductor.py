@@ -126,7 +126,7 @@ class Attempt:
         self._number = number
         self._ranks: dict[int, Rank] = {}
         self._selector = selectors.DefaultSelector()
-        self._strikes = Strikes(self._plan, number, self._session, conductor.view.seen_from_outside, conductor.write)
+        self._strikes = Strikes(self._plan, number, self._session, conductor.view, conductor.write)
         self._watchdog = Watchdog(self._plan, conductor.steps, partial(find_heirs, self._session))
         self._turnstile: Turnstile | None = None
         self._moved = self._shown = time.monotonic()

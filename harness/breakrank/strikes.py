@@ -13,6 +13,7 @@ from typing import Any
 
 from breakrank.runners.cgroups import Group, Groups
 from breakrank.runners.rank import RankProcess
+from breakrank.runners.view import View
 from breakrank.runners.walls import Walls
 from breakrank.session import Session
 from breakrank.witness import WITNESSES, Evidence
@@ -38,6 +39,7 @@ class _Target:
     rank: int
     pid: int
     work: str
+    folder: str
     peers: Mapping[int, int]
     store: int
     kept: dict[str, Any]
@@ -109,9 +111,9 @@ class _OnRank:
 class Strikes:
     """All strikes that are due in one attempt."""
 
-    def __init__(self, plan: Plan, attempt: int, session: Session, work: Path, write: Write) -> None:
+    def __init__(self, plan: Plan, attempt: int, session: Session, view: View, write: Write) -> None:
         self._attempt = attempt
-        self._work = work
+        self._view = view
         self._pids: dict[int, int] = {}
         self._store = 0
         self._around: dict[int, Walls] = {}
@@ -258,7 +260,8 @@ class Strikes:
 
     def _target(self, item: _OnRank) -> _Target:
         peers = {rank: pid for rank, pid in self._pids.items() if rank != item.rank}
-        where = str(self._work), peers, self._store, item.kept, self._around, self._groups
+        folders = str(self._view.seen_from_outside), str(self._view.folder)
+        where = *folders, peers, self._store, item.kept, self._around, self._groups
         return _Target(self._session, item.rank, item.pid, *where)
 
     def _look(self, item: _OnRank) -> Any:

@@ -286,6 +286,14 @@ class Known(NamedTuple):
     address: str
 
 
+#: Has the C library look for a host, and be content with few and short tries.
+_RESOLVE = (
+    "import os, socket, sys\n"
+    "os.environ['RES_OPTIONS'] = 'timeout:1 attempts:1'\n"
+    "print(socket.gethostbyname(sys.argv[1]))\n"
+)
+
+
 def look_at_names(fault: Fault, target: Target) -> Known | None:
     """Have the machine's own resolver look for the first peer's host, in the rank's network and mounts."""
     way = _out(target)
@@ -293,7 +301,7 @@ def look_at_names(fault: Fault, target: Target) -> Known | None:
         return None
     name = target.walls_of(way[1]).host
     try:
-        return Known(name, target.walls.run("getent", "ahostsv4", name, inside=("net", "mnt")).split()[0])
+        return Known(name, target.walls.run("python3", "-c", _RESOLVE, name, inside=("net", "mnt")).strip())
     except OSError:
         return Known(name, "")
 
@@ -574,7 +582,7 @@ def look_at_size(folder: str, fault: Fault, target: Target) -> Limit | None:
 
     How much of it is free is no evidence: others write, too.
     """
-    state = _state_of(folder or os.path.join(target.work, getattr(fault, "folder", "")), target)
+    state = _state_of(folder or os.path.join(target.folder, getattr(fault, "folder", "")), target)
     size = None if state is None else float(state.f_blocks * state.f_frsize)
     return None if size is None else Limit("statvfs: a file system of", size, "bytes")
 
@@ -586,7 +594,7 @@ def now_read_only(fault: Fault, evidence: Evidence) -> str | None:
 
 def look_at_mount(fault: Fault, target: Target) -> bool | None:
     """Whether the fault's folder is mounted to be read only, as the rank sees it; None if the rank is gone."""
-    state = _state_of(os.path.join(target.work, getattr(fault, "folder", "")), target)
+    state = _state_of(os.path.join(target.folder, getattr(fault, "folder", "")), target)
     return None if state is None else bool(state.f_flag & os.ST_RDONLY)
 
 
@@ -610,8 +618,9 @@ def look_at_reads(fault: Fault, target: Target) -> dict[str, int]:
     """Read a byte of each of the fault's files, as the rank sees them; return the error numbers, 0 for none."""
     found = {}
     for path in Path(target.work).glob(getattr(fault, "path", "")):
+        seen = Path(target.folder) / path.relative_to(target.work)
         try:
-            with open(f"/proc/{target.pid}/root{path}", "rb", buffering=0) as file:
+            with open(f"/proc/{target.pid}/root{seen}", "rb", buffering=0) as file:
                 file.read(1)
             found[str(path)] = 0
         except OSError as error:

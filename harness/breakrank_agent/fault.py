@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Protocol
 
 from breakrank_agent.plan import PlanError, Strike, Trigger
 
-#: Where mounts are changed: mount(8) reads from /proc what is mounted, and that shows one namespace's processes alone.
-MOUNTS = ("mnt", "pid")
+#: What a mount is (mount(2)): read-only; changed where it is; another place for what is there already.
+READ_ONLY, REMOUNT, BIND = 1, 32, 4096
 
 
 class Walls(Protocol):
@@ -33,6 +33,12 @@ class Walls(Protocol):
 
         Raises `OSError` with what the program says if it fails.
         """
+
+    def mount(self, source: str, path: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+        """Mount `source` where the rank sees `path`, as mount(2) does. Raises `OSError`."""
+
+    def unmount(self, path: str) -> None:
+        """Take the uppermost mount away that the rank sees at a path, for whoever looks anew. Raises `OSError`."""
 
     def disconnect(self) -> None:
         """Take the rank's container off its network. Raises `OSError` where there is none, or its engine refuses."""
@@ -75,6 +81,7 @@ class Group(Protocol):
 class Target(Protocol):
     """The rank as a fault from outside sees it: its process, the working folder, and its peers' processes by rank.
 
+    `work` is the folder as it is seen from here, `folder` as the rank sees it.
     `store` is the port of the job's rendezvous store, 0 where none is known. What a strike keeps in `kept`, its healing
     finds there again.
     """
@@ -82,6 +89,7 @@ class Target(Protocol):
     rank: int
     pid: int
     work: str
+    folder: str
     peers: Mapping[int, int]
     store: int
     kept: dict[str, Any]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -11,25 +9,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from killed import MOMENTS, Job, dead, network
 
 from breakrank.doctor import missing
 from breakrank.session import VARIABLE
 from breakrank_agent import faults
 from breakrank_agent.plan import Plan
 
-#: What is seen of a run from outside, in the order in which it comes. The owner is killed when it is there.
-MOMENTS = {
-    "the warden runs": lambda job: job.processes(),
-    "the zygote runs": lambda job: job.processes("breakrank_agent.zygote"),
-    "the control's folder is there": lambda job: job.files("controls/*/plan.json"),
-    "the control's ranks run": lambda job: job.files("controls/*/attempt-0/rank-1.jsonl"),
-    "the run's folder is there": lambda job: job.files("killed_rank-*/plan.json"),
-    "the first rank was started": lambda job: job.files("killed_rank-*/attempt-0/rank-0.log"),
-    "the second rank was started": lambda job: job.files("killed_rank-*/attempt-0/rank-1.log"),
-    "the ranks train": lambda job: job.text("killed_rank-*/attempt-0/rank-0.jsonl", '"step":2'),
-    "the strike has landed": lambda job: job.text("killed_rank-*/conductor.jsonl", '"landed"'),
-    "the second attempt runs": lambda job: job.files("killed_rank-*/attempt-1/rank-0.log"),
-}
 #: The same of a run behind walls.
 WALLED = {
     "the walls of the control stand": lambda job: job.processes("hub.py") and job.networks(),
@@ -39,66 +25,10 @@ WALLED = {
 }
 
 
-class Job:
-    """A pytest that runs a case of a scenario, watched from outside."""
-
-    def __init__(self, folder: Path, case: str = "killed_rank::torch-resuming-optimize") -> None:
-        self.folder = folder
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "breakrank.plugin"]
-        self.owner = subprocess.Popen(
-            [*command, f"--scenario={case}"],
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={k: v for k, v in os.environ.items() if not k.startswith("PYTEST")},
-        )
-
-    def processes(self, word: str = "") -> list[psutil.Process]:
-        """Return the processes that carry the session of this owner, all or those with `word` in their command."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if process.environ().get(VARIABLE, "").startswith(f"{self.owner.pid}-"):
-                    found += [process] if word in " ".join(process.cmdline()) else []
-            except psutil.Error:
-                pass
-        return found
-
-    def networks(self) -> set[str]:
-        """Return the networks that only processes of this session are in."""
-        return {network(process.pid) for process in self.processes()} - {network(os.getpid()), ""}
-
-    def files(self, pattern: str) -> list[Path]:
-        return list((self.folder / ".breakrank").glob(pattern))
-
-    def text(self, pattern: str, word: str) -> bool:
-        return any(word in path.read_text() for path in self.files(pattern))
-
-
-def network(pid: int) -> str:
-    """Return the network namespace of a process; empty if it is gone."""
-    try:
-        return os.readlink(f"/proc/{pid}/ns/net")
-    except OSError:
-        return ""
-
-
-def dead(process: psutil.Process) -> bool:
-    """Return whether a process has ended: an orphan's entry stays until the machine's init reaps it."""
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_nothing_is_left_when_pytest_is_killed(tmp_path, moment):
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
     job = Job(tmp_path)
-    while not MOMENTS[moment](job):
-        assert job.owner.poll() is None, "it was over before the moment came"
-    os.kill(job.owner.pid, signal.SIGKILL)
-    job.owner.wait()
+    job.kill_at(MOMENTS[moment])
     left = job.processes()
     _, slow = psutil.wait_procs(left, timeout=2)
     assert [process for process in slow if not dead(process)] == [] and job.processes() == []
@@ -109,14 +39,12 @@ def test_nothing_is_left_when_pytest_is_killed(tmp_path, moment):
 @pytest.mark.skipif(bool(missing(faults.DelayPackets.needs)), reason=missing(faults.DelayPackets.needs))
 @pytest.mark.parametrize("moment", WALLED)
 def test_no_walls_are_left_when_pytest_is_killed(tmp_path, moment):
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    job = Job(tmp_path, "delayed_link::torch-delay")
+    job = Job(tmp_path, case="delayed_link::torch-delay")
     while not WALLED[moment](job):
         assert job.owner.poll() is None, "it was over before the moment came"
     networks = job.networks()
     assert networks
-    os.kill(job.owner.pid, signal.SIGKILL)
-    job.owner.wait()
+    job.kill()
     # A program of the machine that was changing a network just then is not of the session; it ends by itself.
     inside = [process for process in psutil.process_iter() if network(process.pid) in networks]
     _, slow = psutil.wait_procs([*job.processes(), *inside], timeout=2)
@@ -186,7 +114,7 @@ def test_what_a_strike_has_started_ends_with_its_owner(kind):
         session, fault = Session(), faults.{kind.__name__}()
         null = os.open(os.devnull, os.O_RDWR)
         pid = session.spawn(["sleep", "1000"], dict(os.environ), Path("/"), [null] * 3)
-        target, witness = SimpleNamespace(pid=pid, work="/", kept={{}}), WITNESSES[fault.witness]
+        target, witness = SimpleNamespace(pid=pid, work="/", folder="/", kept={{}}), WITNESSES[fault.witness]
         before = witness.look(fault, target)
         fault.strike(target)
         seen = witness.set or witness.judge

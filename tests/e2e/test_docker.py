@@ -54,6 +54,9 @@ def labelled(session: str) -> list[str]:
         "race_condition::torch-hogwild",
         "race_condition::torch-hogwild-locked",
         "cut_link::torch-limited",
+        # What is mounted over, or asked for by name, is the container's.
+        "full_disk::torch-in-place",
+        "dns_failure::torch-own-master",
     ],
 )
 def test_a_case_comes_to_its_record_in_containers(bench, image, name):

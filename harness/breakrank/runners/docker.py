@@ -20,9 +20,10 @@ import socket
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,8 @@ SOCKETS = "sockets"
 _SHM = "1g"
 #: How long the processes of a container may take to be gone once they are killed. A limit, not a trigger.
 _GONE_S = 5.0
+#: How long the engine may take to remove what is ours, on a machine that has much else to do. A limit, too.
+_REMOVED_S = 60.0
 #: How long the first process may take to be seen in /proc once the engine says that it runs. A limit, too.
 _SEEN_S = 5.0
 #: Says what an image has: its Python, and the version of each distribution.
@@ -418,6 +421,10 @@ class DockerRunner(SandboxRunner):
         words = command_line(command)
         return ["python3", *words[1:]] if is_script(command) else words
 
+    def _master(self, plan: Plan) -> str:
+        """Return the name of rank 0's host, which the engine's name server knows."""
+        return self._around[0].host
+
     def _inherited(self) -> dict[str, str]:
         """Return the image's own environment."""
         assert self._plan is not None
@@ -429,19 +436,36 @@ class DockerRunner(SandboxRunner):
 
 
 def remove(session: str) -> list[str]:
-    """Remove what carries a session's id; return what that was."""
+    """Remove what carries a session's id; return what that was. Raises `BreakrankError` if the engine does not.
+
+    It may make a container yet that it was asked for before, and frees a network only when the last one has left it.
+    """
+    gone: dict[str, None] = {}
+    until = time.monotonic() + _REMOVED_S
+    while refused := _remove_once(session, gone):
+        if time.monotonic() > until:
+            raise BreakrankError(f"the engine does not remove what is ours: {refused}")
+        time.sleep(0.05)
+    return list(gone)
+
+
+def _remove_once(session: str, gone: dict[str, None]) -> str:
+    """Remove what can be removed now, and note it; return what was refused, empty if there was nothing."""
     filters = {"label": f"{LABEL}={session}"}
-    client, gone = engine(), []
-    for container in client.containers.list(all=True, filters=filters, ignore_removed=True):
-        # It may be on its way out already, since its owner is gone.
-        with contextlib.suppress(APIError):
-            container.remove(force=True)
-        gone.append(f"container {container.name}")
+    client, refused = engine(), ""
+    containers = client.containers.list(all=True, filters=filters, ignore_removed=True)
+    every = [("container", one, partial(one.remove, force=True)) for one in containers]
     for kind, kept in (("network", client.networks), ("volume", client.volumes)):
-        for thing in kept.list(filters=filters):
-            _until_free(thing.remove)
-            gone.append(f"{kind} {thing.name}")
-    return gone
+        every += [(kind, one, one.remove) for one in kept.list(filters=filters)]
+    for kind, thing, remove_it in every:
+        gone[f"{kind} {thing.name}"] = None
+        try:
+            remove_it()
+        except NotFound:
+            continue
+        except APIError as error:
+            refused = _said(error)
+    return refused
 
 
 def sweep(show: bool = False) -> list[str]:
@@ -459,20 +483,6 @@ def sweep(show: bool = False) -> list[str]:
         for session in found:
             remove(session)
     return [name for names in found.values() for name in names]
-
-
-def _until_free(remove_it: Callable[[], None]) -> None:
-    """Remove a network or volume, as soon as the last container has left it. Raises `BreakrankError`."""
-    until = time.monotonic() + _GONE_S
-    while True:
-        try:
-            return remove_it()
-        except NotFound:
-            return None
-        except APIError as error:
-            if time.monotonic() > until:
-                raise BreakrankError(f"the engine does not remove what is ours: {_said(error)}") from None
-            time.sleep(0.02)
 
 
 def _packed(parts: Mapping[str, Path], folder: str = "") -> bytes:

@@ -53,19 +53,22 @@ class SandboxRunner(ProcessRunner):
         return self._around[rank]
 
     def _environment(self, plan: Plan, rank: int, attempt: int, port: int) -> dict[str, str]:
-        """Return the environment of a rank that is alone on its host.
-
-        What starts cold has the mounts of the machine, and does not know the names of the sandbox.
-        """
+        """Return the environment of a rank that is alone on its host."""
         env = super()._environment(plan, rank, attempt, port)
-        master = self._around[0]
-        warm = self.zygotes is not None and not plan.command
         env |= {
             "LOCAL_RANK": "0",
             "LOCAL_WORLD_SIZE": "1",
             "GROUP_RANK": str(rank),
             "GROUP_WORLD_SIZE": str(plan.ranks),
-            "MASTER_ADDR": master.host if warm else master.address,
+            "MASTER_ADDR": self._master(plan),
             "GLOO_SOCKET_IFNAME": "eth0",
         }
         return env | dict(plan.environment)
+
+    def _master(self, plan: Plan) -> str:
+        """Return how the ranks call the host of rank 0.
+
+        What starts cold has the mounts of the machine, and does not know the names of the sandbox.
+        """
+        warm = self.zygotes is not None and not plan.command
+        return self._around[0].host if warm else self._around[0].address

@@ -27,6 +27,20 @@ _OPEN = (
     "opened = socket.socket(int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))\n"
     "socket.send_fds(socket.socket(fileno=int(sys.argv[1])), [b'.'], [opened.fileno()])\n"
 )
+#: Enters the mounts of a process, and its user namespace first where that is another one, and changes them (mount(2)).
+_MOUNT = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+pid, kinds, work, source, path, kind, flags, options = sys.argv[1:]
+inside = [os.open(f"/proc/{pid}/ns/{one}", os.O_RDONLY) for one in kinds.split()]
+done = next(filter(None, (libc.setns(one, 0) for one in inside)), 0)
+if not done and work == "unmount":
+    done = libc.umount2(path.encode(), 2)  # MNT_DETACH
+elif not done:
+    words = [word.encode() if word else None for word in (source, path, kind)]
+    done = libc.mount(*words, ctypes.c_ulong(int(flags)), options.encode() or None)
+sys.exit(os.strerror(ctypes.get_errno()) if done else 0)
+"""
 
 
 @dataclass
@@ -70,6 +84,21 @@ class Walls:
                 raise OSError((done.stderr.strip().splitlines() or ["no socket"])[-1])
             _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
         return socket.socket(fileno=descriptors[0])
+
+    def mount(self, source: str, path: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+        """Mount something in the mounts of these walls, whatever programs there are in them. Raises `OSError`."""
+        self._change_mounts("mount", source, path, kind, str(flags), options)
+
+    def unmount(self, path: str) -> None:
+        """Take a mount away, for whoever looks anew. Raises `OSError`."""
+        self._change_mounts("unmount", "", path, "", "0", "")
+
+    def _change_mounts(self, work: str, source: str, path: str, *how: str) -> None:
+        kinds = " ".join(kind for kind in ("user", "mnt") if kind in self.kinds)
+        command = [sys.executable, "-I", "-S", "-c", _MOUNT, str(self.pid), kinds, work, source, path, *how]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise OSError(f"{work} {path}: {(done.stderr.strip().splitlines() or ['it died'])[-1]}")
 
     def disconnect(self) -> None:
         """Take the rank off its network, which only the engine of a container can. Raises `OSError`."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from breakrank_agent.fault import MOUNTS, Fault, Target
+from breakrank_agent.fault import Fault, Target
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,11 @@ class ShrinkSharedMemory(Fault):
     def strike(self, target: Target) -> None:
         """Mount a small file system over it."""
         options = f"size={self.size_kb}k,mode=1777"
-        target.walls.run("mount", "-t", "tmpfs", "-o", options, "breakrank", "/dev/shm", inside=MOUNTS)
+        target.walls.mount("breakrank", "/dev/shm", "tmpfs", options=options)
 
     def heal(self, target: Target) -> None:
         """Take it away again."""
-        target.walls.run("umount", "--lazy", "/dev/shm", inside=MOUNTS)
+        target.walls.unmount("/dev/shm")
 
 
 @dataclass(frozen=True)

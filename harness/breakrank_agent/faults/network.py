@@ -441,9 +441,10 @@ def _between(ones: Collection[int], others: Collection[int]) -> set[Way]:
 
 def _filter(target: Target, rank: int, name: str, input: str = "", output: str = "") -> None:
     """Add rules to what comes into a rank's network, and to what leaves it; `name` tells them from other faults'."""
+    # What leaves is looked at before an engine gives it another address: its own name server has another port, too.
     chains = [
-        f"chain {hook} {{\n type filter hook {hook} priority filter\n {rule}\n}}"
-        for hook, rule in (("input", input), ("output", output))
+        f"chain {hook} {{\n type filter hook {hook} priority {priority}\n {rule}\n}}"
+        for hook, priority, rule in (("input", "filter", input), ("output", "raw", output))
         if rule
     ]
     target.walls_of(rank).run("nft", "-f", "-", text=f"table inet breakrank_{name} {{\n" + "\n".join(chains) + "\n}\n")

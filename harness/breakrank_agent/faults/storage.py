@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import glob
 import os
-import re
 import resource
 import shutil
 import subprocess
@@ -13,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from breakrank_agent.fault import MOUNTS, Fault, Target
+from breakrank_agent.fault import BIND, READ_ONLY, REMOUNT, Fault, Target
 
 
 @dataclass(frozen=True)
@@ -85,17 +83,20 @@ class FillDisk(Fault):
     def strike(self, target: Target) -> None:
         """Mount a file system, copy the folder into it, and then leave only that much room."""
         path = _make(target, self.folder)
-        target.walls.run("mount", "-t", "tmpfs", "breakrank", path, inside=MOUNTS)
+        # What was there is reached by this even where the mounts that it is seen through change.
+        there = os.open(os.path.join(target.work, self.folder), os.O_RDONLY | os.O_DIRECTORY)
+        target.walls.mount("breakrank", path, "tmpfs")
         kept = target.kept["folder"] = os.open(f"/proc/{target.pid}/root{path}", os.O_RDONLY | os.O_DIRECTORY)
-        shutil.copytree(path, f"/proc/self/fd/{kept}", dirs_exist_ok=True)
+        shutil.copytree(f"/proc/self/fd/{there}", f"/proc/self/fd/{kept}", dirs_exist_ok=True)
+        os.close(there)
         state = os.statvfs(kept)
         size = (state.f_blocks - state.f_bfree) * state.f_frsize + self.room_kb * 1024
-        target.walls.run("mount", "-o", f"remount,size={size}", path, inside=MOUNTS)
+        target.walls.mount("", path, flags=REMOUNT, options=f"size={size}")
 
     def heal(self, target: Target) -> None:
         """Put what is there now where it was, and take the file system away."""
         path, kept = os.path.join(target.work, self.folder), target.kept.pop("folder")
-        target.walls.run("umount", "--lazy", path, inside=MOUNTS)
+        target.walls.unmount(os.path.join(target.folder, self.folder))
         shutil.rmtree(path)
         shutil.copytree(f"/proc/self/fd/{kept}", path)
         os.close(kept)
@@ -119,12 +120,12 @@ class RemountReadOnly(Fault):
     def strike(self, target: Target) -> None:
         """Mount the folder on itself, and that mount anew, to be read only."""
         path = _make(target, self.folder)
-        target.walls.run("mount", "--bind", path, path, inside=MOUNTS)
-        target.walls.run("mount", "-o", "remount,bind,ro", path, inside=MOUNTS)
+        target.walls.mount(path, path, flags=BIND)
+        target.walls.mount("", path, flags=BIND | REMOUNT | READ_ONLY)
 
     def heal(self, target: Target) -> None:
         """Take the mount away."""
-        target.walls.run("umount", "--lazy", os.path.join(target.work, self.folder), inside=MOUNTS)
+        target.walls.unmount(os.path.join(target.folder, self.folder))
 
 
 @dataclass(frozen=True)
@@ -146,17 +147,17 @@ class FailReads(Fault):
 
     def strike(self, target: Target) -> None:
         """Mount it over each such file. Raises `OSError` if there is none."""
-        found = sorted(glob.glob(os.path.join(glob.escape(target.work), self.path)))
+        found = sorted(str(path.relative_to(target.work)) for path in Path(target.work).glob(self.path))
         if not found:
             raise FileNotFoundError(f"there is no {self.path} in the working folder")
-        target.kept["files"] = found
-        for path in found:
-            target.walls.run("mount", "--bind", "/proc/1/mem", path, inside=MOUNTS)
+        target.kept["files"] = [os.path.join(target.folder, name) for name in found]
+        for path in target.kept["files"]:
+            target.walls.mount("/proc/1/mem", path, flags=BIND)
 
     def heal(self, target: Target) -> None:
         """Take it away from them."""
         for path in target.kept["files"]:
-            target.walls.run("umount", "--lazy", path, inside=MOUNTS)
+            target.walls.unmount(path)
 
 
 #: The system calls behind what a program asks for: which of them it is depends on the library and the machine.
@@ -194,10 +195,9 @@ class FailCall(Fault):
     def strike(self, target: Target) -> None:
         """Have the rank traced. Raises `OSError` with what strace says if it cannot be."""
         # Of an open file strace knows the path as the rank sees it; of one that is named, what the rank calls it.
-        seen = re.sub(r"^/proc/\d+/root(?=/)", "", target.work)
         work = Path(target.work)
         names = sorted(str(path.relative_to(work)) for path in work.glob(self.path)) or [self.path]
-        on = [word for name in names for path in (os.path.join(seen, name), name) for word in ("-P", path)]
+        on = [word for name in names for path in (os.path.join(target.folder, name), name) for word in ("-P", path)]
         calls = _CALLS.get(self.call, self.call)
         inject = f"inject={calls}:error={self.error}:when={self.when}"
         said = target.kept["said"] = os.memfd_create("breakrank-strace")
@@ -233,7 +233,6 @@ class FailCall(Fault):
 
 
 def _make(target: Target, folder: str) -> str:
-    """Return the path of a folder below the working folder, which is made where it is missing."""
-    path = os.path.join(target.work, folder)
-    os.makedirs(path, exist_ok=True)
-    return path
+    """Return the path by which the rank sees a folder below the working folder; where it is missing it is made."""
+    os.makedirs(os.path.join(target.work, folder), exist_ok=True)
+    return os.path.join(target.folder, folder)
