@@ -12,6 +12,7 @@ NOTHING_TO_APPLY = [faults.ZeroGradients() @ at(rank=1, step=3, point="optimize"
 
 SCENARIO = Scenario(
     family="numeric",
+    without={"tensorflow": "see dropped_replica"},
     job=Job(ranks=3, steps=8, data="digits"),
     strikes=NOTHING_TO_APPLY,
     cases=[

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+import weakref
 from types import FrameType
 from typing import Any
 
@@ -46,8 +47,9 @@ class _Assignments:
         self._agent = agent
         self._training = training
         self._local = threading.local()
-        self._seen: dict[tuple[int, str, str], Any] = {}
-        self._recorded: set[tuple[int, str, str]] = set()
+        #: By the identity of a variable, and how it was assigned to: the variable, and the line that did so first.
+        self._seen: dict[tuple[int, str], tuple[weakref.ref[Any], str]] = {}
+        self._recorded: set[tuple[int, str]] = set()
 
     def wrap(self, kind: Any, name: str, how: Any) -> None:
         """Look at the calls of a method that no other of them has led to."""
@@ -101,18 +103,20 @@ class _Assignments:
         return "/autograph/" in caller.f_code.co_filename or not self._agent.sites.is_foreign(caller.f_code)
 
     def _note(self, variable: Any, how: str) -> None:
-        if how:
-            whole = _whole(variable)
-            self._seen.setdefault((id(whole), how, line_here(self._agent)), whole)
+        whole = _whole(variable) if how else None
+        known, _ = self._seen.get((id(whole), how), (None, ""))
+        if whole is not None and (known is None or known() is not whole):
+            self._seen[id(whole), how] = weakref.ref(whole), line_here(self._agent)
 
     def record(self) -> None:
         """Record what is new, of the variables that are trained."""
-        for key, variable in list(self._seen.items()):
-            grouped = enumerate(in_parts(self._training.parameters()))
-            parts = [number for number, part in grouped if any(one is variable for one in part)]
-            if parts and key not in self._recorded:
+        new = [(key, known(), line) for key, (known, line) in list(self._seen.items()) if key not in self._recorded]
+        grouped = in_parts(self._training.parameters()) if new else []
+        for key, variable, line in new:
+            parts = [number for number, part in enumerate(grouped) if any(one is variable for one in part)]
+            if parts:
                 self._recorded.add(key)
-                self._agent.record("assigned", parts=parts, how=key[1], site=key[2])
+                self._agent.record("assigned", parts=parts, how=key[1], site=line)
 
 
 def _whole(variable: Any) -> Any:
