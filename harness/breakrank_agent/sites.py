@@ -57,6 +57,11 @@ class Sites:
             frame = frame.f_back
         return NOWHERE
 
+    def at(self, file: str, line: int) -> str:
+        """Return a line of a file as `file:line`, if it is the user's, and else nothing."""
+        name = self._file(file)
+        return f"{name}:{line}" if name is not None else ""
+
     def of(self, code: CodeType) -> Site:
         """Return where a function is defined, if it is the user's."""
         if self.is_foreign(code):
@@ -67,11 +72,6 @@ class Sites:
     def is_foreign(self, code: CodeType) -> bool:
         """Whether a function is a framework's, Python's or ours."""
         return self._file(code.co_filename) is None
-
-    def at(self, file: str, line: int) -> str:
-        """Return a line of a file as `file:line`, if it is the user's, and else nothing."""
-        name = self._file(file)
-        return f"{name}:{line}" if name is not None else ""
 
     def _learn(self, code: CodeType, at: int, line: int) -> Site:
         """Return a line as a site, known by its instruction from now on: to ask a frame for its line takes long."""
