@@ -19,6 +19,5 @@ SCENARIO = Scenario(
         Case("torch-limited", "averaging:limited", expect=DETECTED),
         Case("torch-unassisted", "averaging:unassisted", expect=WENT_ON_ALONE),
         Case("torch-meeting", "averaging:met", expect=DETECTED),
-        Case("tf-limited", "workers:limited", framework="tensorflow", expect=DETECTED),
     ],
 )
