@@ -15,5 +15,6 @@ SCENARIO = Scenario(
     cases=[
         Case("torch-plain", "digits_ddp:plain", expect=SURVIVED),
         Case("torch-by-hand", "averaging:plain", expect=SURVIVED),
+        Case("tf-plain", "workers:plain", framework="tensorflow", expect=SURVIVED),
     ],
 )

@@ -15,6 +15,5 @@ SCENARIO = Scenario(
     cases=[
         Case("torch-by-hand", "averaging:plain", expect=hung(oracle="progress", step=3, cause="no progress")),
         Case("torch-limited", "averaging:limited", expect=DETECTED),
-        Case("tf-limited", "workers:limited", framework="tensorflow", expect=DETECTED),
     ],
 )

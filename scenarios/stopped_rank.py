@@ -18,6 +18,5 @@ SCENARIO = Scenario(
         Case("torch-limited", "averaging:limited", expect=DETECTED),
         Case("torch-meeting", "averaging:met", expect=DETECTED),
         Case("tf-plain", "workers:plain", framework="tensorflow", expect=STANDS_STILL),
-        Case("tf-limited", "workers:limited", framework="tensorflow", expect=DETECTED),
     ],
 )

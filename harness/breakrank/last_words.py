@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import time
@@ -92,6 +93,11 @@ class LastWords:
             self._look(pid)
             send(pid, signal.SIGCONT)
         self._take()
+
+    @property
+    def waits(self) -> bool:
+        """Whether the process has spoken, and has not been heard yet: the kernel has stopped it for that."""
+        return bool(select.select([self.descriptor], [], [], 0)[0])
 
     def event(self) -> dict[str, Any] | None:
         """Return the values of the Conductor's event, None if the rank said nothing; keep the stacks in a file."""

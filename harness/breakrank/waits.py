@@ -109,6 +109,11 @@ class Ledger:
         """Return what the rank issued as this collective of a group, None if it is not known any more."""
         return next((call for n, call in reversed(self.calls.get(group, ())) if n == number), None)
 
+    def passed(self, group: str, number: int) -> bool:
+        """Whether the rank has issued later collectives of a group, and not this one: its number was lost."""
+        calls = self.calls.get(group)
+        return bool(calls and calls[0][0] < number < calls[-1][0] and self.call(group, number) is None)
+
     @property
     def in_call(self) -> str:
         """What the rank is in, as evidence of progress needs it: one of a few names, or nothing special."""
@@ -223,7 +228,7 @@ def _call_the_roll(group: str, number: int, members: Iterable[int], ledgers: Map
     behind, issued = [], dict[Call, list[int]]()
     for member in sorted(members):
         call = ledgers[member].call(group, number)
-        if ledgers[member].issued[group] < number:
+        if ledgers[member].issued[group] < number or ledgers[member].passed(group, number):
             behind.append(member)
         elif call is not None:
             issued.setdefault(call, []).append(member)

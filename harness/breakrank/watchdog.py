@@ -71,6 +71,10 @@ class Watchdog:
             self.forget()
             return None
         stopped = {n for n, r in live.items() if look(r.process.pid).stopped}
+        if any(live[n].process.words.waits for n in stopped):
+            # It is dying, and stands still so that its stacks can be read.
+            self.forget()
+            return None
         waiting = {n: r for n, r in live.items() if n not in stopped}
         found = None if acts or self._is_held(ranks) else self._proof(ranks, waiting, stopped, stuck)
         # Where it is the framework's turn to speak, and it does not, the deadline speaks.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from signal import SIGBUS, SIGKILL, SIGSEGV
 from typing import Any
 
 from golden import Golden
 from test_oracles import ask, objection
 
-from breakrank.last_words import parse_words
+from breakrank.last_words import LastWords, parse_words
 
 SAID = """Fatal Python error: Segmentation fault
 
@@ -26,6 +27,16 @@ Thread 0x00007f386c000000 [worker] (most recent call first):
 
 Extension modules: torch._C (total: 1)
 """
+
+
+def test_a_process_that_has_spoken_waits_to_be_heard(tmp_path: Path) -> None:
+    words = LastWords(tmp_path / "rank-0.words")
+    assert not words.waits
+    words.path.write_bytes(SAID.encode())
+    assert words.waits
+    words.hear(lambda pid, number: None)
+    assert not words.waits
+    words.close()
 
 
 def test_threads_are_read_from_what_faulthandler_says() -> None:

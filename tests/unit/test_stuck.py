@@ -44,7 +44,7 @@ class Log:
         key = (group, op, peer) if peer is not None else group
         number = self._counts[key] = self._counts.get(key, 0) + 1
         event = {"kind": "point", "point": "collective", "seq": "main", "step": self.step, "op": op, "group": group}
-        self._last = {**event, **facts, ("c" if peer is None else "p"): number}
+        self._last = {**event, ("c" if peer is None else "p"): number, **facts}
         self.ledger.take(self._last)
         return self
 
@@ -137,6 +137,14 @@ def test_a_wait_is_said_as_people_call_it():
     assert describe(event) == "all_reduce 41 (1024 × float32, train.py:88)"
     assert describe({"op": "recv_", "group": "3", "p": 2, "peer": -1}) == "recv 2 from any rank of group 3"
     assert describe({"op": "", "point": "collective", "after": "barrier", "c": 5}) == "the code after barrier 5"
+
+
+def test_who_took_a_number_and_never_entered_its_collective_is_waited_for():
+    first, second = Log(0, [0, 1]).does("allreduce_").waits("allreduce_"), Log(1, [0, 1]).does("allreduce_")
+    second.waits("allreduce_", c=3)
+    found = explain({0: first.ledger, 1: second.ledger})
+    assert found.why == "never full"
+    assert {rank: (wait.event["c"], wait.lacks) for rank, wait in found.waits.items()} == {0: (2, (1,)), 1: (3, (0,))}
 
 
 def test_a_rank_lags_while_it_is_in_what_is_over_elsewhere():

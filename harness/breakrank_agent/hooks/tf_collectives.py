@@ -230,30 +230,25 @@ def _graphs_in(operation: Any, graph: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _call_of(operation: Any, agent: Agent, said: str) -> Optional[Call]:
-    """Return one collective of a graph; None if it is not between processes, or on another device than the first."""
-    first = operation.type.endswith("V2")
+    """Return one collective of a graph; None if it is not between processes, or another local device takes the part."""
     at = 0 if "Recv" in operation.type else 1
-    attributes = {name: _plain(operation, name) for name in operation.node_def.attr}
-    if first:
+    said_of = {name: operation.get_attr(name) for name in _ATTRIBUTES if name in operation.node_def.attr}
+    if operation.type.endswith("V2"):
         size, key = (_constant(operation.inputs[i]) for i in (at, at + 1))
     else:
-        size, key = attributes.get("group_size"), attributes.get("group_key")
-    if size is None or key is None:
+        size, key = said_of.get("group_size"), said_of.get("group_key")
+    if size is None or key is None or (operation.device and not operation.device.endswith(":0")):
         return None
     site = getattr(operation.graph, _SITES, {}).get(operation.name) or _line(agent, operation)
-    facts = {"shapes": _shapes(operation, at), "dtype": attributes["T"].as_numpy_dtype}
-    facts["reduce"] = attributes.get("merge_op")
-    return _call(operation.type, size, key, attributes.get("timeout_seconds"), facts, site, said)
+    facts = {"shapes": _shapes(operation, at), "dtype": said_of["T"].as_numpy_dtype}
+    facts["reduce"] = said_of.get("merge_op")
+    return _call(operation.type, size, key, said_of.get("timeout_seconds"), facts, site, said)
 
 
 def _line(agent: Agent, operation: Any) -> str:
     """Return the innermost line of the user's code that has made an operation."""
     lines = (agent.sites.at(frame.filename, frame.lineno) for frame in reversed(list(operation.traceback)))
     return next(filter(None, lines), "")
-
-
-def _plain(operation: Any, name: str) -> Any:
-    return operation.get_attr(name) if name in _ATTRIBUTES else None
 
 
 def _constant(tensor: Any) -> Optional[int]:
@@ -319,24 +314,22 @@ def _wrap_eager(
 
     @functools.wraps(original)
     def collective(*args: Any, **kwargs: Any) -> Any:
-        if agent.over or agent.busy or not context.executing_eagerly():
-            return _kept(original(*args, **kwargs), merging.site)
+        flights: list[Flight] = []
         with _on_behalf(agent) as frame:
-            said = signature.bind(*args, **kwargs)
-            said.apply_defaults()
-            call = _eager_call(operation, said.arguments, merging.site or agent.sites.above(frame).line)
-            if call is None:
-                return original(*args, **kwargs)
-            read = members({"in": [_summary(said.arguments["input"])]}) if weighs else ""
-            flight = issuing.issue(call, int(said.arguments["instance_key"]), read)
+            if not agent.over and not agent.busy and context.executing_eagerly():
+                said = signature.bind(*args, **kwargs)
+                said.apply_defaults()
+                call = _eager_call(operation, said.arguments, merging.site or agent.sites.above(frame).line)
+                read = members({"in": [_summary(said.arguments["input"])]}) if weighs and call else ""
+                flights = [issuing.issue(call, int(said.arguments["instance_key"]), read)] if call else []
             try:
                 result = original(*args, **kwargs)
             except BaseException as error:
                 hide(error)
-                issuing.leave([flight], error)
+                issuing.leave(flights, error)
                 raise
-            issuing.leave([flight], says=members({"out": [_summary(result)]}) if weighs else "")
-            return result
+            issuing.leave(flights, says=members({"out": [_summary(result)]}) if weighs and flights else "")
+        return _kept(result, merging.site)
 
     setattr(module, name, collective)
 
@@ -378,8 +371,7 @@ def _eager_call(operation: str, said: dict[str, Any], site: str) -> Optional[Cal
     handed = said.get("input")
     shape = list(said["shape"]) if handed is None else handed.shape.as_list()
     dtype = said["T"] if handed is None else handed.dtype
-    facts = {"shapes": [shape], "dtype": dtype.as_numpy_dtype, "reduce": said.get("merge_op")}
-    facts["eager"] = True
+    facts = {"shapes": [shape], "dtype": dtype.as_numpy_dtype, "reduce": said.get("merge_op"), "eager": True}
     return _call(operation, int(said["group_size"]), int(said["group_key"]), said.get("timeout_seconds"), facts, site)
 
 

@@ -1,0 +1,30 @@
+"""One worker's host has another release of the training code: an image that was rolled out to all hosts but one.
+
+Another release of the framework itself cannot be had in one environment; what it would do, this one's does: the ranks
+agree on every collective, and not on what it is for.
+"""
+
+from __future__ import annotations
+
+from breakrank import DETECTED, Case, Job, Scenario, silent
+
+SCENARIO = Scenario(
+    family="environment",
+    job=Job(ranks=2, steps=5, data="digits"),
+    cases=[
+        Case(
+            "tf-unnoticed",
+            "workers:other_release",
+            framework="tensorflow",
+            control="workers:plain",
+            expect=silent(oracle="replicas", step=1, cause="replicas differ"),
+        ),
+        Case(
+            "tf-compared",
+            "workers:same_release",
+            framework="tensorflow",
+            control="workers:plain",
+            expect=DETECTED,
+        ),
+    ],
+)
