@@ -9,6 +9,7 @@ from breakrank import SURVIVED, Case, Job, Scenario, hung
 
 SCENARIO = Scenario(
     family="environment",
+    without={"torch": "its transport is gloo, and knows no proxy"},
     job=Job(ranks=2, steps=3, deadline_s=8.0, data="digits"),
     cases=[
         Case(

@@ -16,6 +16,7 @@ STOPPED = [faults.Stop() @ at(rank=1, step=3, point="collective")]
 
 SCENARIO = Scenario(
     family="environment",
+    without={"tensorflow": "its time-outs are those of the cases of killed_rank"},
     job=Job(ranks=2, steps=6, data="digits", patience_s=5.0),
     strikes=LATE,
     cases=[

@@ -12,20 +12,22 @@ WORKER, SERVER = at(rank=1, step=3), at(rank=3, step=3)
 
 SCENARIO = Scenario(
     family="process",
+    without={"torch": "it has none"},
     job=Job(ranks=4, steps=6, deadline_s=8.0, data="digits"),
     cases=[
         Case(
             f"tf-{name}",
-            "servers:train",
+            f"servers:{program}",
             framework="tensorflow",
             environment=TASKS,
             strikes=(strike,),
             expect=expect,
         )
-        for name, strike, expect in (
-            ("killed-worker", faults.Kill() @ WORKER, SURVIVED),
-            ("killed-server", faults.Kill() @ SERVER, DETECTED),
-            ("stopped-worker", faults.Stop() @ WORKER, hung(oracle="progress", rank=0, cause="no progress")),
+        for name, program, strike, expect in (
+            ("killed-worker", "plain", faults.Kill() @ WORKER, SURVIVED),
+            ("killed-server", "plain", faults.Kill() @ SERVER, DETECTED),
+            ("stopped-worker", "plain", faults.Stop() @ WORKER, hung(oracle="progress", rank=0, cause="no progress")),
+            ("stopped-worker-limited", "limited", faults.Stop() @ WORKER, DETECTED),
         )
     ],
 )

@@ -9,7 +9,6 @@ from breakrank import SURVIVED, Case, Job, Scenario, at, faults
 
 SCENARIO = Scenario(
     family="network",
-    without={"tensorflow": "struck from outside of any framework: tried with torch"},
     job=Job(ranks=2, steps=5, data="digits"),
     strikes=[faults.LimitBandwidth(kbit=400) @ at(rank=1, step=2, point="collective")],
     cases=[

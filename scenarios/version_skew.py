@@ -10,6 +10,7 @@ from breakrank import DETECTED, Case, Job, Scenario, silent
 
 SCENARIO = Scenario(
     family="environment",
+    without={"torch": "tried with TensorFlow: a mistake of the job, not of a framework"},
     job=Job(ranks=2, steps=5, data="digits"),
     cases=[
         Case(
