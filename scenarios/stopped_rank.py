@@ -18,5 +18,6 @@ SCENARIO = Scenario(
         Case("torch-limited", "averaging:limited", expect=DETECTED),
         Case("torch-meeting", "averaging:met", expect=DETECTED),
         Case("tf-plain", "workers:plain", framework="tensorflow", expect=STANDS_STILL),
+        Case("tf-guarded", "workers:guarded", framework="tensorflow", expect=DETECTED),
     ],
 )
