@@ -11,9 +11,6 @@ from breakrank.doctor import missing_framework
 from breakrank.run import Choices, load_run, make_script_plans
 from breakrank.scenario import Job, Scenario
 from breakrank.script import framework_of
-from breakrank.verdict import Outcome
-from breakrank_agent import faults
-from breakrank_agent.plan import at
 
 pytestmark = pytest.mark.skipif(bool(missing_framework("tensorflow")), reason=missing_framework("tensorflow"))
 
@@ -51,15 +48,6 @@ def test_the_agent_changes_nothing_in_a_script_of_tensorflow(bench, tmp_path, st
         if name.endswith(".npy"):
             assert written[0][name] == written[1][name], name
     assert [lived.last_step for lived in with_agent.last] == [steps, steps]
-
-
-def test_a_flipped_bit_in_a_scripts_variable_is_seen_at_its_step(bench, tmp_path):
-    shutil.copy(SCRIPTS / "workers.py", tmp_path)
-    flip = faults.FlipBit() @ at(rank=1, step=2, point="step")
-    result = bench.run(plan_of_script("workers.py", tmp_path, [flip]), where=tmp_path)
-    finding = result.verdict.findings[0]
-    assert result.verdict.outcome is Outcome.SILENT, result.verdict.sentence()
-    assert (finding.oracle, finding.step) == ("replicas", 2), result.verdict.sentence()
 
 
 def test_a_script_that_trains_with_torch_and_imports_tensorflow_is_known_by_its_torch_parameters(bench, tmp_path):

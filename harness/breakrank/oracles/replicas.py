@@ -48,7 +48,7 @@ def _within(well: Sequence[RankHistory]) -> Finding | None:
     lived, event = there[0]
     evidence: dict[str, Any] = {"digests": {str(number): value for number, value in enumerate(event["replicas"])}}
     _name_parted(evidence, event["apart"], [lived])
-    cause, places = _assigned(evidence, event["apart"], [lived], step) or ("replicas of a rank differ", ())
+    cause, places = _assigned(evidence, event["apart"], [lived], step, None) or ("replicas of a rank differ", ())
     ranks = tuple(one.rank for one, _ in there)
     return Finding("replicas", cause, ranks, step, lived.attempt, places, evidence)
 
@@ -62,11 +62,17 @@ def _name_parted(evidence: dict[str, Any], parted: Sequence[int], well: Sequence
 
 
 def _assigned(
-    evidence: dict[str, Any], parted: Sequence[int], well: Sequence[RankHistory], step: int
+    evidence: dict[str, Any], parted: Sequence[int], well: Sequence[RankHistory], step: int, control: History | None
 ) -> tuple[str, tuple[str, ...]] | None:
-    """Return the cause and the line, if a part that differs was assigned to with nothing to reduce."""
+    """Return the cause and the line, if a part that differs was assigned to with nothing to reduce.
+
+    It is none where the control, whose replicas did not part, does the same: they hold what was reduced before.
+    """
+    usual = {e["site"] for lived in (control.last if control is not None else ()) for e in lived.of_kind("assigned")}
     for lived in well:
         for event in lived.of_kind("assigned"):
+            if event["site"] in usual:
+                continue
             if event["step"] <= step and set(parted).intersection(event["parts"]):
                 evidence.update(how=event["how"], site=event["site"])
                 return "assigned apart", (event["site"],)
@@ -88,7 +94,7 @@ def _finding(breach: laws.Breach, well: Sequence[RankHistory], control: History 
     evidence: dict[str, Any] = {"digests": {str(rank): value for rank, value in breach.values.items()}}
     names = _name_parted(evidence, parted, well)
     told = {lived.rank: e for lived in well for e in lived.of_kind("unsynced") if e["step"] == place.step}
-    cause, places = _assigned(evidence, parted, well, place.step) or ("replicas differ", ())
+    cause, places = _assigned(evidence, parted, well, place.step, control) or ("replicas differ", ())
     ranks = _who(breach, control)
     # What comes after the last step has another cause than the step's gradients.
     for reason in _REASONS if place.name == "params" else ():

@@ -9,11 +9,11 @@ import functools
 import hashlib
 from typing import Any, Callable, Optional
 
-from breakrank_agent.fault import Part
 from breakrank_agent.frames import hide
+from breakrank_agent.hooks.loader import Batch
 from breakrank_agent.hooks.tensorflow import Training, components, training_of
 from breakrank_agent.plan import Strike
-from breakrank_agent.probe import Agent, NoHandles
+from breakrank_agent.probe import Agent
 
 WAITS_FOR = "tensorflow"
 
@@ -165,17 +165,6 @@ class _Part:
         self.array = self.array.astype(dtype)
 
 
-class _Batch(NoHandles):
-    """The parts of a batch that is about to be handed out."""
-
-    def __init__(self, parts: list[_Part]) -> None:
-        self._parts = parts
-
-    def batch(self) -> list[Part]:
-        """Return the parts."""
-        return [*self._parts]
-
-
 def _struck(agent: Agent, number: int, strike: Strike, batch: Any) -> Any:
     """Return the batch with what a fault made of it, and record its digest as it was and as it is.
 
@@ -189,7 +178,7 @@ def _struck(agent: Agent, number: int, strike: Strike, batch: Any) -> Any:
         places = [i for i, value in enumerate(flat) if isinstance(components(value)[0], tf.Tensor)]
         parts = [_Part(components(flat[i])[0]) for i in places]
         try:
-            strike.fault.strike_inside(_Batch(parts))
+            strike.fault.strike_inside(Batch(parts))
         except Exception as error:
             agent.record("note", text=f"strike {number} cannot change this batch: {type(error).__name__}: {error}")
             return batch

@@ -6,7 +6,7 @@ import collections
 import functools
 import hashlib
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 from breakrank_agent.fault import Part
@@ -107,10 +107,10 @@ class _Part:
         self.tensor = self.tensor.to(getattr(torch, dtype))
 
 
-class _Batch(NoHandles):
+class Batch(NoHandles):
     """The parts of a batch that is about to be handed out."""
 
-    def __init__(self, parts: list[_Part]) -> None:
+    def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = parts
 
     def batch(self) -> list[Part]:
@@ -129,7 +129,7 @@ def _struck(agent: Agent, number: int, strike: Strike, batch: Any) -> Any:
         _tensors(batch, before)
         parts = [_Part(tensor) for tensor in before]
         try:
-            strike.fault.strike_inside(_Batch(parts))
+            strike.fault.strike_inside(Batch(parts))
         except Exception as error:
             agent.record("note", text=f"strike {number} cannot change this batch: {type(error).__name__}: {error}")
             return batch

@@ -17,11 +17,10 @@ from collections.abc import Iterator
 from threading import get_ident
 from typing import Any, Callable, Optional
 
-from breakrank_agent.fault import Call, Part, Wrapper
 from breakrank_agent.frames import hide
 from breakrank_agent.hooks.replicas import NAME_LIMIT
 from breakrank_agent.hooks.torch import in_parts
-from breakrank_agent.probe import Agent
+from breakrank_agent.probe import Agent, NoHandles
 
 WAITS_FOR = "tensorflow"
 
@@ -106,7 +105,7 @@ class Traced:
         self.derives = False
 
 
-class Training:
+class Training(NoHandles):
     """What is being trained: the variables of the optimizer that counts the steps, else those gradients were taken of.
 
     A piece is the outermost call on the main thread of what runs as one.
@@ -251,18 +250,6 @@ class Training:
     def gradients(self) -> list[tuple[str, memoryview]]:
         """Raise `RuntimeError`: gradients are values on their way, which nothing keeps."""
         raise RuntimeError("TensorFlow keeps no gradients between operations")
-
-    def batch(self) -> list[Part]:
-        """Raise `RuntimeError`: a batch is struck by the hook of datasets."""
-        raise RuntimeError("no batch is known at this point")
-
-    def collective(self) -> Call:
-        """Raise `RuntimeError`: a collective is struck by the hook of collectives."""
-        raise RuntimeError("no collective is known at this point")
-
-    def wrapper(self) -> Wrapper:
-        """Raise `RuntimeError`: nothing wraps a model here."""
-        raise RuntimeError("no wrapper is known at this point")
 
     def summarize(self) -> dict[str, Any]:
         """Return the digest, the norm and the finiteness of the parameters, and of their parts; empty without any.

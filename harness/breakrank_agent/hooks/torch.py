@@ -15,12 +15,11 @@ import threading
 import weakref
 from typing import Any, Callable
 
-from breakrank_agent.fault import Call, Part, Wrapper
 from breakrank_agent.frames import hide
 from breakrank_agent.history import members
 from breakrank_agent.hooks import after_import
 from breakrank_agent.hooks.files import digest_file
-from breakrank_agent.probe import Agent
+from breakrank_agent.probe import Agent, NoHandles
 
 WAITS_FOR = "torch"
 IN_CHILDREN = True
@@ -61,7 +60,7 @@ def _pass_by() -> None:
     trace_rules.add("breakrank_agent")
 
 
-class Training:
+class Training(NoHandles):
     """What is being trained: the parameters of the optimizer that counts the steps, else of the outermost module."""
 
     def __init__(self, agent: Agent) -> None:
@@ -96,18 +95,6 @@ class Training:
         if not found:
             raise RuntimeError("no parameter has a gradient at this point")
         return found
-
-    def batch(self) -> list[Part]:
-        """Raise `RuntimeError`: a batch is struck by the hook of the loader."""
-        raise RuntimeError("no batch is known at this point")
-
-    def collective(self) -> Call:
-        """Raise `RuntimeError`: a collective is struck by the hook of collectives."""
-        raise RuntimeError("no collective is known at this point")
-
-    def wrapper(self) -> Wrapper:
-        """Raise `RuntimeError`: a wrapper is struck by a hook of its own."""
-        raise RuntimeError("no wrapper is known at this point")
 
     def summarize(self) -> dict[str, Any]:
         """Return the digest, the norm and the finiteness of the parameters, and of their parts; empty without any.
