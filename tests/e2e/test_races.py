@@ -23,7 +23,7 @@ ORACLES = ("ends", "progress", "race")
 #: Module to the number of ranks that its programs have.
 MODULES = {"threads": 1, "ranks": 2}
 #: The programs of each that race, a part each: no more than so many findings of an attempt are named.
-RACY = {"threads": ("racy", "racy_too", "racy_by_index"), "ranks": ("racy", "racy_too")}
+RACY = {"threads": ("racy", "racy_too", "racy_by_index"), "ranks": ("racy", "racy_too", "racy_by_collectives")}
 
 
 def functions(module: str, folder=PROGRAMS) -> dict[str, range]:

@@ -258,13 +258,18 @@ def run(variants: tuple[Callable[[torch.Tensor], None], ...]) -> None:
 
 
 def racy() -> None:
-    """Run the first half of what races."""
-    run(RACY[: len(RACY) // 2])
+    """Run some of what races: a report has eight findings at the most, and several may be of one variant."""
+    run(RACY[:5])
 
 
 def racy_too() -> None:
-    """Run the other half."""
-    run(RACY[len(RACY) // 2 :])
+    """Run some more."""
+    run(RACY[5:10])
+
+
+def racy_by_collectives() -> None:
+    """Run the others."""
+    run(RACY[10:])
 
 
 def clean() -> None:
