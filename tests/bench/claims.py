@@ -63,7 +63,7 @@ CLAIMS = [
     Claim("9", "Memory that is used up ends in a segmentation fault.",
           ("oversized_batch", "oversized_model", "oversized_dataset", "leaky_layer"), (CRASHED,)),
     Claim("10", "Swapping and noisy neighbours lead to crashes.",
-          ("swapping_rank", "noisy_neighbour", "throttled_rank"), (CRASHED,)),
+          ("swapping_rank", "noisy_neighbour", "throttled_rank"), (CRASHED,), "torch-*"),
     Claim("11", "A stack that overflows crashes.", ("stack_overflow",), (CRASHED,)),
     Claim("12", "Latency, lost links and misconfigured transport end in a time-out or a crash.",
           ("delayed_link", "dropped_link", "cut_link", "misconfigured_timeout", "misconfigured_grpc",
