@@ -48,6 +48,8 @@ def test_the_agent_changes_nothing_in_a_script_of_tensorflow(bench, tmp_path, st
         if name.endswith(".npy"):
             assert written[0][name] == written[1][name], name
     assert [lived.last_step for lived in with_agent.last] == [steps, steps]
+    told = [event.get("steps_by") for lived in with_agent.last for event in lived.of_kind("note")]
+    assert [by for by in told if by] == ["optimizer SGD"] * 2
 
 
 def test_a_script_that_trains_with_torch_and_imports_tensorflow_is_known_by_its_torch_parameters(bench, tmp_path):

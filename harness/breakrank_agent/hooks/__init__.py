@@ -62,16 +62,23 @@ class _Waiter(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Optional[Sequence[str]] = None, target: Optional[ModuleType] = None
     ) -> Optional[importlib.machinery.ModuleSpec]:
-        """Return the spec that the other finders have, with a loader that tells us when it is done."""
-        follows = self.waiting.pop(fullname, None)
-        if follows is None:
+        """Return the spec that the other finders have, with a loader that tells us when it is done.
+
+        Whoever asks may only want to know whether the module is there, and import it later, or never.
+        """
+        if fullname not in self.waiting:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, follows)
-        if not self.waiting:
-            sys.meta_path.remove(self)
+            spec.loader = _Loader(spec.loader, functools.partial(self._follow, fullname))
         return spec
+
+    def _follow(self, name: str) -> None:
+        """The module has run: call what waits for it, once."""
+        for follow in self.waiting.pop(name, ()):
+            follow()
+        if not self.waiting and self in sys.meta_path:
+            sys.meta_path.remove(self)
 
 
 _waiter = _Waiter()
@@ -80,9 +87,9 @@ _waiter = _Waiter()
 class _Loader(importlib.abc.Loader):
     """The module's own loader, and what follows after it."""
 
-    def __init__(self, loader: Any, follows: list[Callable[[], None]]) -> None:
+    def __init__(self, loader: Any, follow: Callable[[], None]) -> None:
         self._loader = loader
-        self._follows = follows
+        self._follow = follow
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> Optional[ModuleType]:
         """Leave it to the module's own loader."""
@@ -95,8 +102,7 @@ class _Loader(importlib.abc.Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
-        for follow in self._follows:
-            follow()
+        self._follow()
 
     def __getattr__(self, name: str) -> Any:
         # Resources and inspection ask a loader for more than the two methods.
