@@ -67,9 +67,12 @@ def choose(options: Options) -> list[Subject]:
     """
     chosen = select(load_scenarios(options.paths), options.names)
     if options.framework and not options.train:
+        reasons = dict.fromkeys(s.without.get(options.framework, "") for s, _ in chosen)
         chosen = [(s, case) for s, case in chosen if case.framework == options.framework]
         if not chosen:
-            raise BreakrankError(f"no case of {', '.join(options.names)} is for {options.framework}")
+            why = "; ".join(filter(None, reasons))
+            lack = f"no case of {', '.join(options.names)} is for {options.framework}"
+            raise BreakrankError(f"{lack}: {why}" if why else lack)
     if options.runner == "docker":
         _check_engine(options.image)
     frameworks = {options.framework} if options.train else {case.framework for _, case in chosen}
