@@ -350,10 +350,13 @@ class Attempt:
 
     def _let_leave(self) -> None:
         """Let ranks end that are through, once no peer needs what they have sent, or nobody has moved for long."""
+        leaving = {number: rank for number, rank in self._ranks.items() if rank.leaves}
+        if not leaving:
+            return
         idle = time.monotonic() - self._moved > LINGER_S
-        for number, rank in self._ranks.items():
-            peers = [peer.ledger for peer in self._ranks.values() if peer.live]
-            if rank.leaves and (idle or not any(lags(peer, rank.ledger) for peer in peers)):
+        peers = [peer.ledger for peer in self._ranks.values() if peer.live]
+        for number, rank in leaving.items():
+            if idle or not any(lags(peer, rank.ledger) for peer in peers):
                 rank.leaves = False
                 self._answer(number, {})
 

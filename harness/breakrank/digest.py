@@ -53,7 +53,7 @@ def sequences(history: History) -> Sequences:
     are helper threads without collectives, which run at a pace of their own. A rank that was struck is followed to its
     first strike, and the first coordinates of every strike that fired stand with its end. A launcher ends the other
     ranks of a failed group, perhaps before they come to their K-th collective: K is then one less than the first rank
-    rank to fail had entered.
+    to fail had entered.
 
     A helper thread that no schedule moves runs at a pace of its own, perhaps until it is told to stop. How far the main
     thread was by then does not count, nor how often it did a thing: each stands once, in the order of the first times.

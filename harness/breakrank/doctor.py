@@ -10,7 +10,7 @@ import re
 import shutil
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,26 +63,36 @@ def most_ranks() -> int:
     return max(2, min(_MOST_RANKS, psutil.virtual_memory().total // _RANK_BYTES))
 
 
-@functools.lru_cache(maxsize=1)
 def capabilities() -> dict[str, str]:
     """Return every capability by name: the empty string if it is there, else the reason and the cure."""
+    return {name: _lack(name) for name in _checks()}
+
+
+def _checks() -> dict[str, Callable[[], str]]:
+    """Return for each capability what finds out why it is not there; some of them start a process to see."""
     return {
-        "ptrace": _ptrace(),
-        "strace": _strace(),
-        "clock": _clock(),
-        "pageout": _pageout(),
-        "pidfd": _pidfd(),
-        "namespaces": _namespaces(),
-        "netns": _netns(),
-        "nft": _nft(),
-        "tbf": _tbf(),
-        "tun": _tun(),
-        **{f"{controller} cgroup": cgroups.why_not(controller) for controller in CONTROLLERS},
-        "docker": _docker(),
-        "debugger": no_debugger(),
-        "compiler": _compiler(),
-        "cuda": _cuda(),
+        "ptrace": _ptrace,
+        "strace": _strace,
+        "clock": _clock,
+        "pageout": _pageout,
+        "pidfd": _pidfd,
+        "namespaces": _namespaces,
+        "netns": _netns,
+        "nft": _nft,
+        "tbf": _tbf,
+        "tun": _tun,
+        **{f"{controller} cgroup": functools.partial(cgroups.why_not, controller) for controller in CONTROLLERS},
+        "docker": _docker,
+        "debugger": no_debugger,
+        "compiler": _compiler,
+        "cuda": _cuda,
     }
+
+
+@functools.cache
+def _lack(name: str) -> str:
+    """Return why a capability is not there, or the empty string; it is found out once."""
+    return _checks()[name]()
 
 
 def missing(needs: Iterable[str]) -> str:
@@ -101,7 +111,7 @@ def _missing(need: str) -> str:
     if gpus:
         there = _gpus()
         return "" if there >= int(gpus[1]) else f"this machine has {there} NVIDIA GPUs; run on one with {gpus[1]}"
-    return capabilities().get(need, "Breakrank knows no such capability; correct the scenario's needs")
+    return _lack(need) if need in _checks() else "Breakrank knows no such capability; correct the scenario's needs"
 
 
 def _ptrace() -> str:

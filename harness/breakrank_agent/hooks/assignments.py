@@ -15,7 +15,7 @@ from typing import Any
 
 from breakrank_agent.frames import hide
 from breakrank_agent.hooks.tensorflow import Training, line_here, training_of
-from breakrank_agent.hooks.torch import in_parts
+from breakrank_agent.parameters import in_parts
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "tensorflow"

@@ -18,7 +18,7 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import FunctionType
 from typing import Any, Callable, Optional
 from weakref import WeakKeyDictionary
@@ -105,6 +105,15 @@ def add_up(meter: str, found: Iterable[tuple[Site, int, int]]) -> list[Line]:
         total[0] += count
         total[1] += size
     return [(meter, site, count, size) for site, (count, size) in sums.items()]
+
+
+def flat(value: Any, kind: type) -> Iterator[Any]:
+    """Yield the things of a kind that an operation returns, by itself or in nested lists."""
+    if isinstance(value, kind):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from flat(item, kind)
 
 
 class _Objects:

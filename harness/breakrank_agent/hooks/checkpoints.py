@@ -8,11 +8,13 @@ import hashlib
 import os
 import re
 import zipfile
+from collections.abc import Iterator
 from typing import Any, Callable
 
 from breakrank_agent.frames import hide
 from breakrank_agent.history import members
 from breakrank_agent.hooks import after_import
+from breakrank_agent.hooks.files import blocks_of
 from breakrank_agent.hooks.tensorflow import training_of
 from breakrank_agent.probe import Agent
 
@@ -66,25 +68,25 @@ class _Files:
 
         @functools.wraps(original)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if self._under_way or training_of(agent).ours:
-                try:
-                    return original(*args, **kwargs)
-                except BaseException as error:
-                    hide(error)
-                    raise
+            seen = not (self._under_way or training_of(agent).ours)
             given = args[path] if len(args) > path else next(iter(kwargs.values()), None)
             where = str(given) if isinstance(given, (str, os.PathLike)) else ""
-            agent.reach(point, says=members({"path": agent.relative(where) if where else "(managed)"}))
-            before = _digest(where) if point == "restore" else {}
-            self._under_way = True
+            said = agent.relative(where) if where else "(managed)"
+            if seen:
+                agent.reach(point, says=members({"path": said}))
+                self._under_way = True
+            before = _digest(where) if seen and point == "restore" else {}
             try:
                 returned = original(*args, **kwargs)
             except BaseException as error:
                 hide(error)
-                agent.raised(point, error, path=agent.relative(where) if where else "(managed)")
+                if seen:
+                    agent.raised(point, error, path=said)
                 raise
             finally:
-                self._under_way = False
+                self._under_way = self._under_way and not seen
+            if not seen:
+                return returned
             if point == "save":
                 where = returned if isinstance(returned, str) else where
                 agent.payload("save", path=agent.relative(where), done=agent.clock.done, **_digest(where))
@@ -131,10 +133,10 @@ def _digest(where: str) -> dict[str, Any]:
     return {"file": digest.hexdigest(), "size": size}
 
 
-def _blocks(path: str) -> list[bytes]:
-    """Return what is in a file, without what differs from day to day."""
+def _blocks(path: str) -> Iterator[bytes]:
+    """Yield what is in a file, piece by piece, without what differs from day to day."""
     if path.endswith(".keras"):
         with zipfile.ZipFile(path) as archive:
-            return [archive.read(name) for name in sorted(archive.namelist()) if name != _DATED]
-    with open(path, "rb") as file:
-        return [file.read()]
+            yield from (archive.read(name) for name in sorted(archive.namelist()) if name != _DATED)
+    else:
+        yield from blocks_of(path)

@@ -46,29 +46,27 @@ class _Handing:
         def get_next(iterator: Any, *args: Any, **kwargs: Any) -> Any:
             import tensorflow as tf
 
-            if self._under_way or self._training.ours or not tf.executing_eagerly():
-                if not (self._under_way or self._training.ours):
-                    self._note()
-                try:
-                    return original(iterator, *args, **kwargs)
-                except BaseException as error:
-                    hide(error)
-                    raise
-            agent.reach("load")
-            strikes = agent.take_strikes("batch") if agent.awaiting else ()
-            self._under_way = True
+            outermost = not (self._under_way or self._training.ours)
+            seen = outermost and tf.executing_eagerly()
+            if seen:
+                agent.reach("load")
+                self._under_way = True
+            elif outermost:
+                self._note()
+            strikes = agent.take_strikes("batch") if seen and agent.awaiting else ()
             try:
                 batch = original(iterator, *args, **kwargs)
-            except tf.errors.OutOfRangeError as error:
+            except BaseException as error:
                 hide(error)
-                agent.clock.leave_empty_load()
-                raise
-            except Exception as error:
-                hide(error)
-                agent.raised("load", error)
+                if seen and isinstance(error, tf.errors.OutOfRangeError):
+                    agent.clock.leave_empty_load()
+                elif seen and isinstance(error, Exception):
+                    agent.raised("load", error)
                 raise
             finally:
-                self._under_way = False
+                self._under_way = self._under_way and not seen
+            if not seen:
+                return batch
             for number, strike in strikes:
                 batch = _struck(agent, number, strike, batch)
             if agent.plan.payloads:

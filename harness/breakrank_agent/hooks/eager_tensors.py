@@ -7,11 +7,11 @@ is freed by TensorFlow itself, and is not seen; a graph that stays is: each new 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import Any, Callable
 from weakref import ref
 
-from breakrank_agent.hooks.census import Census, Line, add_up
+from breakrank_agent.hooks.census import Census, Line, add_up, flat
+from breakrank_agent.hooks.tensorflow import watch_operations
 from breakrank_agent.probe import Agent
 from breakrank_agent.sites import Site
 
@@ -25,22 +25,11 @@ def install(agent: Agent) -> None:
     """Add TensorFlow's meters to the census, if there is one."""
     if agent.census is None:
         return
-    from tensorflow.python import pywrap_tfe
     from tensorflow.python.framework import func_graph
 
     tensors, traces = _Tensors(agent, agent.census), _Traces(agent.census)
     agent.census.meters += [tensors.count, tensors.count_variables, traces.count]
-    quick, full = pywrap_tfe.TFE_Py_FastPathExecute, pywrap_tfe.TFE_Py_Execute
-
-    @functools.wraps(quick)
-    def TFE_Py_FastPathExecute(context: Any, op: str, *args: Any) -> Any:
-        return tensors.see(op, quick(context, op, *args))
-
-    @functools.wraps(full)
-    def TFE_Py_Execute(context: Any, device: Any, op: Any, *args: Any) -> Any:
-        return tensors.see(op, full(context, device, op, *args))
-
-    pywrap_tfe.TFE_Py_FastPathExecute, pywrap_tfe.TFE_Py_Execute = TFE_Py_FastPathExecute, TFE_Py_Execute
+    watch_operations(after=tensors.see)
     traces.watch(func_graph.FuncGraph)
 
 
@@ -60,14 +49,13 @@ class _Tensors:
         # A trace brings thousands of objects of TensorFlow's along; it is counted itself.
         census.passes.append(lambda kind: kind.__module__.partition(".")[0] in ("tensorflow", "keras"))
 
-    def see(self, op: Any, result: Any) -> Any:
-        """Take note of what an operation has made, and return it."""
+    def see(self, op: Any, result: Any) -> None:
+        """Take note of what an operation has made."""
         if not self._agent.busy and self._agent.here:
             site = None
-            for tensor in _flat(result, self._tensor):
+            for tensor in flat(result, self._tensor):
                 site = site or self._sites.here()
                 self._known[tensor._id] = ref(tensor), site, op == _MAKES_VARIABLE
-        return result
 
     def count(self) -> list[Line]:
         """Return the live tensors by where they were made."""
@@ -100,14 +88,6 @@ def _size_of_parts(parts: Any) -> int:
     import tensorflow as tf
 
     return sum(_size(tf.as_dtype(part.dtype), tf.TensorShape(part.shape)) for part in parts)
-
-
-def _flat(value: Any, kind: type) -> Iterator[Any]:
-    if isinstance(value, kind):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _flat(item, kind)
 
 
 class _Traces:

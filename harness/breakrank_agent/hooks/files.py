@@ -20,6 +20,7 @@ import io
 import mmap
 import os
 import sys
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any, Callable, Optional
 
@@ -355,14 +356,19 @@ class _ScheduledFile(io.FileIO):
         self._agent.payload("write", path=self._path, file=file, size=self._size, done=self._agent.clock.done)
 
 
+def blocks_of(path: Any) -> Iterator[bytes]:
+    """Yield what is in a file, a MiB at a time."""
+    with open(path, "rb") as raw:
+        yield from iter(lambda: raw.read(1 << 20), b"")
+
+
 def digest_file(path: Any) -> dict[str, Any]:
     """Return digest (`file`) and size of the bytes that lie on disk, each None for what cannot be read."""
     digest, size = hashlib.blake2b(digest_size=8), 0
     try:
-        with open(path, "rb") as raw:
-            for block in iter(lambda: raw.read(1 << 20), b""):
-                digest.update(block)
-                size += len(block)
+        for block in blocks_of(path):
+            digest.update(block)
+            size += len(block)
     except OSError:
         return {"file": None, "size": None}
     return {"file": digest.hexdigest(), "size": size}

@@ -11,13 +11,11 @@ import weakref
 from typing import Any, Optional
 
 from breakrank_agent.frames import hide
-from breakrank_agent.hooks.torch import Training, in_parts
+from breakrank_agent.hooks.torch import Training
+from breakrank_agent.parameters import NAME_LIMIT, in_parts, name_part
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch"
-
-#: How long the name of a parameter may be on record.
-NAME_LIMIT = 100
 
 
 def install(agent: Agent) -> None:
@@ -136,6 +134,6 @@ def _name(parts: list[list[Any]], modules: list[Any]) -> list[str]:
     number, found = 0, []
     for part in parts:
         first = names.get(id(part[0]), f"parameter {number}")
-        found.append(first if len(part) == 1 else f"{first} and the {len(part) - 1} after it")
+        found.append(name_part(first, part))
         number += len(part)
     return found

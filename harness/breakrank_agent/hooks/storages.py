@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import functools
 import gc
-from collections.abc import Iterator
 from typing import Any, Callable
 from weakref import ref
 
-from breakrank_agent.hooks.census import Census, Line, add_up
+from breakrank_agent.hooks.census import Census, Line, add_up, flat
 from breakrank_agent.probe import Agent
 from breakrank_agent.sites import NOWHERE, Site
 
@@ -82,7 +81,7 @@ class _Storages:
     def see(self, func: Any, result: Any) -> None:
         """Take note of an operator's outputs."""
         site = None
-        for tensor in _flat(result, self._tensor):
+        for tensor in flat(result, self._tensor):
             try:
                 storage = tensor.untyped_storage()
             except (NotImplementedError, RuntimeError):
@@ -119,14 +118,6 @@ class _Storages:
 def _writes(func: Any) -> bool:
     schema = getattr(func, "_schema", None)
     return schema is not None and bool(schema.is_mutable)
-
-
-def _flat(value: Any, kind: type) -> Iterator[Any]:
-    if isinstance(value, kind):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _flat(item, kind)
 
 
 class _Graphs:

@@ -18,8 +18,7 @@ from threading import get_ident
 from typing import Any, Callable, Optional
 
 from breakrank_agent.frames import hide
-from breakrank_agent.hooks.replicas import NAME_LIMIT
-from breakrank_agent.hooks.torch import in_parts
+from breakrank_agent.parameters import NAME_LIMIT, in_parts, name_part, summary_of
 from breakrank_agent.probe import Agent, NoHandles
 
 WAITS_FOR = "tensorflow"
@@ -231,8 +230,7 @@ class Training(NoHandles):
             return
         self._named, names = here, []
         for part in in_parts(parameters):
-            first = name_of(part[0])
-            names.append(first if len(part) == 1 else f"{first} and the {len(part) - 1} after it")
+            names.append(name_part(name_of(part[0]), part))
         self._agent.record("names", names=names, eps=_coarsest(parameters))
 
     def buffers(self) -> list[tuple[str, memoryview]]:
@@ -260,9 +258,10 @@ class Training(NoHandles):
         parameters = self.parameters()
         if not parameters:
             return {}
+        norms = "reference" in self._agent.plan.oracles
         with self._agent.quietly():
             several = max(len(components(variable)) for variable in parameters)
-            replicas = [_summary(parameters, number) for number in range(several)]
+            replicas = [_summary(parameters, number, norms) for number in range(several)]
         summary = dict(replicas[0])
         if several > 1:
             digests = [replica["params"] for replica in replicas]
@@ -270,13 +269,45 @@ class Training(NoHandles):
             summary["apart"] = _apart([replica["parts"] for replica in replicas])
             summary["params"] = hashlib.blake2b("".join(digests).encode(), digest_size=8).hexdigest()
             summary["finite"] = all(replica["finite"] for replica in replicas)
-        if "reference" not in self._agent.plan.oracles or not summary["finite"]:
-            del summary["norms"]
+        if not summary["finite"]:
+            summary.pop("norms", None)
         return summary
 
 
 def _no_collectives(*_: Any) -> None:
     """See none."""
+
+
+def _pass_by(*_: Any) -> None:
+    """Do nothing about an operation."""
+
+
+def watch_operations(
+    before: Callable[[Any, Any], None] = _pass_by, after: Callable[[Any, Any], None] = _pass_by
+) -> None:
+    """Have each operation that runs eagerly shown, in every thread: its name and inputs, then its name and results.
+
+    All of them go through two functions of `pywrap_tfe`, which are looked up at each call.
+    """
+    from tensorflow.python import pywrap_tfe
+
+    quick, full = pywrap_tfe.TFE_Py_FastPathExecute, pywrap_tfe.TFE_Py_Execute
+
+    @functools.wraps(quick)
+    def TFE_Py_FastPathExecute(context: Any, op: str, name: Any, *args: Any) -> Any:
+        before(op, args)
+        result = quick(context, op, name, *args)
+        after(op, result)
+        return result
+
+    @functools.wraps(full)
+    def TFE_Py_Execute(context: Any, device: Any, op: Any, inputs: Any, *args: Any) -> Any:
+        before(op, inputs)
+        result = full(context, device, op, inputs, *args)
+        after(op, result)
+        return result
+
+    pywrap_tfe.TFE_Py_FastPathExecute, pywrap_tfe.TFE_Py_Execute = TFE_Py_FastPathExecute, TFE_Py_Execute
 
 
 def components(variable: Any) -> list[Any]:
@@ -314,7 +345,7 @@ def _coarsest(parameters: list[Any]) -> float:
     return max((float(tf.experimental.numpy.finfo(kind).eps) for kind in kinds if kind.is_floating), default=0.0)
 
 
-def _summary(parameters: list[Any], replica: int) -> dict[str, Any]:
+def _summary(parameters: list[Any], replica: int, norms: bool) -> dict[str, Any]:
     """Return the summary of one replica's parameters; what only one replica has, belongs to all."""
     import numpy
 
@@ -328,11 +359,7 @@ def _summary(parameters: list[Any], replica: int) -> dict[str, Any]:
             square += float(numpy.square(array.astype("float64")).sum()) if array.dtype.kind == "f" else 0.0
         parts.append(digest.digest())
         squares.append(square)
-    whole, norm = hashlib.blake2b(b"".join(parts), digest_size=8), sum(squares)
-    # A sum of squares is finite exactly when every term is.
-    finite = norm == norm and norm not in (float("inf"), float("-inf"))
-    summary = {"params": whole.hexdigest(), "norm": norm**0.5 if finite else None, "finite": finite}
-    return {**summary, "parts": [d.hex()[:8] for d in parts], "norms": [s**0.5 for s in squares] if finite else []}
+    return summary_of(parts, squares, norms)
 
 
 def _apart(replicas: list[list[str]]) -> list[int]:

@@ -19,13 +19,11 @@ from breakrank_agent.frames import hide
 from breakrank_agent.history import members
 from breakrank_agent.hooks import after_import
 from breakrank_agent.hooks.files import digest_file
+from breakrank_agent.parameters import in_parts, summary_of
 from breakrank_agent.probe import Agent, NoHandles
 
 WAITS_FOR = "torch"
 IN_CHILDREN = True
-
-#: Into how many parts the record of a step divides the parameters at the most: a record has a limit.
-MOST_PARTS = 256
 
 
 def install(agent: Agent) -> None:
@@ -99,8 +97,7 @@ class Training(NoHandles):
     def summarize(self) -> dict[str, Any]:
         """Return the digest, the norm and the finiteness of the parameters, and of their parts; empty without any.
 
-        `parts` are the digests of the parts that `in_parts` makes. `norms`, one for each part, are only for an oracle
-        that compares within a tolerance.
+        See `breakrank_agent.parameters.summary_of`.
         """
         import torch
 
@@ -117,20 +114,7 @@ class Training(NoHandles):
                     square += float(here.double().pow(2).sum()) if here.is_floating_point() else 0.0
                 parts.append(digest.digest())
                 squares.append(square)
-        whole, norm = hashlib.blake2b(b"".join(parts), digest_size=8), sum(squares)
-        # A sum of squares is finite exactly when every term is.
-        finite = norm == norm and norm not in (float("inf"), float("-inf"))
-        summary = {"params": whole.hexdigest(), "norm": norm**0.5 if finite else None, "finite": finite}
-        summary["parts"] = [digest.hex()[:8] for digest in parts]
-        if "reference" in self._agent.plan.oracles and finite:
-            summary["norms"] = [square**0.5 for square in squares]
-        return summary
-
-
-def in_parts(parameters: list[Any]) -> list[list[Any]]:
-    """Return the parameters one by one, or, of more than `MOST_PARTS`, as many neighbours together as it takes."""
-    together = -(-len(parameters) // MOST_PARTS)
-    return [parameters[start : start + together] for start in range(0, len(parameters), together)]
+        return summary_of(parts, squares, norms="reference" in self._agent.plan.oracles)
 
 
 def flatten(value: Any, into: list[Any]) -> list[Any]:

@@ -1,8 +1,7 @@
 """Reads and writes of TensorFlow's variables, by each operation of every thread before it runs.
 
-All operations that run eagerly go through two functions of `pywrap_tfe`, which are looked up at each call. A variable
-is known by its handle, whose number is not given out again. What a function does is one operation here; which of its
-variables it reads and which it writes is read from its graph.
+A variable is known by its handle, whose number is not given out again. What a function does is one operation here;
+which of its variables it reads and which it writes is read from its graph.
 
 One operation on a variable is whole: the kernel holds the variable's lock. So two updates that are one operation each
 (`tf.Variable.assign_add`) do each other no harm, and what is on record of them says so. `v.assign(v + 1)` is two
@@ -11,12 +10,12 @@ operations, and so is `assign_add` of a Keras variable.
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Optional
 
 from breakrank_agent.accesses import Span
+from breakrank_agent.hooks.tensorflow import watch_operations
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "tensorflow"
@@ -44,25 +43,10 @@ class _Variable(NamedTuple):
 
 
 def install(agent: Agent) -> None:
-    """Put functions of ours in the place of the two through which all operations go, if accesses are recorded."""
+    """See each operation, if accesses are recorded."""
     if not agent.watches:
         return
-    from tensorflow.python import pywrap_tfe
-
-    watch = _Watch(agent)
-    quick, full = pywrap_tfe.TFE_Py_FastPathExecute, pywrap_tfe.TFE_Py_Execute
-
-    @functools.wraps(quick)
-    def TFE_Py_FastPathExecute(context: Any, op: str, name: Any, *args: Any) -> Any:
-        watch.enter(op, args)
-        return quick(context, op, name, *args)
-
-    @functools.wraps(full)
-    def TFE_Py_Execute(context: Any, device: Any, op: Any, inputs: Any, *args: Any) -> Any:
-        watch.enter(op, inputs)
-        return full(context, device, op, inputs, *args)
-
-    pywrap_tfe.TFE_Py_FastPathExecute, pywrap_tfe.TFE_Py_Execute = TFE_Py_FastPathExecute, TFE_Py_Execute
+    watch_operations(before=_Watch(agent).enter)
     agent.record("note", text="reads and writes of variables are on record", accesses=True)
 
 

@@ -1,0 +1,37 @@
+"""What is on record of parameters, whichever framework holds them: in parts, each with a name and a digest."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+#: Into how many parts the record of a step divides the parameters at the most: a record has a limit.
+MOST_PARTS = 256
+#: How much of a parameter's name is kept.
+NAME_LIMIT = 100
+
+
+def in_parts(parameters: list[Any]) -> list[list[Any]]:
+    """Return the parameters one by one, or, of more than `MOST_PARTS`, as many neighbours together as it takes."""
+    together = -(-len(parameters) // MOST_PARTS)
+    return [parameters[start : start + together] for start in range(0, len(parameters), together)]
+
+
+def name_part(first: str, part: list[Any]) -> str:
+    """Return what a part is called, of which the first parameter has a name."""
+    return first if len(part) == 1 else f"{first} and the {len(part) - 1} after it"
+
+
+def summary_of(digests: list[bytes], squares: list[float], norms: bool) -> dict[str, Any]:
+    """Return the digest, the norm and the finiteness of parameters, from each part's digest and sum of squares.
+
+    `parts` are the parts' digests. `norms`, one for each part, are only for an oracle that compares within a tolerance.
+    """
+    whole, norm = hashlib.blake2b(b"".join(digests), digest_size=8), sum(squares)
+    # A sum of squares is finite exactly when every term is.
+    finite = norm == norm and norm not in (float("inf"), float("-inf"))
+    summary = {"params": whole.hexdigest(), "norm": norm**0.5 if finite else None, "finite": finite}
+    summary["parts"] = [digest.hex()[:8] for digest in digests]
+    if norms and finite:
+        summary["norms"] = [square**0.5 for square in squares]
+    return summary
