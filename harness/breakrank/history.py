@@ -108,6 +108,16 @@ class History:
         """Return the Conductor's events of one kind."""
         return [e for e in self.conductor if e["kind"] == kind]
 
+    @property
+    def launcher_failures(self) -> list[Event]:
+        """How the launcher ended by its own failure; not where it only hands on how a rank died after its work was over.
+
+        Torch can abort a process that has come to its end: a thread of gloo is then destroyed before it was joined.
+        """
+        if self.last and all(lived.ended_well for lived in self.last) and any(lived.status for lived in self.last):
+            return []
+        return [e for e in self.seen("launcher") if e["status"] and not e["ended"]]
+
     def exit_position(self, attempt: int, rank: int) -> int | None:
         """Return where among the Conductor's events the rank's exit stands, or None if it never ended."""
         for position, event in enumerate(self.conductor):

@@ -62,7 +62,7 @@ def judge(
     limits = (e["text"] for lived in history.last for e in lived.of_kind("note") if e.get("limits"))
     account.notes.extend(dict.fromkeys(limits))
     account.notes.extend(_children_unseen(history))
-    launcher = [e for e in history.seen("launcher") if e["status"] and not e["ended"]]
+    launcher = history.launcher_failures
     return Verdict(
         outcome=decide(last, judged, account.void, launcher_reported=bool(launcher)),
         findings=tuple(judged),

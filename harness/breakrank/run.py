@@ -676,14 +676,13 @@ def _save_verdict(result: Result) -> None:
 
 def _why_failed(control: History, what: str = "control") -> list[str]:
     """Return why a control or reference cannot be compared with: how ranks, or the launcher, ended that failed."""
-    launcher = [e["status"] for e in control.seen("launcher") if e["status"] and not e["ended"]]
     return [
         *(
             f"the {what} failed: rank {lived.rank} {_how(lived.status, lived.report)}"
             for lived in control.last
             if not lived.ended_well
         ),
-        *(f"the {what} failed: the launcher ended with exit code {status}" for status in launcher),
+        *(f"the {what} failed: the launcher ended with exit code {e['status']}" for e in control.launcher_failures),
     ]
 
 

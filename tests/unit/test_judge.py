@@ -323,6 +323,21 @@ class TestNotes:
         assert verdict.outcome is Outcome.SURVIVED
         assert verdict.notes == ("rank 1 died of SIGABRT after its work was over",)
 
+    @pytest.mark.parametrize(
+        ("status", "outcome"),
+        [(-SIGABRT, Outcome.SURVIVED), (0, Outcome.DETECTED)],
+        ids=["handed on from a rank", "its own"],
+    )
+    def test_a_launcher_that_hands_on_an_abort_after_the_end_reports_nothing(
+        self, status: int, outcome: Outcome
+    ) -> None:
+        job = Golden().trains(3)
+        job[1].ends(status=status)
+        history = job.ends_well().history()
+        left = {"kind": "launcher", "attempt": 0, "status": 134, "ended": False, "blames": [1], "closed": []}
+        launched = dataclasses.replace(history, conductor=(*history.conductor, left))
+        assert judge(launched, None, plan()).outcome is outcome
+
     def test_earlier_attempts_give_notes_and_the_last_one_the_outcome(self) -> None:
         job = Golden().trains(2)
         job[0].saves()
