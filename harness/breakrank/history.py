@@ -110,7 +110,7 @@ class History:
 
     @property
     def launcher_failures(self) -> list[Event]:
-        """How the launcher ended by its own failure; not where it only hands on how a rank died after its work was over.
+        """How the launcher failed; not where it only hands on how a rank died after its work was over.
 
         Torch can abort a process that has come to its end: a thread of gloo is then destroyed before it was joined.
         """
