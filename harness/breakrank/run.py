@@ -112,7 +112,7 @@ def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
         image=choices.image,
         control=case.control or ("same" if strikes else ""),
         data=job.data,
-        oracles=tuple(scenario.oracles),
+        oracles=scenario.oracles_of(case),
         schedule=scenario.schedule,
         strikes=strikes,
         environment=dict(case.environment),

@@ -8,6 +8,8 @@ import pytest
 
 from breakrank.catalogue import load_scenario, load_scenarios, packaged_folder, select
 from breakrank.errors import BreakrankError
+from breakrank.scenario import DEFAULT_ORACLES, Case, Scenario
+from breakrank.verdict import SURVIVED
 
 HEAD = "from breakrank import *\n"
 
@@ -136,3 +138,20 @@ def test_selection_is_sorted_by_scenario_and_unique(ours, wanted, expected):
 def test_an_unknown_name_is_answered_with_the_nearest(ours, wanted, complaint):
     with pytest.raises(BreakrankError, match=complaint):
         select(load_scenarios(), [wanted])
+
+
+@pytest.mark.parametrize(
+    ("case", "oracles", "joins"),
+    [
+        (Case("a", "x:y", SURVIVED, framework="tensorflow"), DEFAULT_ORACLES, True),
+        (Case("a", "x:y", SURVIVED), DEFAULT_ORACLES, False),
+        # Who names the oracles gets no other, and neither does a script, which is no program of ours.
+        (Case("a", "x:y", SURVIVED, framework="tensorflow"), ("ends", "control"), False),
+        (Case("a", "", SURVIVED, framework="tensorflow"), DEFAULT_ORACLES, False),
+    ],
+    ids=["tensorflow", "torch", "named", "script"],
+)
+def test_what_judges_placement_joins_the_default_oracles_of_programs_of_tensorflow(case, oracles, joins):
+    found = Scenario([case], oracles=oracles).oracles_of(case)
+    assert [name for name in found if name != "placement"] == list(oracles)
+    assert ("placement" in found) is joins

@@ -17,15 +17,24 @@ WORKERS = {"kind": "MultiWorkerMirroredStrategy", "replicas": 2, "devices": ["CP
 ALONE = {"on": {"CPU:0": 2}, "there": ["CPU:0"]}
 
 
-def ask(history: History) -> list[Finding]:
-    return list(judge(history.without_faults(), None, Terms(2, 3)))
+#: The one of two cards that a program trains on.
+CARD = {"strategies": [], "on": {"GPU:0": 2}, "there": ["CPU:0", "GPU:0", "GPU:1"]}
+
+
+def ask(history: History, control: History | None = None) -> list[Finding]:
+    return list(judge(history.without_faults(), control, Terms(2, 3)))
+
+
+def running(**where: Any) -> History:
+    """Return what one rank records whose variables are placed so."""
+    job = Golden(1).trains(1)
+    job[0].is_placed(**where)
+    return job.ends_well().history()
 
 
 def placed(**where: Any) -> list[Finding]:
     """Return what is found of one rank whose variables are placed so."""
-    job = Golden(1).trains(1)
-    job[0].is_placed(**where)
-    return ask(job.ends_well().history())
+    return ask(running(**where))
 
 
 def test_abstains_where_nobody_recorded_a_place():
@@ -88,6 +97,16 @@ def test_leaves_sound_places_alone(where):
 def test_objects_to(where, cause, sentence):
     (finding,) = placed(**where)
     assert (finding.cause, finding.ranks, finding.step, finding.sentence()) == (cause, (0,), 1, sentence)
+
+
+@pytest.mark.parametrize(
+    ("control", "found"),
+    [(None, []), (CARD, []), ({**CARD, "on": {"GPU:0": 1, "GPU:1": 1}}, ["one device"])],
+    ids=["no-control", "control-on-one", "control-on-both"],
+)
+def test_objects_to_a_card_that_is_idle_only_where_the_control_uses_it(control, found):
+    model = running(**control) if control else None
+    assert [finding.cause for finding in ask(running(**CARD), model)] == found
 
 
 def test_objects_to_a_variable_beside_the_strategy_that_each_replica_updates():

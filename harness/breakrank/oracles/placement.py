@@ -20,7 +20,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     found: dict[tuple[str, int], tuple[list[int], dict[str, Any]]] = {}
     for lived, event in placed:
         for rule in _RULES:
-            for cause, evidence in rule(lived, event, history):
+            for cause, evidence in rule(lived, event, history, control):
                 ranks, _ = found.setdefault((cause, int(event["step"])), ([], evidence))
                 ranks.append(lived.rank)
     findings = [_finding(cause, ranks, step, history, evidence) for (cause, step), (ranks, evidence) in found.items()]
@@ -40,7 +40,7 @@ def _finding(cause: str, ranks: Sequence[int], step: int, history: History, evid
 Wrong = Iterator[tuple[str, dict[str, Any]]]
 
 
-def _asked_in_vain(lived: RankHistory, event: Event, history: History) -> Wrong:
+def _asked_in_vain(lived: RankHistory, event: Event, history: History, control: History | None) -> Wrong:
     """A device that is not there was asked for, and something else was used."""
     for asked in event["asked"][:1]:
         yield "device missing", {**asked, "on": _and(event["on"])}
@@ -50,16 +50,25 @@ def _asked_in_vain(lived: RankHistory, event: Event, history: History) -> Wrong:
             yield "device missing", {"device": gone[0], "site": "", "on": _and(event["on"])}
 
 
-def _on_one(lived: RankHistory, event: Event, history: History) -> Wrong:
-    """Everything that is trained lies on one of several devices of a kind."""
+def _on_one(lived: RankHistory, event: Event, history: History, control: History | None) -> Wrong:
+    """Everything that is trained lies on one of several devices of a kind.
+
+    Cards are there whether or not a program means to use them all: they are missed where the control uses several. A
+    second device of the CPU was made by the program.
+    """
     (device, *others) = event["on"]
     idle = [other for other in event["there"] if other != device and _kind(other) == _kind(device)]
     spread = any(len(strategy["devices"]) > 1 for strategy in event["strategies"])
-    if not others and idle and not spread:
+    if not others and idle and not spread and (_kind(device) == "CPU" or _uses_several(control)):
         yield "one device", {"device": device, "idle": _and(idle)}
 
 
-def _beside_the_strategy(lived: RankHistory, event: Event, history: History) -> Wrong:
+def _uses_several(control: History | None) -> bool:
+    """Whether some rank of the control trains on more than one device."""
+    return any(len(event["on"]) > 1 for lived in (control.last if control else ()) for event in lived.of_kind("placed"))
+
+
+def _beside_the_strategy(lived: RankHistory, event: Event, history: History, control: History | None) -> Wrong:
     """A strategy of several replicas does not mirror a variable, and that did harm, or may have done so."""
     several = [strategy for strategy in event["strategies"] if strategy["replicas"] > 1]
     names = event["plain"]
@@ -69,27 +78,27 @@ def _beside_the_strategy(lived: RankHistory, event: Event, history: History) -> 
         yield "not mirrored", evidence
 
 
-def _not_run(lived: RankHistory, event: Event, history: History) -> Wrong:
+def _not_run(lived: RankHistory, event: Event, history: History, control: History | None) -> Wrong:
     """A strategy of several replicas holds the variables, and never runs anything."""
     for strategy in event["strategies"]:
         if strategy["replicas"] > 1 and not strategy["ran"] and not event["plain"]:
             yield "not run", {"kind": strategy["kind"], "replicas": strategy["replicas"]}
 
 
-def _shared(lived: RankHistory, event: Event, history: History) -> Wrong:
+def _shared(lived: RankHistory, event: Event, history: History, control: History | None) -> Wrong:
     """The replicas of one process were all given the same tensors."""
     for strategy in event["strategies"]:
         if strategy["shared"] and len(strategy["devices"]) > 1:
             yield "shared batch", {"kind": strategy["kind"], "replicas": len(strategy["devices"])}
 
 
-def _twice(lived: RankHistory, event: Event, history: History) -> Wrong:
+def _twice(lived: RankHistory, event: Event, history: History, control: History | None) -> Wrong:
     """A variable is trained as if it were two."""
     if event["aliased"]:
         yield "aliased weights", {"names": _and(event["aliased"])}
 
 
-_RULES: tuple[Callable[[RankHistory, Event, History], Wrong], ...] = (
+_RULES: tuple[Callable[[RankHistory, Event, History, History | None], Wrong], ...] = (
     _asked_in_vain,
     _beside_the_strategy,
     _not_run,
