@@ -15,7 +15,7 @@ SCENARIO = Scenario(
             "mirrored:stale",
             framework="tensorflow",
             control="mirrored:aggregating",
-            expect=silent(oracle="control", rank=0, step=1, cause="wrong result"),
+            expect=silent(oracle="control", rank=0, step=1, cause="stale gradients"),
         ),
         Case(
             "tf-up-to-date",

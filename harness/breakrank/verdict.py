@@ -84,6 +84,10 @@ CAUSES: dict[str, str] = {
     "aliased weights": "{who} trained {names} twice at step {step}: two layers have one memory",
     "idle replica": "{idle} had an empty batch at step {step}, and the others {samples} samples",
     "another batch": "the result differs from the control's at step {step}, where {who} alone had another batch{how}",
+    "replica left out": "the result of {who} differs from the control's at step {step}: no gradient of {whose} goes "
+    "into {into} ({site})",
+    "stale gradients": "the result of {who} differs from the control's at step {step}: into {into} goes what was kept, "
+    "and no gradient of that step ({site})",
     "restored in part": "{who} went on at step {step} with less of the checkpoint {path} than the control: {said}",
     "samples changed": "{count} of the samples of {who} are none of the control's, the first at step {step}",
     "same samples": "{who} trained on the same samples, from step {step} on: {count} of {expected} took others' places",

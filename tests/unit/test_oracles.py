@@ -344,6 +344,36 @@ class TestControl:
         assert (finding.cause, finding.ranks, finding.step) == ("another batch", (1,), 1)
         assert finding.sentence().endswith("where rank 1 alone had another batch, of shape [8, 1] and not [8]")
 
+    @pytest.mark.parametrize(
+        ("lacking", "usual", "cause", "says"),
+        [
+            ({"replicas": [1], "kept": False}, None, "replica left out", "no gradient of replica 1 of rank 0 goes"),
+            ({"replicas": [0, 1], "kept": True}, None, "stale gradients", "into w goes what was kept, and no gradient"),
+            # The control does as well, and comes to its own result; or it came later than the difference.
+            ({"replicas": [1], "kept": False}, {"replicas": [1], "kept": False}, "wrong result", ""),
+            ({"replicas": [1], "kept": False, "step": 2}, None, "wrong result", ""),
+        ],
+        ids=["left-out", "stale", "as-in-the-control", "later"],
+    )
+    def test_names_the_replicas_whose_gradients_go_into_no_update(self, lacking, usual, cause, says) -> None:
+        def job(params: str, lack: dict[str, object] | None) -> Golden:
+            made = Golden(1)
+            made[0].trains([1], params=params)
+            made[0].writes("names", names=["w"], eps=0.0)
+            if lack is not None:
+                made[0].writes("lack", parts=[0], of=2, site="train.py:7", **lack)
+            return made.ends_well()
+
+        (finding,) = ask("control", job("wrong", lacking).history(), job("right", usual).history())
+        assert (finding.cause, finding.ranks, finding.step) == (cause, (0,), 1)
+        assert says in finding.sentence()
+        assert finding.places == (("train.py:7",) if says else ())
+
+    def test_has_nothing_against_a_lack_that_changes_no_result(self) -> None:
+        job = Golden(1).trains(1)
+        job[0].writes("lack", parts=[0], of=2, site="train.py:7", replicas=[1], kept=False)
+        assert ask("control", job.ends_well().history(), Golden(1).trains(1).ends_well().history()) == []
+
     def test_objects_to_the_rank_alone_that_differs(self) -> None:
         job = Golden().trains(3)
         job[1].ends(params="flipped")

@@ -1,4 +1,8 @@
-"""Objects to a result that is not the control's; where some ranks alone had another batch, they are named."""
+"""Objects to a result that is not the control's.
+
+Where some ranks alone had another batch, they are named. So are replicas whose gradients go into no update, where that
+is on record, and not in the control.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from breakrank import laws
 from breakrank.history import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.ordering import Access, overwritten_in_turns
-from breakrank.verdict import Finding
+from breakrank.verdict import Finding, name_ranks
 from breakrank_agent.history import Event
 
 
@@ -79,7 +83,38 @@ def _parameters(history: History, pairs: Sequence[Pair], terms: Terms) -> list[F
     if alone:
         evidence["how"] = next(filter(None, alone.values()), "")
         return [Finding("control", "another batch", tuple(alone), step, guilty[0].lived.attempt, evidence=evidence)]
+    lacking = _lacking(guilty, step, evidence) if parted else None
+    if lacking is not None:
+        return [lacking]
     return [Finding("control", "wrong result", tuple(wrong), step, guilty[0].lived.attempt, evidence=evidence)]
+
+
+def _lacking(pairs: Sequence[Pair], step: int, evidence: dict[str, Any]) -> Finding | None:
+    """Return the finding that an update is not made of what some replicas found, unless it is none of theirs either."""
+    there = [(lived, e) for lived, model in pairs for e in lived.of_kind("lack") if _is_new(e, step, model)]
+    if not there:
+        return None
+    first, event = there[0]
+    ranks = tuple(lived.rank for lived, other in there if other["kept"] == event["kept"])
+    names: list[str] = next((e["names"] for e in reversed(first.of_kind("names"))), [])
+    named = [names[part] for part in event["parts"] if part < len(names)]
+    replicas = [f"replica {number}" for number in event["replicas"]]
+    evidence = {
+        **evidence,
+        "parameters": named,
+        "site": event["site"],
+        "into": _and(named) or "the parameters",
+        "whose": f"{_and(replicas)} of {name_ranks((first.rank,))}",
+    }
+    cause = "stale gradients" if event["kept"] else "replica left out"
+    places = (event["site"],) if event["site"] else ()
+    return Finding("control", cause, ranks, step, first.attempt, places, evidence)
+
+
+def _is_new(event: Event, step: int, model: RankHistory) -> bool:
+    """Whether a lack was there by this step, and the control has none of the same replicas."""
+    usual = any(set(event["replicas"]) <= set(other["replicas"]) for other in model.of_kind("lack"))
+    return int(event["step"]) <= step and not usual
 
 
 def _batches(pairs: Sequence[Pair], step: int) -> dict[int, str]:
@@ -132,6 +167,11 @@ def _same_state(here: dict[str, Any], there: dict[str, Any], terms: Terms) -> bo
     return here.keys() == there.keys() and all(
         here[k] == there[k] or (_number(here[k]) and _number(there[k]) and near(here[k], there[k])) for k in here
     )
+
+
+def _and(names: Sequence[str]) -> str:
+    """Return names as a list in words."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _number(value: Any) -> bool:

@@ -21,6 +21,8 @@ from breakrank_agent.probe import Agent
 WAITS_FOR = "tensorflow"
 
 _METHODS = ("assign", "assign_add", "assign_sub")
+#: The lines that assign to variables in a graph are kept with it, under this name.
+_LINES = "_breakrank_assigned"
 
 
 def install(agent: Agent) -> None:
@@ -62,6 +64,7 @@ class _Assignments:
             if self._agent.over or self._agent.busy or getattr(self._local, "inside", False):
                 return original(variable, *args, **kwargs)
             self._note(variable, how(variable, sys._getframe(1)))
+            self._keep_line(variable)
             self._local.inside = True
             try:
                 return original(variable, *args, **kwargs)
@@ -108,6 +111,17 @@ class _Assignments:
         if whole is not None and (known is None or known() is not whole):
             self._seen[id(whole), how] = weakref.ref(whole), line_here(self._agent)
 
+    def _keep_line(self, variable: Any) -> None:
+        """Keep the line with the graph that is being traced, if it is the first that assigns to the variable there."""
+        from tensorflow.python.eager import context
+        from tensorflow.python.framework import ops
+
+        if context.executing_eagerly():
+            return
+        graph, whole = ops.get_default_graph(), _whole(variable)
+        if id(whole) not in lines_of(graph):
+            setattr(graph, _LINES, {**lines_of(graph), id(whole): line_here(self._agent)})
+
     def record(self) -> None:
         """Record what is new, of the variables that are trained."""
         new = [(key, known(), line) for key, (known, line) in list(self._seen.items()) if key not in self._recorded]
@@ -117,6 +131,12 @@ class _Assignments:
             if parts:
                 self._recorded.add(key)
                 self._agent.record("assigned", parts=parts, how=key[1], site=line)
+
+
+def lines_of(graph: Any) -> dict[int, str]:
+    """Return the line of the user's code that first assigns to each variable in a graph, by the variable's identity."""
+    lines: dict[int, str] = getattr(graph, _LINES, {})
+    return lines
 
 
 def _whole(variable: Any) -> Any:

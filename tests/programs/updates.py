@@ -1,0 +1,138 @@
+"""Two replicas of one process that come to their updates in several ways, all in graphs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+
+import tensorflow as tf
+
+RATE = 0.1
+
+
+def sound() -> None:
+    """Let each replica's gradients into the update in each of these ways."""
+    strategy, weights, kept = build()
+    for apply in (averaged, summed_up_by_hand, with_momentum, accumulated, clipped, asked_for):
+        step_of(strategy, weights, lambda gradient, apply=apply: apply(weights, kept, gradient))()
+
+
+def sound_by_keras() -> None:
+    """Have an optimizer of Keras apply the gradients, with momentum."""
+    import keras
+
+    strategy, weights, _ = build()
+    with strategy.scope():
+        optimizer = keras.optimizers.SGD(RATE, momentum=0.9)
+        optimizer.build([weights])
+    step_of(strategy, weights, lambda gradient: optimizer.apply([gradient], [weights]))()
+
+
+def in_a_branch() -> None:
+    """Apply in a branch, without any strategy, what was summed up before it."""
+    weights, kept = tf.Variable(tf.ones(3), name="weights"), tf.Variable(tf.zeros(3), name="kept")
+
+    @tf.function
+    def step(due: tf.Tensor) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(weights * weights)
+        kept.assign_add(tape.gradient(loss, weights))
+        if due:
+            weights.assign_sub(RATE * kept)
+
+    for due in (False, True):
+        step(tf.constant(due))
+
+
+def zeros_in_place() -> None:
+    """Broken: the second replica gives zeros, in the shape of its gradients."""
+    strategy, weights, _ = build()
+
+    def apply(gradient: tf.Tensor) -> None:
+        first = tf.distribute.get_replica_context().replica_id_in_sync_group == 0
+        weights.assign_sub(RATE * tf.cond(first, lambda: gradient, lambda: tf.zeros_like(gradient)))
+
+    step_of(strategy, weights, apply)()
+
+
+def one_step_old() -> None:
+    """Broken: apply what was kept from the step before, and keep the gradients for the next one."""
+    strategy, weights, kept = build()
+
+    def apply(gradient: tf.Tensor) -> None:
+        weights.assign_sub(RATE * kept)
+        kept.assign(gradient)
+
+    step_of(strategy, weights, apply)()
+
+
+def nothing_from_one_worker() -> None:
+    """Broken: of several workers, the last one gives zeros."""
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        weights = tf.Variable(tf.ones(3), name="weights", aggregation=tf.VariableAggregation.MEAN)
+    last = json.loads(os.environ["TF_CONFIG"])["task"]["index"] == strategy.num_replicas_in_sync - 1
+
+    def apply(gradient: tf.Tensor) -> None:
+        weights.assign_sub(RATE * (tf.zeros_like(gradient) if last else gradient))
+
+    step_of(strategy, weights, apply)()
+
+
+def averaged(weights: tf.Variable, kept: tf.Variable, gradient: tf.Tensor) -> None:
+    """Have the variable average what the replicas take off."""
+    weights.assign_sub(RATE * gradient)
+
+
+def summed_up_by_hand(weights: tf.Variable, kept: tf.Variable, gradient: tf.Tensor) -> None:
+    """Reduce the gradients, and take them off."""
+    weights.assign_sub(RATE * tf.distribute.get_replica_context().all_reduce("sum", gradient))
+
+
+def with_momentum(weights: tf.Variable, kept: tf.Variable, gradient: tf.Tensor) -> None:
+    """Take off what is kept of all gradients so far."""
+    kept.assign(0.9 * kept + gradient)
+    weights.assign_sub(RATE * kept)
+
+
+def accumulated(weights: tf.Variable, kept: tf.Variable, gradient: tf.Tensor) -> None:
+    """Take off the sum that the gradients are added to, and start anew."""
+    kept.assign_add(gradient)
+    weights.assign_sub(RATE * kept)
+    kept.assign(tf.zeros_like(kept))
+
+
+def clipped(weights: tf.Variable, kept: tf.Variable, gradient: tf.Tensor) -> None:
+    """Take off the gradients, of a norm that is not too large."""
+    weights.assign_sub(RATE * tf.clip_by_norm(gradient, 1.0))
+
+
+def asked_for(weights: tf.Variable, kept: tf.Variable, gradient: tf.Tensor) -> None:
+    """Ask which replica this is, and give the gradient either way."""
+    first = tf.distribute.get_replica_context().replica_id_in_sync_group == 0
+    weights.assign_sub(RATE * tf.cond(first, lambda: gradient, lambda: 2 * gradient))
+
+
+def build() -> tuple[tf.distribute.Strategy, tf.Variable, tf.Variable]:
+    """Return the strategy of two replicas, the weights, and as many numbers beside them."""
+    (processor,) = tf.config.list_physical_devices("CPU")
+    tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * 2)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    mean = tf.VariableAggregation.MEAN
+    with strategy.scope():
+        weights = tf.Variable(tf.ones(3), name="weights", aggregation=mean)
+        return strategy, weights, tf.Variable(tf.zeros(3), name="kept", aggregation=mean)
+
+
+def step_of(
+    strategy: tf.distribute.Strategy, weights: tf.Variable, apply: Callable[[tf.Tensor], object]
+) -> Callable[[], object]:
+    """Return a step in which each replica takes gradients, and applies them so."""
+
+    def replica() -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(weights * weights)
+        apply(tape.gradient(loss, weights))
+
+    return tf.function(lambda: strategy.run(replica))
