@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from breakrank import DETECTED, Case, Job, Scenario, at, faults, hung
 
+SPINS = hung(oracle="progress", step=3, cause="no progress")
+
 SCENARIO = Scenario(
     family="process",
-    without={"tensorflow": "struck in Python, outside of any framework: tried with torch"},
     job=Job(ranks=2, steps=6, data="digits", deadline_s=4.0, patience_s=5.0),
     strikes=[faults.Spin() @ at(rank=1, step=3, point="backward")],
     cases=[
-        Case("torch-by-hand", "averaging:plain", expect=hung(oracle="progress", step=3, cause="no progress")),
+        Case("torch-by-hand", "averaging:plain", expect=SPINS),
         Case("torch-limited", "averaging:limited", expect=DETECTED),
+        Case("tf-plain", "workers:plain", framework="tensorflow", expect=SPINS),
+        Case("tf-guarded", "workers:guarded", framework="tensorflow", expect=DETECTED),
     ],
 )
