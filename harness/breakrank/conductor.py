@@ -10,7 +10,7 @@ import selectors
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -92,8 +92,12 @@ class Conductor:
         number: int | None = 0
         try:
             while number is not None:
-                again = Attempt(self, number).run()
+                attempt = Attempt(self, number)
+                again = attempt.run()
                 number = self.runner.follows(number, again)
+                if self.plan.elastic:
+                    self.plan = replace(self.plan, ranks=self.plan.ranks - attempt.lost)
+                    number = number if self.plan.ranks else None
         finally:
             self.session.clear()
             self.runner.end()
@@ -149,6 +153,11 @@ class Attempt:
             return failed and not hung
         finally:
             self._close()
+
+    @property
+    def lost(self) -> int:
+        """How many ranks a signal has ended that was not ours."""
+        return sum((rank.status or 0) < 0 and not rank.ended_by_us for rank in self._ranks.values())
 
     def _start(self) -> None:
         self._selector.register(self._session, selectors.EVENT_READ, None)

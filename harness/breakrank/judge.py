@@ -86,7 +86,7 @@ def _see_enough(history: History, control: History | None, plan: Plan, account: 
     if not history.attempts:
         account.void.append(why_no_rank(history, plan))
     for attempt in history.attempts:
-        for rank in range(history.world(attempt) if plan.runner == "join" else plan.ranks):
+        for rank in range(history.world(attempt) if plan.runner == "join" or plan.elastic else plan.ranks):
             lived = history.ranks.get((attempt, rank))
             if lived is None or not lived.of_kind("rank"):
                 account.void.append(f"rank {rank} never started in attempt {attempt}")

@@ -104,6 +104,7 @@ def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
         ranks=ranks,
         steps=job.steps,
         restarts=restarts if choices.restarts is None else choices.restarts,
+        elastic=job.elastic,
         deadline_s=job.deadline_s if choices.deadline_s is None else choices.deadline_s,
         patience_s=patience_s if choices.patience_s is None else choices.patience_s,
         payloads=job.payloads,

@@ -24,6 +24,7 @@ RUNNERS = ("process", "sandbox", "docker")
 class Job:
     """What runs: how many ranks, for how many steps, restarted how often, from which data.
 
+    An `elastic` job is restarted without the ranks that a signal has ended, as by a launcher that has no host to spare.
     `deadline_s` is how long no rank may reach a new point; `data` names what is laid into the working folder. Without
     `payloads`, each step's parameters and each batch go without a digest.
     """
@@ -31,6 +32,7 @@ class Job:
     ranks: int = 2
     steps: int = 5
     restarts: int = 0
+    elastic: bool = False
     deadline_s: float = 30.0
     patience_s: float = 0.0
     data: str = "digits"

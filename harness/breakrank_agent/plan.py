@@ -173,11 +173,12 @@ class Plan:
     the user's script and its arguments. `reference` is the user's command for the same training as one rank, on the
     same global batches. `steps` is 0 where only the control can tell, `ranks` where a launcher starts them. Ranks end
     after the step `until`, if it is not 0; `step` is the function (`module:function`) whose return ends a step, where
-    it is not for the agent to find out. `merged` is of how many ranks' work each rank does, in a reference alone.
-    `control` is empty (none), `same` (this plan without its strikes) or another `module:function`. `data` names what is
-    laid into the working folder before the ranks start. `image` is what the containers of the runner `docker` are made
-    from. Without `payloads`, each step's parameters and each batch go without a digest, which costs less where they are
-    large; the parameters at the end are compared still. Seconds appear only as limits: nothing fires on them.
+    it is not for the agent to find out. An `elastic` job goes on with fewer ranks: what a signal has ended is not
+    started again. `merged` is of how many ranks' work each rank does, in a reference alone. `control` is empty (none),
+    `same` (this plan without its strikes) or another `module:function`. `data` names what is laid into the working
+    folder before the ranks start. `image` is what the containers of the runner `docker` are made from. Without
+    `payloads`, each step's parameters and each batch go without a digest, which costs less where they are large; the
+    parameters at the end are compared still. Seconds appear only as limits: nothing fires on them.
     """
 
     scenario: str
@@ -189,6 +190,7 @@ class Plan:
     merged: int = 1
     steps: int = 5
     restarts: int = 0
+    elastic: bool = False
     deadline_s: float = 30.0
     patience_s: float = 0.0
     tolerance: float = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 
 import pytest
@@ -227,6 +228,8 @@ def test_a_plan_in_words_says_what_runs_what_strikes_and_what_judges():
     assert "The control is the same without the strikes." in words
     assert "restarted up to 1 time" in words and "Judged by ends, control, results within 0.5" in words
     assert "Environment: A=1." in words
+    elastic = plan_words(dataclasses.replace(plan, elastic=True))
+    assert "restarted up to 1 time, without whom a signal has ended; it is ended" in elastic
 
 
 def test_a_quiet_plan_in_words_says_that_nothing_strikes():

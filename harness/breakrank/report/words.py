@@ -71,6 +71,7 @@ def _control(plan: Plan) -> str:
 
 def _limits(plan: Plan) -> str:
     restarts = f"it is restarted up to {_count(plan.restarts, 'time')}" if plan.restarts else "it is not restarted"
+    restarts += ", without whom a signal has ended" if plan.restarts and plan.elastic else ""
     patience = f", a proven wait may last {plan.patience_s:g} s" if plan.patience_s else ""
     return f"When a rank fails, {restarts}; it is ended after {plan.deadline_s:g} s without a new point{patience}."
 

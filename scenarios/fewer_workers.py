@@ -1,0 +1,31 @@
+"""A worker is killed, and the others go on without it: the launcher starts them again as a smaller cluster.
+
+The steps are the same as with all workers, as long as the global batch is, and the weights are the last ones saved. To
+whoever only looks at the workers that are left, another batch, another rate and fresh weights look just as well.
+"""
+
+from __future__ import annotations
+
+from breakrank import SURVIVED, Case, Job, Scenario, at, faults, silent
+from breakrank.verdict import Record
+
+
+def case(name: str, function: str, expect: Record) -> Case:
+    """Return a case: sums over other workers are rounded otherwise."""
+    return Case(name, f"fewer_workers:{function}", framework="tensorflow", tolerance=1e-4, expect=expect)
+
+
+WRONG = silent(oracle="control", rank=0, step=4, cause="wrong result")
+
+SCENARIO = Scenario(
+    family="process",
+    without={"torch": "the mistakes are the same in any framework: tried with TensorFlow"},
+    job=Job(ranks=2, steps=6, restarts=1, elastic=True, data="digits"),
+    strikes=[faults.Kill() @ at(rank=1, step=3, point="collective")],
+    cases=[
+        case("tf-own-share-alone", "own_share_alone", WRONG),
+        case("tf-rate", "rate_of_the_workers", WRONG),
+        case("tf-unrestored", "unrestored", WRONG),
+        case("tf-shared-out", "shared_out", SURVIVED),
+    ],
+)
