@@ -189,7 +189,9 @@ class ProcessRunner:
             "BREAKRANK_MERGED": str(plan.merged),
         }
         if plan.framework == "tensorflow":
-            env |= contract.cluster(rank, self._addresses(), plan.environment.get(contract.TASKS, ""))
+            tasks = plan.environment.get(contract.TASKS, "")
+            # The walls of an elastic job outlast the ranks that were behind them.
+            env |= contract.cluster(rank, self._addresses()[: plan.ranks], tasks)
         # All ranks are on this machine; without it gloo looks the host's own name up.
         env.setdefault("GLOO_SOCKET_IFNAME", "lo")
         if plan.command:
