@@ -98,6 +98,7 @@ CLAIMS = [
     Claim("cure", "Normalise what goes in.", ("unnormalised_input",), (SURVIVED,), cure=True),
     Claim("cure", "Go on from a checkpoint when a peer is lost.", ("killed_rank", "dropped_link"), (SURVIVED,),
           "*resum*", cure=True),
+    Claim("cure", "Go on with fewer workers when one is lost.", ("fewer_workers",), (SURVIVED,), cure=True),
     Claim("cure", "Retry, each time later, when a peer cannot be reached.", ("dropped_link", "cut_link"), (SURVIVED,),
           "*retr*", cure=True),
     Claim("cure", "Watch memory, and shrink the batch in time.", ("oversized_batch",), (SURVIVED,), cure=True),
