@@ -10,7 +10,7 @@ from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, hung
 SCENARIO = Scenario(
     family="process",
     without={"tensorflow": "struck in Python, outside of any framework: tried with torch"},
-    job=Job(ranks=2, steps=6, data="digits", patience_s=5.0),
+    job=Job(ranks=2, steps=6, data="digits", deadline_s=8.0, patience_s=5.0),
     strikes=[faults.HoldGil() @ at(rank=1, step=3, point="backward")],
     cases=[
         Case("torch-by-hand", "averaging:plain", expect=hung(oracle="progress", step=3, cause="locked")),

@@ -57,9 +57,9 @@ def test_nothing_is_left_and_nothing_grows(tmp_path, monkeypatch):
     assert [len(found) for found in digests] == [1] * len(plans), "a digest changed"
     assert descriptors[-1] <= descriptors[len(plans)]
     for name, series in (("conductor", conductor), ("zygote", zygote)):
-        # The first hundred warm what is warmed once.
-        first, last = statistics.median(series[WINDOW : 2 * WINDOW]), statistics.median(series[-WINDOW:])
-        print(f"{name}: {first / 2**20:.1f} MiB in the second tenth, {last / 2**20:.1f} MiB in the last")
+        # The first ones warm what is warmed once: the last of it is Python's table of interned names, which doubles.
+        first, last = statistics.median(series[3 * WINDOW : 4 * WINDOW]), statistics.median(series[-WINDOW:])
+        print(f"{name}: {first / 2**20:.1f} MiB in the fourth tenth, {last / 2**20:.1f} MiB in the last")
         assert last <= first * 1.05 + 2**20, name
     assert list((tmp_path / "tmp").iterdir()) == []
     left = {path.name for path in Path(tmp_path / "runs").iterdir() if path.suffix == ".log"}
