@@ -58,10 +58,10 @@ _GONE_S = 5.0
 _REMOVED_S = 60.0
 #: How long the first process may take to be seen in /proc once the engine says that it runs. A limit, too.
 _SEEN_S = 5.0
-#: Says what an image has: its Python, and the version of each distribution.
+#: Says what an image has: its Python, and the version of each distribution, by its normalized name (PEP 503).
 _ASK = (
-    "import importlib.metadata as m, json, platform\n"
-    "names = {(d.metadata['Name'] or '').lower(): d.version for d in m.distributions()}\n"
+    "import importlib.metadata as m, json, platform, re\n"
+    "names = {re.sub('[-_.]+', '-', d.metadata['Name'] or '').lower(): d.version for d in m.distributions()}\n"
     "print(json.dumps({**names, 'python': platform.python_version()}))\n"
 )
 

@@ -188,8 +188,9 @@ class ProcessRunner:
             "BREAKRANK_STEPS": str(plan.steps),
             "BREAKRANK_MERGED": str(plan.merged),
         }
-        if plan.framework == "tensorflow":
-            env |= contract.cluster(rank, self._addresses(), plan.environment.get(contract.TASKS, ""))
+        # What is asked for before the ranks have a place is what all of them have in common.
+        if plan.framework == "tensorflow" and (addresses := self._addresses()):
+            env |= contract.cluster(rank, addresses, plan.environment.get(contract.TASKS, ""))
         # All ranks are on this machine; without it gloo looks the host's own name up.
         env.setdefault("GLOO_SOCKET_IFNAME", "lo")
         if plan.command:
