@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -29,6 +30,8 @@ class Stood:
     outcome: str
     finding: str = ""
     sentence: str = ""
+    #: The framework of the case, if the image does not have it.
+    lacks: str = ""
 
     @property
     def tested(self) -> bool:
@@ -104,15 +107,33 @@ def _path(runs: Path, image: str) -> Path:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two standings beside each other, in all the cases that one of them has."""
+    """Two standings beside each other, in all the cases that one of them has.
+
+    Cases of a framework that neither image has are left out: such images are for something else.
+    """
 
     old: Standing
     new: Standing
 
-    def _both(self) -> Iterator[tuple[str, Stood, Stood]]:
+    def _all(self) -> Iterator[tuple[str, Stood, Stood]]:
         nothing = Stood("")
         for name in sorted(self.old.cases.keys() | self.new.cases.keys()):
             yield name, self.old.cases.get(name, nothing), self.new.cases.get(name, nothing)
+
+    def _both(self) -> Iterator[tuple[str, Stood, Stood]]:
+        return ((name, old, new) for name, old, new in self._all() if not (old.lacks and new.lacks))
+
+    def _left_out(self) -> Counter[str]:
+        """Return how many cases there are of each framework that neither image has."""
+        return Counter(new.lacks for _, old, new in self._all() if old.lacks and new.lacks)
+
+    def _untested(self) -> dict[str, list[str]]:
+        """Return the cases that were tested on neither, by the reason."""
+        found: dict[str, list[str]] = {}
+        for name, old, new in self._both():
+            if not old.tested and not new.tested:
+                found.setdefault(new.sentence or old.sentence or "it was not run", []).append(name)
+        return found
 
     def changes(self) -> dict[str, list[str]]:
         """Return the lines of what got worse, better, otherwise, is new and is gone."""
@@ -144,14 +165,25 @@ class Comparison:
         return 2 if changes["gone"] or not cases or self.tested < _ENOUGH * cases else 0
 
     def lines(self) -> Iterable[str]:
-        """Return the comparison as text."""
-        cases = len(list(self._both()))
+        """Return the comparison as text, what it comes to last."""
+        changes, cases = self.changes(), len(list(self._both()))
         yield f"{self.new.image} against {self.old.image}: {self.tested} of {cases} cases tested on both"
-        for kind, lines in self.changes().items():
+        for framework, left_out in self._left_out().items():
+            yield f"left out: {left_out} cases of {framework}, which neither image has"
+        for kind, lines in changes.items():
             yield f"{kind}: {len(lines)}"
             yield from (f"  {line}" for line in lines)
+        untested = self._untested()
+        if untested:
+            yield f"not tested on either: {sum(map(len, untested.values()))}"
+            yield from (f"  {', '.join(names)}: {reason}" for reason, names in untested.items())
         differing = _differing(self.old.versions, self.new.versions)
         yield "versions: " + (", ".join(differing) if differing else "the same")
+        yield (
+            "nothing got worse",
+            f"{len(changes['worse'])} of {cases} cases got worse",
+            "too much was not tested to say that nothing got worse",
+        )[self.status]
 
 
 def _differing(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
