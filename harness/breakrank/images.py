@@ -10,7 +10,8 @@ from breakrank.catalogue import load_scenarios, select
 from breakrank.doctor import missing
 from breakrank.errors import BreakrankError
 from breakrank.report.compare import Comparison, Standing, Stood, finding, key, new_standing
-from breakrank.run import Bench, Choices, docker_runner, make_plan
+from breakrank.run import Bench, Choices, make_plan
+from breakrank.runners import docker_runner
 from breakrank.scenario import Case, Scenario
 from breakrank_agent.plan import PlanError
 

@@ -17,7 +17,8 @@ import pytest
 
 from breakrank.catalogue import load_scenarios, select
 from breakrank.errors import BreakrankError
-from breakrank.run import Bench, Choices, docker_runner, load_run, make_plan
+from breakrank.run import Bench, Choices, load_run, make_plan
+from breakrank.runners import docker_runner
 from breakrank.runners.process import stage_agent
 from breakrank.session import Session
 from breakrank.verdict import Outcome
@@ -188,7 +189,7 @@ def test_two_sessions_leave_each_others_containers_alone(tmp_path):
 HELD = """
 import os, sys
 from pathlib import Path
-from breakrank.run import docker_runner
+from breakrank.runners import docker_runner
 from breakrank.runners.process import stage_agent
 from breakrank.session import Session
 

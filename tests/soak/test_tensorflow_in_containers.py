@@ -6,7 +6,8 @@ import containers
 import pytest
 
 from breakrank.catalogue import load_scenarios, select
-from breakrank.run import Choices, docker_runner, load_run, make_plan
+from breakrank.run import Choices, load_run, make_plan
+from breakrank.runners import docker_runner
 
 pytestmark = pytest.mark.soak
 

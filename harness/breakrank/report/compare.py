@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from breakrank.errors import BreakrankError
-from breakrank.run import docker_runner
+from breakrank.runners import docker_runner
 from breakrank.verdict import Verdict
 
 #: From the best outcome to the worst. What is not among them says nothing.
