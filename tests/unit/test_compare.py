@@ -86,6 +86,14 @@ def test_cases_of_a_framework_that_one_image_has_lost_are_gone_and_those_of_one_
     assert compare({"a": FINE}, {"a": NO_TORCH}).status == 2
 
 
+def test_what_only_one_image_has_is_said_apart():
+    comparison = Comparison(
+        Standing("old", "1", {"a": "1", "b": "2"}, {}), Standing("new", "2", {"b": "2", "c": "3"}, {})
+    )
+    lines = list(comparison.lines())
+    assert lines[lines.index("versions: the same") :][1:3] == ["only in old: a 1", "only in new: c 3"]
+
+
 def test_images_that_have_nothing_to_be_tested_are_not_validated():
     assert compare({"a": NO_TORCH}, {"a": NO_TORCH}).status == 2
 

@@ -164,6 +164,18 @@ class Comparison:
         cases = len(list(self._both()))
         return 2 if changes["gone"] or not cases or self.tested < _ENOUGH * cases else 0
 
+    def _versions(self) -> Iterator[str]:
+        """Return what differs in the images, first what is in both."""
+        old, new = self.old.versions, self.new.versions
+        differing = [
+            f"{name} {old[name]} -> {new[name]}" for name in sorted(old) if new.get(name, old[name]) != old[name]
+        ]
+        yield "versions: " + (", ".join(differing) if differing else "the same")
+        for image, its, others in ((self.old.image, old, new), (self.new.image, new, old)):
+            alone = [f"{name} {its[name]}" for name in sorted(its) if name not in others]
+            if alone:
+                yield f"only in {image}: {', '.join(alone)}"
+
     def lines(self) -> Iterable[str]:
         """Return the comparison as text, what it comes to last."""
         changes, cases = self.changes(), len(list(self._both()))
@@ -177,15 +189,9 @@ class Comparison:
         if untested:
             yield f"not tested on either: {sum(map(len, untested.values()))}"
             yield from (f"  {', '.join(names)}: {reason}" for reason, names in untested.items())
-        differing = _differing(self.old.versions, self.new.versions)
-        yield "versions: " + (", ".join(differing) if differing else "the same")
+        yield from self._versions()
         yield (
             "nothing got worse",
             f"{len(changes['worse'])} of {cases} cases got worse",
             "too much was not tested to say that nothing got worse",
         )[self.status]
-
-
-def _differing(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    names = sorted(old.keys() | new.keys())
-    return [f"{n} {old.get(n, 'none')} -> {new.get(n, 'none')}" for n in names if old.get(n) != new.get(n)]

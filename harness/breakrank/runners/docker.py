@@ -483,7 +483,10 @@ def sweep(show: bool = False) -> list[str]:
     client, filters = engine(), {"label": LABEL}
     found: dict[str, list[str]] = {}
     for kind, labels, name in [
-        *(("container", one.labels, one.name) for one in client.containers.list(all=True, filters=filters)),
+        *(
+            ("container", one.labels, one.name)
+            for one in client.containers.list(all=True, filters=filters, ignore_removed=True)
+        ),
         *(("network", one.attrs["Labels"], one.name) for one in client.networks.list(filters=filters)),
         *(("volume", one.attrs["Labels"], one.name) for one in client.volumes.list(filters=filters)),
     ]:
