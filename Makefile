@@ -272,7 +272,7 @@ docker: ## install and start a Docker engine, if none answers and we are root; `
 	done
 	stop "a Docker engine cannot be started here: $$(grep -iE 'failed|error' .docker/log | tail -n 1)"
 
-image: setup ## build images without a registry: one with torch, two with nothing but an old and a new Python
+image: setup ## build images without a registry: one with torch, two with nothing but an old and a new Python (ARGS=NAME: that one)
 	@'$(BIN)/python' fixtures/image/build.py $(ARGS)
 
 clean: ## remove what tools left in the tree, and stop the engine of `make docker`; .venv and saved runs stay

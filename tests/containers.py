@@ -10,6 +10,7 @@ import pytest
 from breakrank import doctor
 
 TORCH = "breakrank-torch"
+TENSORFLOW = "breakrank-tensorflow"
 #: The oldest Python that the agent supports, and the newest.
 BARE = {"3.9": "breakrank-python3.9", "3.13": "breakrank-python3.13"}
 
@@ -23,7 +24,7 @@ def lacking(image: str = "") -> str:
         return "needs the package docker: pip install 'pytest-breakrank[docker]'"
     if not image or subprocess.run(["docker", "image", "inspect", image], capture_output=True).returncode == 0:
         return ""
-    return f"needs the image {image}: make image"
+    return f"needs the image {image}: make image{f' ARGS={image}' if image == TENSORFLOW else ''}"
 
 
 def require(image: str) -> str:

@@ -95,7 +95,7 @@ def validate_image(options: argparse.Namespace) -> int:
 def sweep(dry_run: bool, session: str) -> int:
     """Remove what dead sessions left behind, or what carries the id `session`, and say what it was."""
     from breakrank import session as sessions
-    from breakrank.run import docker_runner
+    from breakrank.runners import docker_runner
 
     left = [] if session else [f"process {pid} ({name})" for pid, name in sessions.leftovers().items()]
     if not dry_run and not session:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,8 @@ from breakrank.catalogue import load_scenarios, select
 from breakrank.doctor import missing
 from breakrank.errors import BreakrankError
 from breakrank.report.compare import Comparison, Standing, Stood, finding, key, new_standing
-from breakrank.run import Bench, Choices, docker_runner, make_plan
+from breakrank.run import Bench, Choices, make_plan
+from breakrank.runners import docker_runner
 from breakrank.scenario import Case, Scenario
 from breakrank_agent.plan import PlanError
 
@@ -17,37 +19,51 @@ from breakrank_agent.plan import PlanError
 def validate(new: str, old: str, names: Sequence[str], seed: int, runs: Path) -> int:
     """Run the scenarios `names` on both images and print what differs; return the comparison's status.
 
-    Raises `BreakrankError` if there is no engine, or no such image.
+    Raises `BreakrankError` if there is no engine, or no such image: before anything runs.
     """
-    standings = [stand(image, names, seed, runs.absolute()) for image in (old, new)]
-    comparison = Comparison(*standings)
-    print("\n".join(comparison.lines()))
+    cases = select(load_scenarios(), names)
+    comparison = Comparison(new_standing(old), new_standing(new))
+    for standing in (comparison.old, comparison.new):
+        stand(standing, cases, seed, runs.absolute())
+    print("\n" + "\n".join(comparison.lines()))
     return comparison.status
 
 
-def stand(image: str, names: Sequence[str], seed: int, runs: Path) -> Standing:
-    """Run scenarios on an image, one line a case, and save what they came to. Raises `BreakrankError`."""
-    standing = new_standing(image)
+def stand(standing: Standing, cases: Sequence[tuple[Scenario, Case]], seed: int, runs: Path) -> None:
+    """Run cases on the image of a standing, one line each, and save what they came to. Raises `BreakrankError`."""
+    choices = Choices(seed=seed, runner="docker", image=standing.image)
+    lacks = {
+        name: docker_runner().lacking(standing.image, name)
+        for name in dict.fromkeys(case.framework for _, case in cases)
+    }
+    number, total = 0, sum(not lacks[case.framework] for _, case in cases)
+    print("; ".join([f"{standing.image}: {total} of {len(cases)} cases", *filter(None, lacks.values())]))
     with Bench(runs) as bench:
-        for scenario, case in select(load_scenarios(), names):
-            mechanism, stood = _case(bench, scenario, case, Choices(seed=seed, runner="docker", image=image))
-            name = key(scenario.name, case.name, mechanism)
-            standing.cases[name] = stood
-            print(f"{image}  {name}  {stood.words()}", flush=True)
+        for scenario, case in cases:
+            lack = lacks[case.framework]
+            if not lack:
+                number += 1
+                # Said before it runs, so that one sees what takes long.
+                print(f"{number:>4}/{total}  {scenario.name}::{case.name}  ", end="", flush=True)
+            began = time.monotonic()
+            mechanism, stood = _case(bench, scenario, case, choices, lack)
+            standing.cases[key(scenario.name, case.name, mechanism)] = stood
+            if not lack:
+                print(f"{stood.words()}  {time.monotonic() - began:.0f} s", flush=True)
     standing.save(runs)
-    return standing
 
 
-def _case(bench: Bench, scenario: Scenario, case: Case, choices: Choices) -> tuple[str, Stood]:
-    """Return by which means a case is struck and run, and what it came to."""
+def _case(bench: Bench, scenario: Scenario, case: Case, choices: Choices, lack: str) -> tuple[str, Stood]:
+    """Return by which means a case is struck and run, and what it came to; `lack` is why the image cannot run it."""
     mechanism = choices.runner
     try:
         plan = make_plan(scenario, case, choices)
         mechanism = plan.mechanism
-        needs = [*case.needs, *(need for strike in plan.strikes for need in strike.fault.needs)]
-        lack = docker_runner().lacking(choices.image, case.framework) or missing(needs)
         if lack:
-            return mechanism, Stood("", sentence=lack)
+            return mechanism, Stood("", sentence=lack, lacks=case.framework)
+        reason = missing([*case.needs, *(need for strike in plan.strikes for need in strike.fault.needs)])
+        if reason:
+            return mechanism, Stood("", sentence=reason)
         programs = scenario.path.parent / "programs"
         verdict = bench.run(plan, case.record(plan.runner), programs if programs.is_dir() else None).verdict
         return mechanism, Stood(str(verdict.outcome), finding(verdict), verdict.sentence())

@@ -15,7 +15,6 @@ import random
 import shutil
 import sys
 import time
-import types
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +26,7 @@ from breakrank.digest import explain_difference
 from breakrank.errors import BreakrankError
 from breakrank.history import History, picks, read_history
 from breakrank.judge import judge, why_no_rank
-from breakrank.runners import cgroups
+from breakrank.runners import cgroups, docker_runner
 from breakrank.runners.join import JoinRunner
 from breakrank.runners.process import ProcessRunner, free_space, stage_agent
 from breakrank.runners.rank import Runner
@@ -652,17 +651,6 @@ def _software(plan: Plan) -> list[str]:
     if plan.runner == "docker":
         return [str(docker_runner().find_image(plan.image).id)]
     return [platform.python_version(), _version(plan.framework)]
-
-
-def docker_runner() -> types.ModuleType:
-    """Return the module of the runner `docker`. Raises `BreakrankError` where docker's package is missing."""
-    try:
-        return importlib.import_module("breakrank.runners.docker")
-    except ModuleNotFoundError as error:
-        raise BreakrankError(
-            f"the runner docker needs a package that is not installed here ({error.name}): "
-            "pip install 'pytest-breakrank[docker]'"
-        ) from None
 
 
 def _save_verdict(result: Result) -> None:

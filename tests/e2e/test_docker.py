@@ -17,7 +17,8 @@ import pytest
 
 from breakrank.catalogue import load_scenarios, select
 from breakrank.errors import BreakrankError
-from breakrank.run import Bench, Choices, docker_runner, load_run, make_plan
+from breakrank.run import Bench, Choices, load_run, make_plan
+from breakrank.runners import docker_runner
 from breakrank.runners.process import stage_agent
 from breakrank.session import Session
 from breakrank.verdict import Outcome
@@ -121,6 +122,16 @@ def test_a_case_whose_framework_an_image_lacks_is_refused_by_name():
     assert docker_runner().lacking(image, "torch").startswith(f"there is no torch in the image {image} (Python 3.13")
 
 
+def test_what_an_image_has_is_known_by_its_normalized_name(tmp_path):
+    """TensorFlow's own package is called `tensorflow_cpu` in what it says of itself."""
+    about = tmp_path / "Some_Frame.work-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: Some_Frame.work\nVersion: 1.0\n")
+    ask = [sys.executable, "-c", docker_runner()._ASK]
+    done = subprocess.run(ask, env={"PYTHONPATH": str(tmp_path)}, check=True, capture_output=True)
+    assert json.loads(done.stdout)["some-frame-work"] == "1.0"
+
+
 def test_an_image_that_is_nowhere_is_one_line():
     reason = containers.lacking()
     if reason:
@@ -178,7 +189,7 @@ def test_two_sessions_leave_each_others_containers_alone(tmp_path):
 HELD = """
 import os, sys
 from pathlib import Path
-from breakrank.run import docker_runner
+from breakrank.runners import docker_runner
 from breakrank.runners.process import stage_agent
 from breakrank.session import Session
 
@@ -261,7 +272,17 @@ def test_one_command_validates_an_image_against_another(tmp_path):
     assert done.returncode == 2, done.stderr
     assert f"{new} against {old}: 0 of 1 cases tested on both" in done.stdout
     assert "baseline::torch-ddp [docker]: SURVIVED, not tested now: there is no torch in the image" in done.stdout
-    assert re.search(r"^versions: .*python 3\.11\.\d+ -> 3\.13\.\d+.*torch \S+ -> none", done.stdout, re.MULTILINE)
+    assert re.search(r"^versions: .*python 3\.11\.\d+ -> 3\.13\.\d+", done.stdout, re.MULTILINE)
+    assert re.search(rf"^only in {old}: .*torch \S+", done.stdout, re.MULTILINE)
+    assert done.stdout.splitlines()[-1] == "too much was not tested to say that nothing got worse"
+
+
+def test_an_image_that_is_not_there_is_said_before_anything_runs(tmp_path):
+    old = containers.require(containers.BARE["3.13"])
+    command = [sys.executable, "-m", "breakrank", "image", "no-such-image", "--against", old, "--runs", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 4 and not done.stdout
+    assert "there is no image no-such-image, and it cannot be pulled" in done.stderr
 
 
 FUSSY = """

@@ -12,7 +12,7 @@ import pytest
 from killed import MOMENTS, Job, dead, network
 
 from breakrank.doctor import missing
-from breakrank.run import docker_runner
+from breakrank.runners import docker_runner
 from breakrank_agent.plan import Plan
 
 pytestmark = pytest.mark.soak

@@ -63,7 +63,47 @@ def test_the_lines_name_the_versions_that_differ_and_only_those():
     lines = list(compare({"a": FINE}, {"a": LOUD}, torch=("2.12", "2.13"), python=("3.11", "3.11")).lines())
     assert lines[0] == "new against old: 1 of 1 cases tested on both"
     assert "  a: SURVIVED became DETECTED: it raised" in lines
-    assert lines[-1] == "versions: torch 2.12 -> 2.13"
+    assert lines[-2:] == ["versions: torch 2.12 -> 2.13", "1 of 1 cases got worse"]
+
+
+NO_TORCH = Stood("", sentence="there is no torch", lacks="torch")
+
+
+def test_cases_of_a_framework_that_neither_image_has_are_left_out():
+    comparison = compare({"a": FINE, "b": NO_TORCH, "c": NO_TORCH}, {"a": FINE, "b": NO_TORCH, "c": NO_TORCH})
+    assert comparison.status == 0
+    lines = list(comparison.lines())
+    assert lines[:2] == [
+        "new against old: 1 of 1 cases tested on both",
+        "left out: 2 cases of torch, which neither image has",
+    ]
+    assert lines[-1] == "nothing got worse"
+
+
+def test_cases_of_a_framework_that_one_image_has_lost_are_gone_and_those_of_one_that_it_has_gained_are_new():
+    assert kinds(compare({"a": FINE}, {"a": NO_TORCH})) == {"gone"}
+    assert kinds(compare({"a": NO_TORCH}, {"a": FINE})) == {"new"}
+    assert compare({"a": FINE}, {"a": NO_TORCH}).status == 2
+
+
+def test_what_only_one_image_has_is_said_apart():
+    comparison = Comparison(
+        Standing("old", "1", {"a": "1", "b": "2"}, {}), Standing("new", "2", {"b": "2", "c": "3"}, {})
+    )
+    lines = list(comparison.lines())
+    assert lines[lines.index("versions: the same") :][1:3] == ["only in old: a 1", "only in new: c 3"]
+
+
+def test_images_that_have_nothing_to_be_tested_are_not_validated():
+    assert compare({"a": NO_TORCH}, {"a": NO_TORCH}).status == 2
+
+
+def test_what_was_tested_on_neither_is_named_by_its_reason():
+    gpu = Stood("", sentence="needs cuda")
+    lines = list(
+        compare({"a": FINE, "b": VOID, "c": gpu, "d": gpu}, {"a": FINE, "b": VOID, "c": gpu, "d": gpu}).lines()
+    )
+    assert lines[lines.index("not tested on either: 3") :][1:3] == ["  b: the control failed", "  c, d: needs cuda"]
 
 
 def test_a_case_is_known_by_the_means_that_it_is_struck_by_and_its_runner():

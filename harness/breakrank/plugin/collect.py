@@ -15,7 +15,8 @@ from breakrank.plugin.boundary import one_line
 from breakrank.plugin.items import ReplayItem, ScenarioItem
 from breakrank.plugin.options import Options
 from breakrank.report import saved_verdict
-from breakrank.run import Choices, SavedRun, docker_runner, load_run, make_plan, make_script_plans
+from breakrank.run import Choices, SavedRun, load_run, make_plan, make_script_plans
+from breakrank.runners import docker_runner
 from breakrank.scenario import Case, Scenario
 from breakrank.script import title
 from breakrank.verdict import SURVIVED, Record

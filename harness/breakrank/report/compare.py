@@ -6,12 +6,13 @@ import contextlib
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from breakrank.errors import BreakrankError
-from breakrank.run import docker_runner
+from breakrank.runners import docker_runner
 from breakrank.verdict import Verdict
 
 #: From the best outcome to the worst. What is not among them says nothing.
@@ -29,6 +30,8 @@ class Stood:
     outcome: str
     finding: str = ""
     sentence: str = ""
+    #: The framework of the case, if the image does not have it.
+    lacks: str = ""
 
     @property
     def tested(self) -> bool:
@@ -104,15 +107,33 @@ def _path(runs: Path, image: str) -> Path:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two standings beside each other, in all the cases that one of them has."""
+    """Two standings beside each other, in all the cases that one of them has.
+
+    Cases of a framework that neither image has are left out: such images are for something else.
+    """
 
     old: Standing
     new: Standing
 
-    def _both(self) -> Iterator[tuple[str, Stood, Stood]]:
+    def _all(self) -> Iterator[tuple[str, Stood, Stood]]:
         nothing = Stood("")
         for name in sorted(self.old.cases.keys() | self.new.cases.keys()):
             yield name, self.old.cases.get(name, nothing), self.new.cases.get(name, nothing)
+
+    def _both(self) -> Iterator[tuple[str, Stood, Stood]]:
+        return ((name, old, new) for name, old, new in self._all() if not (old.lacks and new.lacks))
+
+    def _left_out(self) -> Counter[str]:
+        """Return how many cases there are of each framework that neither image has."""
+        return Counter(new.lacks for _, old, new in self._all() if old.lacks and new.lacks)
+
+    def _untested(self) -> dict[str, list[str]]:
+        """Return the cases that were tested on neither, by the reason."""
+        found: dict[str, list[str]] = {}
+        for name, old, new in self._both():
+            if not old.tested and not new.tested:
+                found.setdefault(new.sentence or old.sentence or "it was not run", []).append(name)
+        return found
 
     def changes(self) -> dict[str, list[str]]:
         """Return the lines of what got worse, better, otherwise, is new and is gone."""
@@ -143,17 +164,34 @@ class Comparison:
         cases = len(list(self._both()))
         return 2 if changes["gone"] or not cases or self.tested < _ENOUGH * cases else 0
 
+    def _versions(self) -> Iterator[str]:
+        """Return what differs in the images, first what is in both."""
+        old, new = self.old.versions, self.new.versions
+        differing = [
+            f"{name} {old[name]} -> {new[name]}" for name in sorted(old) if new.get(name, old[name]) != old[name]
+        ]
+        yield "versions: " + (", ".join(differing) if differing else "the same")
+        for image, its, others in ((self.old.image, old, new), (self.new.image, new, old)):
+            alone = [f"{name} {its[name]}" for name in sorted(its) if name not in others]
+            if alone:
+                yield f"only in {image}: {', '.join(alone)}"
+
     def lines(self) -> Iterable[str]:
-        """Return the comparison as text."""
-        cases = len(list(self._both()))
+        """Return the comparison as text, what it comes to last."""
+        changes, cases = self.changes(), len(list(self._both()))
         yield f"{self.new.image} against {self.old.image}: {self.tested} of {cases} cases tested on both"
-        for kind, lines in self.changes().items():
+        for framework, left_out in self._left_out().items():
+            yield f"left out: {left_out} cases of {framework}, which neither image has"
+        for kind, lines in changes.items():
             yield f"{kind}: {len(lines)}"
             yield from (f"  {line}" for line in lines)
-        differing = _differing(self.old.versions, self.new.versions)
-        yield "versions: " + (", ".join(differing) if differing else "the same")
-
-
-def _differing(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    names = sorted(old.keys() | new.keys())
-    return [f"{n} {old.get(n, 'none')} -> {new.get(n, 'none')}" for n in names if old.get(n) != new.get(n)]
+        untested = self._untested()
+        if untested:
+            yield f"not tested on either: {sum(map(len, untested.values()))}"
+            yield from (f"  {', '.join(names)}: {reason}" for reason, names in untested.items())
+        yield from self._versions()
+        yield (
+            "nothing got worse",
+            f"{len(changes['worse'])} of {cases} cases got worse",
+            "too much was not tested to say that nothing got worse",
+        )[self.status]

@@ -20,7 +20,7 @@ import socket
 import sys
 import tarfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -58,10 +58,10 @@ _GONE_S = 5.0
 _REMOVED_S = 60.0
 #: How long the first process may take to be seen in /proc once the engine says that it runs. A limit, too.
 _SEEN_S = 5.0
-#: Says what an image has: its Python, and the version of each distribution.
+#: Says what an image has: its Python, and the version of each distribution, by its normalized name (PEP 503).
 _ASK = (
-    "import importlib.metadata as m, json, platform\n"
-    "names = {(d.metadata['Name'] or '').lower(): d.version for d in m.distributions()}\n"
+    "import importlib.metadata as m, json, platform, re\n"
+    "names = {re.sub('[-_.]+', '-', d.metadata['Name'] or '').lower(): d.version for d in m.distributions()}\n"
     "print(json.dumps({**names, 'python': platform.python_version()}))\n"
 )
 
@@ -450,22 +450,32 @@ def remove(session: str) -> list[str]:
 
 
 def _remove_once(session: str, gone: dict[str, None]) -> str:
-    """Remove what can be removed now, and note it; return what was refused, empty if there was nothing."""
+    """Remove what can be removed now, and note it; return what was refused, empty if there was nothing.
+
+    The engine takes its time with each, so they go at once; what the containers are on goes after them.
+    """
     filters = {"label": f"{LABEL}={session}"}
-    client, refused = engine(), ""
+    client = engine()
     containers = client.containers.list(all=True, filters=filters, ignore_removed=True)
-    every = [("container", one, partial(one.remove, force=True)) for one in containers]
-    for kind, kept in (("network", client.networks), ("volume", client.volumes)):
-        every += [(kind, one, one.remove) for one in kept.list(filters=filters)]
-    for kind, thing, remove_it in every:
-        gone[f"{kind} {thing.name}"] = None
-        try:
-            remove_it()
-        except NotFound:
-            continue
-        except APIError as error:
-            refused = _said(error)
-    return refused
+    around = [("network", one) for one in client.networks.list(filters=filters)]
+    around += [("volume", one) for one in client.volumes.list(filters=filters)]
+    gone.update({f"container {one.name}": None for one in containers})
+    gone.update({f"{kind} {one.name}": None for kind, one in around})
+    with ThreadPoolExecutor() as pool:
+        refused = [*pool.map(_refused, [partial(one.remove, force=True) for one in containers])]
+        refused += pool.map(_refused, [one.remove for _, one in around])
+    return next(filter(None, refused), "")
+
+
+def _refused(remove_it: Callable[[], object]) -> str:
+    """Have something removed; return why the engine does not, empty if it is gone."""
+    try:
+        remove_it()
+    except NotFound:
+        pass
+    except APIError as error:
+        return _said(error)
+    return ""
 
 
 def sweep(show: bool = False) -> list[str]:
@@ -473,7 +483,10 @@ def sweep(show: bool = False) -> list[str]:
     client, filters = engine(), {"label": LABEL}
     found: dict[str, list[str]] = {}
     for kind, labels, name in [
-        *(("container", one.labels, one.name) for one in client.containers.list(all=True, filters=filters)),
+        *(
+            ("container", one.labels, one.name)
+            for one in client.containers.list(all=True, filters=filters, ignore_removed=True)
+        ),
         *(("network", one.attrs["Labels"], one.name) for one in client.networks.list(filters=filters)),
         *(("volume", one.attrs["Labels"], one.name) for one in client.volumes.list(filters=filters)),
     ]:

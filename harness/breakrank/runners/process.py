@@ -188,10 +188,11 @@ class ProcessRunner:
             "BREAKRANK_STEPS": str(plan.steps),
             "BREAKRANK_MERGED": str(plan.merged),
         }
-        if plan.framework == "tensorflow":
+        # What is asked for before the ranks have a place is what all of them have in common.
+        if plan.framework == "tensorflow" and (addresses := self._addresses()):
             tasks = plan.environment.get(contract.TASKS, "")
             # The walls of an elastic job outlast the ranks that were behind them.
-            env |= contract.cluster(rank, self._addresses()[: plan.ranks], tasks)
+            env |= contract.cluster(rank, addresses[: plan.ranks], tasks)
         # All ranks are on this machine; without it gloo looks the host's own name up.
         env.setdefault("GLOO_SOCKET_IFNAME", "lo")
         if plan.command:
