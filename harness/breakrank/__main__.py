@@ -102,7 +102,7 @@ def sweep(dry_run: bool, session: str) -> int:
         sessions.sweep()
     try:
         docker = docker_runner()
-        left += docker.remove(session) if session else docker.sweep(show=dry_run)
+        left += docker.sweep(dry_run, session)
     except BreakrankError as error:
         print(f"no containers were looked for: {' '.join(str(error).split())}")
     print("\n".join(left) if left else "nothing is left of dead sessions")

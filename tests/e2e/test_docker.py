@@ -178,8 +178,9 @@ def test_two_sessions_leave_each_others_containers_alone(tmp_path):
         there = labelled(other.id)
         clusters[0].close()
         assert docker.sweep() == []
+        assert len(docker.sweep(show=True, session=other.id)) == 4
         assert labelled(one.id) == [] and sorted(labelled(other.id)) == sorted(there) and len(there) == 4
-        clusters[1].close()
+        assert len(docker.sweep(session=other.id)) == 4
         assert labelled(other.id) == []
     finally:
         one.close()

@@ -478,8 +478,11 @@ def _refused(remove_it: Callable[[], object]) -> str:
     return ""
 
 
-def sweep(show: bool = False) -> list[str]:
-    """Remove what sessions have left in the engine whose owner is dead, or only show it; return what that is."""
+def sweep(show: bool = False, session: str = "") -> list[str]:
+    """Remove what sessions have left in the engine whose owner is dead, or only show it; return what that is.
+
+    With `session`, it is what carries that id, whether or not the owner is alive.
+    """
     client, filters = engine(), {"label": LABEL}
     found: dict[str, list[str]] = {}
     for kind, labels, name in [
@@ -490,11 +493,11 @@ def sweep(show: bool = False) -> list[str]:
         *(("network", one.attrs["Labels"], one.name) for one in client.networks.list(filters=filters)),
         *(("volume", one.attrs["Labels"], one.name) for one in client.volumes.list(filters=filters)),
     ]:
-        if not is_alive(labels[LABEL]):
+        if labels[LABEL] == session or not (session or is_alive(labels[LABEL])):
             found.setdefault(labels[LABEL], []).append(f"{kind} {name}")
     if not show:
-        for session in found:
-            remove(session)
+        for dead in found:
+            remove(dead)
     return [name for names in found.values() for name in names]
 
 
