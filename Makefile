@@ -203,7 +203,7 @@ test: setup ## set up, then run the tests
 	@'$(BIN)/python' -m pytest -q -rs -n 2 $(ARGS)
 
 lint: setup ## set up, then ruff and mypy
-	@'$(BIN)/ruff' check harness scenarios fixtures tests
+	@'$(BIN)/python' -m ruff check harness scenarios fixtures tests
 	'$(BIN)/python' -m mypy harness
 
 tox: setup ## the tests on every Python from 3.10 to 3.13 that is here, each with its own torch
