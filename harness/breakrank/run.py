@@ -290,7 +290,7 @@ def judge_saved(saved: SavedRun, void: Sequence[str] = ()) -> Verdict:
     plan = saved.plan
     notes: tuple[str, ...] = ()
     if saved.control is not None and saved.second is not None:
-        difference = explain_difference(saved.control, saved.second)
+        difference = explain_difference(saved.control, saved.second, results=True)
         if difference:
             plan = replace(plan, oracles=tuple(o for o in plan.oracles if o not in NEEDS_SAME_RESULT))
             notes = (f"result not comparable: not reproducible by itself: {difference}",)

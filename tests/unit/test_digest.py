@@ -224,6 +224,21 @@ def test_equal_runs_have_nothing_to_explain() -> None:
     assert explain_difference(trained(), trained()) == ""
 
 
+def test_who_came_before_whom_is_no_difference_of_results() -> None:
+    """A thread that nobody schedules has set an event before the main thread came to wait for it, or after."""
+
+    def waited(twice: bool, params: str) -> History:
+        job = Golden(1).trains(1)
+        for lock in ("lock:1", "lock:2")[: 1 + twice]:
+            job[0].writes("sync", do="acquire", key=lock, pick=1)
+        job[0].trains([1], params)
+        return job.ends_well().history()
+
+    assert explain_difference(waited(True, "a"), waited(False, "a"))
+    assert explain_difference(waited(True, "a"), waited(False, "a"), results=True) == ""
+    assert "params" in explain_difference(waited(True, "a"), waited(False, "b"), results=True)
+
+
 def test_under_a_launcher_it_does_not_count_which_rank_it_ends_before_that_can_say_something() -> None:
     """Rank 1 is killed; rank 0 loses its connection at once, or has not come so far when its launcher ends it."""
 
