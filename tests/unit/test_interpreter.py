@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from breakrank.evidence import interpreter
+from breakrank.evidence import BACKENDS, interpreter
 from breakrank.evidence.threads import State, Thread, in_futex, read_threads
 
 #: The main thread keeps the global lock in a call of C that does not end; another thread wants it, or waits for more.
@@ -16,6 +16,9 @@ import ctypes, threading
 def wants():
     while True:
         pass
+def works_for_gloo():
+    ctypes.CDLL(None).prctl(15, b"pt_gloo_runloop")  # PR_SET_NAME
+    wants()
 def waits():
     threading.Event().wait(3600)
 threading.Thread(target={other}, daemon=True).start()
@@ -43,6 +46,12 @@ def threads(other: str, how: str) -> Iterator[list[Thread]]:
 def test_a_thread_that_wants_the_global_lock_polls() -> None:
     with threads("wants", "PyDLL") as found:
         assert [interpreter.state(thread, "") for thread in found] == [State.POLLS]
+
+
+def test_a_thread_of_a_backend_that_wants_the_global_lock_polls_too() -> None:
+    with threads("works_for_gloo", "PyDLL") as (thread,):
+        assert thread.name == "pt_gloo_runloop"
+        assert next(filter(None, (state(thread, "") for state in BACKENDS))) is State.POLLS
 
 
 def test_a_thread_that_waits_for_an_event_with_a_time_out_does_not() -> None:
