@@ -23,6 +23,8 @@ IDLE_S = 0.1
 ENDLESS = 10
 #: How many looks at ranks that ask a store again and again say that it has nothing new for them.
 _ASKED = 12
+#: How much longer than the deadline a rank may take that starts cold, and computes: an import is one piece.
+IMPORT_S = 60.0
 #: Why ranks wait for one that is silent: some frameworks notice that by themselves.
 _SILENT = ("peer ended", "peer stopped")
 
@@ -43,6 +45,8 @@ class Watchdog:
         self._stillness = Stillness()
         self._ways = Ways()
         self._asked = 0
+        #: How many looks in a row have seen those that have just started asleep.
+        self._slept = 0
         #: Who holds connections of ranks that have ended, and the ranks of which it is known that nobody does.
         self._holders: Collection[int] = ()
         self._closed: set[int] = set()
@@ -84,7 +88,15 @@ class Watchdog:
         lost = found is not None and found.why in _SILENT
         limits = [r.timeout_s(found.waits.get(n) if found else None, lost) for n, r in live.items()]
         limit = self._plan.deadline_s + max(map(self._patience, limits), default=0.0)
-        return self._hung(waiting, self._unproven(ranks, stopped), idle) if idle > limit else None
+        if idle <= limit or (idle <= limit + IMPORT_S and self._imports(live)):
+            return None
+        return self._hung(waiting, self._unproven(ranks, stopped), idle)
+
+    def _imports(self, live: Mapping[int, Rank]) -> bool:
+        """Whether a rank that has made no point but the first is still at work: it imports what it trains with."""
+        starting = [r for r in live.values() if r.point == "start"]
+        self._slept = self._slept + 1 if all(_asleep(r.process.pid) for r in starting) else 0
+        return bool(starting) and self._slept < _ASKED
 
     def _proof(
         self, ranks: Mapping[int, Rank], waiting: Mapping[int, Rank], stopped: Collection[int], stuck: bool

@@ -20,8 +20,8 @@ from breakrank.hierarchy import frozen
 
 #: One function per backend: what one of its threads does, or None if it is no thread of the backend's. It is told what
 #: the rank is in, as its log says: nothing special, a `message` (send or recv), the `setup` of a group, or a collective
-#: that is issued `eager`ly, by threads of Python. The interpreter comes first: a backend's thread may want its lock, too,
-#: as one of gloo's does that gives back the tensors of a collective that is over.
+#: that is issued `eager`ly, by threads of Python. The interpreter comes first: a backend's thread may want its lock,
+#: too, as one of gloo's does that gives back the tensors of a collective that is over.
 BACKENDS: tuple[Callable[[Thread, str], State | None], ...] = (interpreter.state, gloo.state, store.state, grpc.state)
 #: A process that catches one of these can be woken by a timer that nobody sees.
 _ALARMS = sum(1 << (number - 1) for number in (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF))
