@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from breakrank.ends import acted, classify
@@ -43,20 +42,11 @@ def explain_difference(a: History, b: History, results: bool = False) -> str:
     Of `results` alone, who came before whom does not count: a thread that nobody schedules may be early or late, and
     the ranks still compute the same.
     """
-    bare = [_without_order(history) if results else history for history in (a, b)]
+    bare = [history.without("access", "sync") if results else history for history in (a, b)]
     one, other = map(sequences, bare)
     parted = [_parting(key, one.get(key), other.get(key)) for key in sorted({*one, *other})]
     found = [p for p in parted if p is not None]
     return min(found, key=lambda p: p[0])[1] if found else ""
-
-
-def _without_order(history: History) -> History:
-    """Return a history without what orders threads and ranks, and what they read and write in that order."""
-    bare = {
-        key: replace(lived, events=tuple(e for e in lived.events if e["kind"] not in ("access", "sync")))
-        for key, lived in history.ranks.items()
-    }
-    return History(bare, history.conductor)
 
 
 def sequences(history: History) -> Sequences:

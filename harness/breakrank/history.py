@@ -125,13 +125,17 @@ class History:
                 return position
         return None
 
-    def without_faults(self) -> History:
-        """Return the history as an oracle and blame may read it: no fault events, and no word of who struck."""
+    def without(self, *kinds: str) -> History:
+        """Return the history without events of some kinds."""
         bare = {
-            key: replace(lived, events=tuple(e for e in lived.events if e["kind"] != "strike"))
+            key: replace(lived, events=tuple(e for e in lived.events if e["kind"] not in kinds))
             for key, lived in self.ranks.items()
         }
-        return History(bare, tuple(e for e in self.conductor if e["kind"] != "strike"))
+        return History(bare, tuple(e for e in self.conductor if e["kind"] not in kinds))
+
+    def without_faults(self) -> History:
+        """Return the history as an oracle and blame may read it: no fault events, and no word of who struck."""
+        return self.without("strike")
 
 
 def picks(lived: RankHistory) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -353,11 +353,14 @@ class Verdict:
         }
 
 
+def listed(names: Iterable[str]) -> str:
+    """Return names as a list in words: `a`, `a and b`, `a, b and c`; empty if there are none."""
+    *most, last = [*names] or [""]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 def name_ranks(ranks: Sequence[int]) -> str:
     """Return `rank 1`, `ranks 0 and 2`, `ranks 0, 1 and 2`, or `the job`."""
-    names = [str(r) for r in ranks]
-    if not names:
+    if not ranks:
         return "the job"
-    if len(names) == 1:
-        return f"rank {names[0]}"
-    return f"ranks {', '.join(names[:-1])} and {names[-1]}"
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {listed(map(str, ranks))}"

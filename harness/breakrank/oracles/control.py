@@ -14,7 +14,7 @@ from breakrank import laws
 from breakrank.history import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.ordering import Access, overwritten_in_turns
-from breakrank.verdict import Finding, name_ranks
+from breakrank.verdict import Finding, listed, name_ranks
 from breakrank_agent.history import Event
 
 
@@ -103,8 +103,8 @@ def _lacking(pairs: Sequence[Pair], step: int, evidence: dict[str, Any]) -> Find
         **evidence,
         "parameters": named,
         "site": event["site"],
-        "into": _and(named) or "the parameters",
-        "whose": f"{_and(replicas)} of {name_ranks((first.rank,))}",
+        "into": listed(named) or "the parameters",
+        "whose": f"{listed(replicas)} of {name_ranks((first.rank,))}",
     }
     cause = "stale gradients" if event["kept"] else "replica left out"
     places = (event["site"],) if event["site"] else ()
@@ -167,11 +167,6 @@ def _same_state(here: dict[str, Any], there: dict[str, Any], terms: Terms) -> bo
     return here.keys() == there.keys() and all(
         here[k] == there[k] or (_number(here[k]) and _number(there[k]) and near(here[k], there[k])) for k in here
     )
-
-
-def _and(names: Sequence[str]) -> str:
-    """Return names as a list in words."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _number(value: Any) -> bool:

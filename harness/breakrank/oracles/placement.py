@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from breakrank.history import History, RankHistory
 from breakrank.oracles import Abstain, Terms
-from breakrank.verdict import Finding
+from breakrank.verdict import Finding, listed
 from breakrank_agent.history import Event
 
 
@@ -43,11 +43,11 @@ Wrong = Iterator[tuple[str, dict[str, Any]]]
 def _asked_in_vain(lived: RankHistory, event: Event, history: History, control: History | None) -> Wrong:
     """A device that is not there was asked for, and something else was used."""
     for asked in event["asked"][:1]:
-        yield "device missing", {**asked, "on": _and(event["on"])}
+        yield "device missing", {**asked, "on": listed(event["on"])}
     for strategy in event["strategies"]:
         gone = [device for device in strategy["devices"] if device not in event["there"]]
         if gone:
-            yield "device missing", {"device": gone[0], "site": "", "on": _and(event["on"])}
+            yield "device missing", {"device": gone[0], "site": "", "on": listed(event["on"])}
 
 
 def _on_one(lived: RankHistory, event: Event, history: History, control: History | None) -> Wrong:
@@ -60,7 +60,7 @@ def _on_one(lived: RankHistory, event: Event, history: History, control: History
     idle = [other for other in event["there"] if other != device and _kind(other) == _kind(device)]
     spread = any(len(strategy["devices"]) > 1 for strategy in event["strategies"])
     if not others and idle and not spread and (_kind(device) == "CPU" or _uses_several(control)):
-        yield "one device", {"device": device, "idle": _and(idle)}
+        yield "one device", {"device": device, "idle": listed(idle)}
 
 
 def _uses_several(control: History | None) -> bool:
@@ -74,7 +74,7 @@ def _beside_the_strategy(lived: RankHistory, event: Event, history: History, con
     names = event["plain"]
     in_turn = [e for e in lived.of_kind("assigned") if e["how"] == "replica after replica"]
     if several and names and (in_turn or _part(history)):
-        evidence = {"kind": several[0]["kind"], "names": _and(names), "site": in_turn[0]["site"] if in_turn else ""}
+        evidence = {"kind": several[0]["kind"], "names": listed(names), "site": in_turn[0]["site"] if in_turn else ""}
         yield "not mirrored", evidence
 
 
@@ -95,7 +95,7 @@ def _shared(lived: RankHistory, event: Event, history: History, control: History
 def _twice(lived: RankHistory, event: Event, history: History, control: History | None) -> Wrong:
     """A variable is trained as if it were two."""
     if event["aliased"]:
-        yield "aliased weights", {"names": _and(event["aliased"])}
+        yield "aliased weights", {"names": listed(event["aliased"])}
 
 
 _RULES: tuple[Callable[[RankHistory, Event, History, History | None], Wrong], ...] = (
@@ -120,7 +120,7 @@ def _idle_replicas(history: History) -> list[Finding]:
         if idle and any(size for sizes in held.values() for size in sizes):
             empty = [(n, rank) for rank, sizes in idle.items() for n, size in enumerate(sizes) if not size]
             full = sum(size for sizes in held.values() for size in sizes)
-            evidence = {"idle": _and([f"replica {n} of rank {rank}" for n, rank in empty]), "samples": full}
+            evidence = {"idle": listed([f"replica {n} of rank {rank}" for n, rank in empty]), "samples": full}
             return [Finding("placement", "idle replica", tuple(idle), step, history.attempts[-1], evidence=evidence)]
     return []
 
@@ -136,9 +136,3 @@ def _part(history: History) -> bool:
 
 def _kind(device: str) -> str:
     return device.split(":")[0]
-
-
-def _and(names: Iterable[str]) -> str:
-    """Return names as a list in words."""
-    *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 from breakrank_agent.frames import hide
 from breakrank_agent.hooks.assignments import lines_of
@@ -97,22 +97,25 @@ class _Updates:
             return
         graphs, self._graphs = self._graphs, []
         for graph in graphs:
+            ways = _Ways(graph, parameters)
             lacks: dict[_Lack, list[int]] = {}
             for number, part in enumerate(in_parts(parameters)):
-                for lack in self._lacking(_Ways(graph, parameters), graph, part):
+                lack = _lack_of(part, ways, graph)
+                if lack is not None:
                     lacks.setdefault(lack, []).append(number)
             for lack, parts in lacks.items():
                 self._agent.record("lack", parts=parts, **lack._asdict())
 
-    def _lacking(self, ways: _Ways, graph: Any, part: list[Any]) -> Iterator[_Lack]:
-        """Yield what one part of the parameters lacks in a graph that updates it."""
-        for variable in part:
-            reached, kept = ways.into(variable)
-            lacks = ways.replicas - reached
-            if ways.updated(variable) and lacks:
-                site = lines_of(graph).get(id(variable), "")
-                yield _Lack(tuple(sorted(lacks)), len(ways.replicas), kept and not reached, site)
-                return
+
+def _lack_of(part: list[Any], ways: _Ways, graph: Any) -> Optional[_Lack]:
+    """Return what one part of the parameters lacks in a graph that updates it: the first of it that lacks something."""
+    for variable in part:
+        reached, kept = ways.into(variable)
+        lacks = ways.replicas - reached
+        if ways.updated(variable) and lacks:
+            site = lines_of(graph).get(id(variable), "")
+            return _Lack(tuple(sorted(lacks)), len(ways.replicas), kept and not reached, site)
+    return None
 
 
 class _Ways:
