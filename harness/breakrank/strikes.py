@@ -36,6 +36,7 @@ class _Target:
     """The rank as a fault sees it."""
 
     session: Session
+    number: int
     rank: int
     pid: int
     work: str
@@ -262,7 +263,7 @@ class Strikes:
         peers = {rank: pid for rank, pid in self._pids.items() if rank != item.rank}
         folders = str(self._view.seen_from_outside), str(self._view.folder)
         where = *folders, peers, self._store, item.kept, self._around, self._groups
-        return _Target(self._session, item.rank, item.pid, *where)
+        return _Target(self._session, item.index, item.rank, item.pid, *where)
 
     def _look(self, item: _OnRank) -> Any:
         look = WITNESSES[item.strike.fault.witness].look

@@ -81,11 +81,12 @@ class Group(Protocol):
 class Target(Protocol):
     """The rank as a fault from outside sees it: its process, the working folder, and its peers' processes by rank.
 
-    `work` is the folder as it is seen from here, `folder` as the rank sees it.
+    `number` is the strike's in the plan. `work` is the folder as it is seen from here, `folder` as the rank sees it.
     `store` is the port of the job's rendezvous store, 0 where none is known. What a strike keeps in `kept`, its healing
     finds there again.
     """
 
+    number: int
     rank: int
     pid: int
     work: str

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from breakrank.doctor import missing
 from breakrank.run import Choices, load_run, make_plan
+from breakrank.runners.walls import Walls
 from breakrank.scenario import Case, Job, Scenario
 from breakrank.verdict import SURVIVED, Outcome
 from breakrank_agent import faults
@@ -55,6 +57,22 @@ def test_what_was_healed_serves_the_next_attempt_in_the_same_place(bench, fault)
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
     assert saved.history.attempts == [0, 1]
     assert (0, 1) in seen(saved, "landed") and (0, 1) in seen(saved, "healed") and not seen(saved, "unhealed")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may have a network namespace without a user namespace")
+def test_two_of_a_kind_on_one_rank_are_healed_each_for_itself():
+    with subprocess.Popen(["unshare", "--net", "sh", "-c", "echo in; exec cat"], stdin=-1, stdout=-1) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == b"in\n"
+        walls = Walls(holder.pid, ("net",), "10.77.0.2", "rank-1")
+        first, second = (SimpleNamespace(number=n, rank=1, walls_of=lambda _: walls) for n in (0, 1))
+        fault = faults.LoseNames()
+        for target in (first, second):
+            fault.strike(target)
+        fault.heal(first)
+        assert "dport 53 drop" in walls.run("nft", "list", "ruleset")
+        fault.heal(second)
+        assert not walls.run("nft", "list", "ruleset").strip()
+        holder.stdin.close()
 
 
 def test_of_three_ranks_the_one_whose_link_is_dead_is_blamed(run):

@@ -153,13 +153,13 @@ class Partition(Fault):
         if not far or not near:
             raise OSError(f"no rank is on the {'near' if far else 'far'} side of rank {self.first}")
         for rank in far:
-            _filter(target, rank, self.name(), f"ip saddr {{ {near} }} drop", f"ip daddr {{ {near} }} drop")
+            _filter(target, rank, f"ip saddr {{ {near} }} drop", f"ip daddr {{ {near} }} drop")
 
     def heal(self, target: Target) -> None:
         """Take the rules away."""
         for rank in sorted(target.around):
             if rank >= self.first:
-                _unfilter(target, rank, self.name())
+                _unfilter(target, rank)
 
 
 @dataclass(frozen=True)
@@ -180,11 +180,11 @@ class OneWayLink(Fault):
 
     def strike(self, target: Target) -> None:
         """Have the rank drop what comes from the peer."""
-        _filter(target, target.rank, self.name(), input=f"ip saddr {target.walls_of(self.peer).address} drop")
+        _filter(target, target.rank, input=f"ip saddr {target.walls_of(self.peer).address} drop")
 
     def heal(self, target: Target) -> None:
         """Take the rule away."""
-        _unfilter(target, target.rank, self.name())
+        _unfilter(target, target.rank)
 
 
 @dataclass(frozen=True)
@@ -273,11 +273,11 @@ class LosePackets(Fault):
     def strike(self, target: Target) -> None:
         """Have the rank's kernel count packets, and drop these."""
         drop = f"numgen inc mod {self.cycle} {{ {', '.join(map(str, self.lost))} }} drop"
-        _filter(target, target.rank, self.name(), f"iifname {_DEVICE} {drop}", f"oifname {_DEVICE} {drop}")
+        _filter(target, target.rank, f"iifname {_DEVICE} {drop}", f"oifname {_DEVICE} {drop}")
 
     def heal(self, target: Target) -> None:
         """Take the rules away."""
-        _unfilter(target, target.rank, self.name())
+        _unfilter(target, target.rank)
 
 
 @dataclass(frozen=True)
@@ -315,11 +315,11 @@ class LoseNames(Fault):
 
     def strike(self, target: Target) -> None:
         """Have the rank's kernel drop what goes to the port of name servers."""
-        _filter(target, target.rank, self.name(), output="meta l4proto { tcp, udp } th dport 53 drop")
+        _filter(target, target.rank, output="meta l4proto { tcp, udp } th dport 53 drop")
 
     def heal(self, target: Target) -> None:
         """Take the rule away."""
-        _unfilter(target, target.rank, self.name())
+        _unfilter(target, target.rank)
 
 
 @dataclass(frozen=True)
@@ -439,19 +439,25 @@ def _between(ones: Collection[int], others: Collection[int]) -> set[Way]:
     return {way for one in ones for other in others for way in ((one, other), (other, one))}
 
 
-def _filter(target: Target, rank: int, name: str, input: str = "", output: str = "") -> None:
-    """Add rules to what comes into a rank's network, and to what leaves it; `name` tells them from other faults'."""
+def _filter(target: Target, rank: int, input: str = "", output: str = "") -> None:
+    """Add rules to what comes into a rank's network, and to what leaves it, in a table of this strike alone."""
     # What leaves is looked at before an engine gives it another address: its own name server has another port, too.
     chains = [
         f"chain {hook} {{\n type filter hook {hook} priority {priority}\n {rule}\n}}"
         for hook, priority, rule in (("input", "filter", input), ("output", "raw", output))
         if rule
     ]
-    target.walls_of(rank).run("nft", "-f", "-", text=f"table inet breakrank_{name} {{\n" + "\n".join(chains) + "\n}\n")
+    table = f"table inet {_table(target)} {{\n" + "\n".join(chains) + "\n}\n"
+    target.walls_of(rank).run("nft", "-f", "-", text=table)
 
 
-def _unfilter(target: Target, rank: int, name: str) -> None:
-    target.walls_of(rank).run("nft", "delete", "table", "inet", f"breakrank_{name}")
+def _unfilter(target: Target, rank: int) -> None:
+    target.walls_of(rank).run("nft", "delete", "table", "inet", _table(target))
+
+
+def _table(target: Target) -> str:
+    """Return the name of the strike's rules: the same fault may strike a rank twice, and is healed twice."""
+    return f"breakrank_{target.number}"
 
 
 def _tries_in_vain(target: Target) -> bool:
