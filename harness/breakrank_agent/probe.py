@@ -411,7 +411,7 @@ class Agent:
             return
         self.reach("step")
         if self.plan.payloads:
-            self.payload("step", **self.summarize())
+            self.payload("step", **self._summary())
         for follow in self.after_step:
             follow()
         if self.clock.done == self.plan.until:
@@ -545,7 +545,17 @@ class Agent:
                 os.close(file)
 
     def _params(self) -> Optional[str]:
-        return self.summarize().get("params")
+        return self._summary().get("params")
+
+    def _summary(self) -> dict[str, Any]:
+        """Return what is to be said of the parameters: nothing where they cannot be read, and then why, once."""
+        try:
+            return self.summarize()
+        except Exception as error:
+            # Torch has tensors of many kinds, and users make more: what we do not understand is not theirs to suffer.
+            self.summarize = dict
+            self.record("note", text=f"the parameters cannot be read: {type(error).__name__}: {error}", limits=True)
+            return {}
 
     def _stop_here(self, step: int) -> None:
         """The last step that was asked for is made: end well, at once, when no rank needs this one any more."""
@@ -574,7 +584,7 @@ class Agent:
         self.reach("end")
         if self.works is not None:
             self.works.forget()
-        self.record("end", how=how, code=code, state=self._state, **self.summarize())
+        self.record("end", how=how, code=code, state=self._state, **self._summary())
         self.over, self.sees = True, False
         if self.turns is not None:
             self.turns.leave()

@@ -19,23 +19,47 @@ from breakrank_agent.history import Event
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
     """Compare the ranks' digests step by step, then what they were left with."""
-    findings, judged = [], False
+    findings, judged, model = [], False, control if history.attempts == [0] else None
     for attempt in history.attempts:
         well = [lived for lived in history.attempt(attempt) if lived.ended_well]
-        table = _digests(well)
         within = _within(well)
         if within is not None:
             findings.append(within)
             judged = True
             continue
-        judged = judged or any(len(values) > 1 for values in table.values())
         judged = judged or any("replicas" in e for lived in well for e in lived.payloads("step"))
-        broken = laws.breaches(table, laws.alike)
-        if broken:
-            findings.append(_finding(broken[0], well, control if history.attempts == [0] else None))
+        for group in _groups(well):
+            table = _digests(group)
+            judged = judged or any(len(values) > 1 for values in table.values())
+            broken = laws.breaches(table, laws.alike)
+            if broken:
+                findings.append(_finding(broken[0], group, model))
     if not judged:
-        raise Abstain("there are no two replicas that ended well and recorded their parameters")
+        raise Abstain(_why_not(history))
     return findings
+
+
+def _groups(well: Sequence[RankHistory]) -> list[list[RankHistory]]:
+    """Return the ranks that hold the same parameters, together: one that has others is a stage of another kind."""
+    groups: dict[tuple[str, ...], list[RankHistory]] = {}
+    for lived in well:
+        groups.setdefault(tuple(_names(lived).get("names", ())), []).append(lived)
+    return [*groups.values()]
+
+
+def _names(lived: RankHistory) -> Mapping[str, Any]:
+    """Return what a rank last said of the names of its parameters."""
+    return next(reversed(lived.of_kind("names")), {})
+
+
+def _why_not(history: History) -> str:
+    """Return why there is nothing to judge."""
+    well = [lived for lived in history.last if lived.ended_well]
+    if any(_names(lived).get("sharded") for lived in well):
+        return "each rank holds a shard of the parameters, of which no other rank has a replica"
+    if len(well) > 1 and len(_groups(well)) == len(well) and all(_names(lived) for lived in well):
+        return "each rank holds other parameters than the others"
+    return "there are no two replicas that ended well and recorded their parameters"
 
 
 def _within(well: Sequence[RankHistory]) -> Finding | None:
@@ -55,7 +79,7 @@ def _within(well: Sequence[RankHistory]) -> Finding | None:
 
 def _name_parted(evidence: dict[str, Any], parted: Sequence[int], well: Sequence[RankHistory]) -> Sequence[str]:
     """Put the names of the parts that differ into the evidence, and return those of all parts."""
-    names: list[str] = next((e["names"] for lived in well for e in reversed(lived.of_kind("names"))), [])
+    names: list[str] = next((e["names"] for e in map(_names, well) if e), [])
     evidence["parameters"] = [names[part] for part in parted if part < len(names)]
     evidence["first"] = f", in {evidence['parameters'][0]} first" if evidence["parameters"] else ""
     return names
@@ -80,12 +104,31 @@ def _assigned(
 
 
 def _digests(ranks: Sequence[RankHistory]) -> laws.Table:
-    """Return the ranks' digests after each step and, last, at the end."""
+    """Return the ranks' digests after each step and, last, at the end, of all that is not sharded."""
     table = laws.steps(ranks)
     if ranks:
         last = max(lived.last_step for lived in ranks)
         table[laws.Place(ranks[0].attempt, last, "result")] = laws.results(ranks)
-    return table
+    sharded = {lived.rank: lived for lived in ranks if _names(lived).get("sharded")}
+    for place, values in table.items() if sharded else ():
+        for rank in values.keys() & sharded.keys():
+            values[rank] = _whole(_parts(sharded[rank], place), sharded[rank])
+    return {place: {r: v for r, v in values.items() if v} for place, values in table.items()}
+
+
+def _parts(lived: RankHistory, place: laws.Place) -> Sequence[str]:
+    """Return the digests of a rank's parts at a place."""
+    steps = lived.payloads("step")
+    at_step = next((e for e in steps if e["step"] == place.step), {})
+    at_end = lived.end or {}
+    event = at_end if place.name == "result" and "parts" in at_end else at_step
+    return list(event.get("parts", ()))
+
+
+def _whole(parts: Sequence[str], lived: RankHistory) -> str:
+    """Return the digests of the parts that are not sharded, as one."""
+    sharded = set(_names(lived).get("sharded", ()))
+    return " ".join(part for number, part in enumerate(parts) if number not in sharded)
 
 
 def _finding(breach: laws.Breach, well: Sequence[RankHistory], control: History | None) -> Finding:
@@ -117,14 +160,11 @@ def _who(breach: laws.Breach, control: History | None) -> Sequence[int]:
 
 def _parted(breach: laws.Breach, well: Sequence[RankHistory]) -> list[int]:
     """Return the parts of the parameters that are not the same on all ranks, in order."""
-    at_end = breach.place.name == "result"
-    found = [
-        lived.end if at_end else next((e for e in lived.payloads("step") if e["step"] == breach.place.step), None)
-        for lived in well
-        if lived.rank in breach.values
-    ]
-    parts = [event.get("parts", []) for event in found if event is not None]
-    return [number for number, values in enumerate(zip(*parts, strict=False)) if len(set(values)) > 1]
+    there = [lived for lived in well if lived.rank in breach.values]
+    sharded = {number for lived in there for number in _names(lived).get("sharded", ())}
+    parts = [parts for lived in there if (parts := _parts(lived, breach.place))]
+    apart = [number for number, values in enumerate(zip(*parts, strict=False)) if len(set(values)) > 1]
+    return [number for number in apart if number not in sharded]
 
 
 def _name_others(ranks: Sequence[int]) -> str:

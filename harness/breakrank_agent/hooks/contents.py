@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 from breakrank_agent.history import members
 from breakrank_agent.hooks.collectives import Facts
-from breakrank_agent.hooks.torch import flatten, raw_bytes
+from breakrank_agent.hooks.torch import extent, flatten, has_memory, raw_bytes
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch"
@@ -102,12 +102,12 @@ class Watched:
         Without a wait, what the call has read is the program's again: only what it has written is told.
         """
         with _unseen():
-            if not all(_has_memory(t) for t in self._written):
+            if not all(has_memory(t) for t in self._written):
                 return ""
             out = [summary(t, self._pieces, self._splits) for t in self._written]
             if not waited:
                 return members({"out": out})
-            kept = all(_digest(t) == was for t, was in self._kept if _has_memory(t))
+            kept = all(_digest(t) == was for t, was in self._kept if has_memory(t))
             kept = kept and all(_beside(t) == was for t, was in self._beside)
             return members({"out": out, "kept": kept})
 
@@ -162,20 +162,6 @@ def _digest(tensor: Any) -> str:
     return hashlib.blake2b(raw_bytes(plain.resolve_conj().cpu().contiguous()), digest_size=8).hexdigest()
 
 
-def _extent(tensor: Any) -> tuple[int, int]:
-    """Return the bytes in its storage from which and up to which a tensor reaches."""
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
-    start = tensor.storage_offset() * tensor.element_size()
-    return start, start + (last + 1) * tensor.element_size() if tensor.numel() else start
-
-
-def _has_memory(tensor: Any) -> bool:
-    """Whether the memory of a tensor is still there: sharded parameters give it back while the tensor lives on."""
-    import torch
-
-    return tensor.layout is not torch.strided or _extent(tensor)[1] <= int(tensor.untyped_storage().nbytes())
-
-
 def _alone(tensor: Any, tensors: list[Any]) -> bool:
     """Whether no other tensor of the call, and no other process, has the memory beside this one."""
     import torch
@@ -190,10 +176,10 @@ def _beside(tensor: Any) -> str:
     """Return a digest of the bytes on both sides of a tensor in its storage; empty if its memory is gone."""
     import torch
 
-    if not _has_memory(tensor):
+    if not has_memory(tensor):
         return ""
     storage = tensor.untyped_storage()
-    start, stop = _extent(tensor)
+    start, stop = extent(tensor)
     digest = hashlib.blake2b(digest_size=8)
     for first, last in ((max(0, start - BESIDE), start), (stop, min(storage.nbytes(), stop + BESIDE))):
         piece = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage, first, (last - first,))

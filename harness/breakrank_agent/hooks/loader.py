@@ -185,18 +185,21 @@ def _tensors(value: Any, into: list[Any]) -> None:
             _tensors(item, into)
 
 
-def _content(tensor: Any) -> memoryview:
-    from breakrank_agent.hooks.torch import raw_bytes
+def _content(tensor: Any) -> bytes:
+    from breakrank_agent.hooks.torch import held_of, raw_bytes
 
-    return raw_bytes(tensor.detach().cpu().contiguous())
+    return b"".join(raw_bytes(held.detach().cpu().contiguous()) for held in held_of(tensor))
 
 
 def _samples(tensors: list[Any]) -> list[str]:
     """Return a digest per sample: the first dimension that all tensors share is taken for the batch."""
+    import torch
+
     sizes = {t.shape[0] for t in tensors if t.dim()}
-    if len(sizes) != 1:
+    # What has another layout, or is nested, has no samples that could be picked by a number.
+    if len(sizes) != 1 or any(t.layout is not torch.strided or hasattr(t, "__tensor_flatten__") for t in tensors):
         return []
     return [
-        hashlib.blake2b(b"".join(bytes(_content(t[i])) for t in tensors if t.dim()), digest_size=8).hexdigest()
+        hashlib.blake2b(b"".join(_content(t[i]) for t in tensors if t.dim()), digest_size=8).hexdigest()
         for i in range(sizes.pop())
     ]

@@ -7,6 +7,7 @@ DistributedDataParallel, its last forward pass was to reduce them. Only runs tha
 from __future__ import annotations
 
 import functools
+import sys
 import weakref
 from typing import Any, Optional
 
@@ -88,8 +89,8 @@ class _Parameters:
         here = [id(parameter) for parameter in parameters]
         if here != self._known:
             self._known = here
-            names = _name(parts, [*wrappers, *_alive(training.modules)])
-            self._agent.record("names", names=names, eps=_coarsest(parameters))
+            names, sharded = _name(parts, [*wrappers, *_alive(training.modules)]), _sharded(training, parts)
+            self._agent.record("names", names=names, eps=_coarsest(parameters), **sharded)
         found: dict[str, Any] = {"missing": _which(parts, lambda p: p.requires_grad and p.grad is None)}
         if wrappers:
             wrapped = {id(parameter) for wrapper in wrappers for parameter in wrapper._module_parameters}
@@ -110,6 +111,21 @@ def _alive(references: list[Any]) -> list[Any]:
 def _spares(wrapper: Any) -> bool:
     """Whether a wrapper looks in each step for parameters that are not used."""
     return bool(wrapper.find_unused_parameters or wrapper.static_graph)
+
+
+def _sharded(training: Training, parts: list[list[Any]]) -> dict[str, Any]:
+    """Return the parts of which each rank has a shard: no other rank has the same, nor is meant to."""
+    kind = getattr(sys.modules.get("torch.distributed.fsdp"), "FullyShardedDataParallel", ())
+    modules = [inner for module in _alive(training.modules) for inner in module.modules() if isinstance(inner, kind)]
+    flat = any(module.sharding_strategy.name != "NO_SHARD" for module in modules)
+    sharded = _which(parts, lambda parameter: flat or _is_sharded(parameter))
+    return {"sharded": sharded} if sharded else {}
+
+
+def _is_sharded(parameter: Any) -> bool:
+    """Whether a parameter is a DTensor that is divided among several ranks."""
+    placements, mesh = getattr(parameter, "placements", ()), getattr(parameter, "device_mesh", None)
+    return any(p.is_shard() and mesh.size(axis) > 1 for axis, p in enumerate(placements) if mesh is not None)
 
 
 def _coarsest(parameters: list[Any]) -> float:

@@ -25,6 +25,13 @@ from breakrank_agent.probe import Agent, NoHandles
 WAITS_FOR = "torch"
 IN_CHILDREN = True
 
+#: The tensors that one of a sparse layout consists of.
+_PARTS = {
+    "torch.sparse_coo": ("_indices", "_values"),
+    **dict.fromkeys(("torch.sparse_csr", "torch.sparse_bsr"), ("crow_indices", "col_indices", "values")),
+    **dict.fromkeys(("torch.sparse_csc", "torch.sparse_bsc"), ("ccol_indices", "row_indices", "values")),
+}
+
 
 def install(agent: Agent) -> None:
     """Hook torch, which has just been imported."""
@@ -78,7 +85,7 @@ class Training(NoHandles):
 
     def buffers(self) -> list[tuple[str, memoryview]]:
         """Return (name, writable bytes) of every parameter. Raises `RuntimeError` when there are none yet."""
-        found = [(f"parameter {i}", raw_bytes(p)) for i, p in enumerate(self.parameters())]
+        found = [(f"parameter {i}", raw_bytes(h)) for i, p in enumerate(self.parameters()) for h in held_of(p)]
         if not found:
             raise RuntimeError("no optimizer has stepped yet, so no parameters are known")
         return found
@@ -86,9 +93,10 @@ class Training(NoHandles):
     def gradients(self) -> list[tuple[str, memoryview]]:
         """Return (name, writable bytes) of each dense gradient on a CPU. Raises `RuntimeError` when there is none."""
         found = [
-            (f"gradient {i}", raw_bytes(p.grad))
+            (f"gradient {i}", raw_bytes(held))
             for i, p in enumerate(self.parameters())
-            if p.grad is not None and p.grad.device.type == "cpu" and not p.grad.is_sparse and p.grad.is_contiguous()
+            for held in ([] if p.grad is None else held_of(p.grad))
+            if held.device.type == "cpu" and not held.is_sparse and held.is_contiguous()
         ]
         if not found:
             raise RuntimeError("no parameter has a gradient at this point")
@@ -108,8 +116,8 @@ class Training(NoHandles):
             parts, squares = [], []
             for part in in_parts(parameters):
                 digest, square = hashlib.blake2b(digest_size=8), 0.0
-                for parameter in part:
-                    here = parameter.detach().cpu().contiguous()
+                for held in (held for parameter in part for held in held_of(parameter)):
+                    here = held.detach().cpu().contiguous()
                     digest.update(raw_bytes(here))
                     square += float(here.double().pow(2).sum()) if here.is_floating_point() else 0.0
                 parts.append(digest.digest())
@@ -125,6 +133,38 @@ def flatten(value: Any, into: list[Any]) -> list[Any]:
     elif value is not None:
         into.append(value)
     return into
+
+
+def held_of(tensor: Any) -> list[Any]:
+    """Return the plain tensors that hold what this rank has of a tensor; none while it has no memory.
+
+    A tensor of a class of its own, such as the DTensor of sharded training, has no memory itself, and says which ones
+    it wraps (`__tensor_flatten__`, which torch's compiler asks for, too): here that is the rank's shard. A sparse one
+    has its indices and values.
+    """
+    if not hasattr(tensor, "layout"):
+        # What says how a tensor is divided, such as a DeviceMesh, is named beside what it wraps.
+        return []
+    take_apart = getattr(tensor, "__tensor_flatten__", None)
+    if take_apart is not None:
+        return [held for name in take_apart()[0] for held in held_of(getattr(tensor, name))]
+    if str(tensor.layout) in _PARTS:
+        return [held for name in _PARTS[str(tensor.layout)] for held in held_of(getattr(tensor, name)())]
+    return [] if tensor.is_meta or not has_memory(tensor) else [tensor]
+
+
+def has_memory(tensor: Any) -> bool:
+    """Whether the memory of a plain tensor is there: sharded parameters give it back while the tensor lives on."""
+    import torch
+
+    return tensor.layout is not torch.strided or extent(tensor)[1] <= int(tensor.untyped_storage().nbytes())
+
+
+def extent(tensor: Any) -> tuple[int, int]:
+    """Return the bytes in its storage from which and up to which a tensor reaches."""
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    start = tensor.storage_offset() * tensor.element_size()
+    return start, start + (last + 1) * tensor.element_size() if tensor.numel() else start
 
 
 def raw_bytes(tensor: Any) -> memoryview:
