@@ -13,6 +13,7 @@ IN_THE_REDUCTION = [faults.Kill() @ at(rank=1, step=3, point="collective")]
 BEFORE_THE_UPDATE = [faults.Kill() @ at(rank=1, step=3, point="optimize")]
 
 WENT_ON_ALONE = silent(oracle="control", rank=0, cause="wrong result")
+WENT_ON_OTHERWISE = silent(oracle="control", cause="wrong result")
 FORGOT = silent(oracle="samples", cause="samples doubled")
 
 SCENARIO = Scenario(
@@ -28,6 +29,8 @@ SCENARIO = Scenario(
         Case("torch-alone-optimize", "digits_ddp:alone", strikes=BEFORE_THE_UPDATE, expect=WENT_ON_ALONE),
         Case("torch-forgetful-optimize", "digits_ddp:forgetful", restarts=1, strikes=BEFORE_THE_UPDATE, expect=FORGOT),
         Case("torch-resuming-optimize", "digits_ddp:resuming", restarts=1, strikes=BEFORE_THE_UPDATE, expect=SURVIVED),
+        Case("torch-sharded-weights-only", "sharded:weights_only", restarts=1, expect=WENT_ON_OTHERWISE),
+        Case("torch-sharded-resuming", "sharded:in_turn", restarts=1, expect=SURVIVED),
         Case("tf-plain", "digits_workers:plain", framework="tensorflow", expect=DETECTED),
         Case("tf-limited", "workers:limited", framework="tensorflow", patience_s=5.0, expect=DETECTED),
         Case("tf-retrying", "workers:retrying", framework="tensorflow", patience_s=5.0, expect=DETECTED),

@@ -150,6 +150,10 @@ class Agent:
         self.taking: Callable[[Any, Any, bool], None] = _nothing
         #: Called when a thread that Python has not started touches what is watched; set by the hook of threads.
         self.natives: Callable[[], None] = _nothing
+        #: The threads in which something larger is saved or loaded, of which each file is a part.
+        self.larger: set[int] = set()
+        #: Whether a framework makes a step that is none of the training.
+        self.pretends = False
         #: Called at the end of each step, when all else of it is on record.
         self.after_step: list[Callable[[], None]] = []
         #: What counts the things that are alive, where that is asked for; set by its hook, for those of frameworks.

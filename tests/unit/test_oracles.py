@@ -282,6 +282,15 @@ class TestSamples:
         assert (finding.cause, finding.ranks, finding.step) == ("samples doubled", (0, 1), 1)
         assert finding.sentence().endswith("the first at step 1 of attempt 1")
 
+    def test_leaves_batches_alone_that_are_drawn_only_to_come_to_the_next(self) -> None:
+        job = with_checkpoints(2)
+        job[1].dies(SIGKILL)
+        job.ended_by_us().again()
+        job[0].restores("a0s2")
+        for one in job.ranks:
+            one.loads([one.rank]).loads([10 + one.rank])
+        assert ask("samples", job.trains(1, first_sample=20).ends_well().history(), sound()) == []
+
     def test_follows_a_state_through_three_attempts(self) -> None:
         job = with_checkpoints(1)
         job[1].dies(SIGKILL)

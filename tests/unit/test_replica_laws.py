@@ -70,6 +70,29 @@ class TestReplicas:
         assert (found.cause, found.step, found.evidence["parameters"]) == ("replicas differ", 2, ["2.weight"])
         assert found.sentence().endswith("part from each other at step 2, in 2.weight first")
 
+    @pytest.mark.parametrize(("sharded", "cause"), [([0], ["replicas differ"]), ([2], []), ([0, 1, 2], None)])
+    def test_holds_only_what_is_not_sharded_against_the_others(self, sharded: list[int], cause: Any) -> None:
+        job = parted({0: "abc", 1: "abd"})
+        for one in job.ranks:
+            one.writes("names", names=NAMES, eps=1e-7, sharded=sharded)
+        if cause is None:
+            with pytest.raises(Abstain, match="a shard of the parameters"):
+                ask("replicas", job.history())
+        else:
+            assert [found.cause for found in ask("replicas", job.history())] == cause
+
+    def test_holds_a_stage_against_the_same_stage_alone(self) -> None:
+        def job(last: str) -> Golden:
+            made = Golden(4)
+            for one, params in zip(made.ranks, ("a", "b", "a", last), strict=True):
+                one.trains([one.rank], params=params, parts=[params])
+                one.writes("names", names=[f"stage {one.rank % 2}: weight"], eps=1e-7)
+            return made.ends_well()
+
+        assert ask("replicas", job("b").history(), ranks=4) == []
+        (found,) = ask("replicas", job("c").history(), ranks=4)
+        assert (found.ranks, found.evidence["parameters"]) == ((1, 3), ["stage 1: weight"])
+
     def test_names_the_line_at_which_workers_assign_with_nothing_to_reduce(self) -> None:
         job = Golden(2).trains(1)
         for one in job.ranks:

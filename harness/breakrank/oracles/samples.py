@@ -10,6 +10,10 @@ from breakrank.history import History, RankHistory
 from breakrank.lineage import lineage
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
+from breakrank_agent.history import Event
+
+#: Points that a batch has come to when it is trained on.
+_TRAINING = ("forward", "backward", "optimize", "step")
 
 
 class Trained(NamedTuple):
@@ -33,8 +37,9 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     if not well:
         raise Abstain("no rank ended well")
     name = _told_apart_by(history, control)
-    here = _contained(history, well, name)
-    there = _contained(control, {lived.rank for lived in control.last}, name)
+    ahead = {lived.rank: len(_before_training(lived)) for lived in control.attempt(control.attempts[0])}
+    here = _contained(history, well, name, ahead)
+    there = _contained(control, {lived.rank for lived in control.last}, name, {})
     expected = [t for t in there if t.rank in well]
     if not expected:
         raise Abstain("the control was trained on no samples")
@@ -60,28 +65,49 @@ def _told_apart_by(history: History, control: History) -> str:
     raise Abstain("what was loaded cannot be told apart sample by sample" if loads else "no load was recorded")
 
 
-def _contained(history: History, well: set[int], name: str) -> list[Trained]:
-    """Return what the final state was trained on: what it restored, and the last attempt of the ranks in `well`."""
+def _contained(history: History, well: set[int], name: str, ahead: Mapping[int, int]) -> list[Trained]:
+    """Return what the final state was trained on: what it restored, and the last attempt of the ranks in `well`.
+
+    `ahead`: how many batches each rank draws before it trains on the first; see `_skipped`.
+    """
     last = history.attempts[-1]
     found: list[Trained] = []
     for rank in sorted({rank for _, rank in history.ranks}):
         for stretch in lineage(history, last, rank):
             earlier = history.ranks.get((stretch.attempt, rank))
-            found += _trained(earlier, stretch.steps, name) if earlier is not None else []
+            found += _trained(earlier, stretch.steps, name, ahead) if earlier is not None else []
         if rank in well:
             lived = history.ranks[last, rank]
-            found += _trained(lived, lived.last_step, name)
+            found += _trained(lived, lived.last_step, name, ahead)
     return sorted(found, key=lambda t: t[:3])
 
 
-def _trained(lived: RankHistory, steps: int, name: str) -> list[Trained]:
+def _trained(lived: RankHistory, steps: int, name: str, ahead: Mapping[int, int]) -> list[Trained]:
     """Return the samples of the first `steps` steps of one attempt of a rank."""
     return [
         Trained(lived.attempt, int(event["step"]), lived.rank, sample)
-        for event in lived.payloads("load")
+        for event in lived.payloads("load")[_skipped(lived, ahead) :]
         if event["step"] <= steps
         for sample in event[name]
     ]
+
+
+def _skipped(lived: RankHistory, ahead: Mapping[int, int]) -> int:
+    """Return how many batches a rank that resumes has drawn only to come to the one after them.
+
+    It is those that it draws before its first step, beyond as many as the same rank of the control drew before its own.
+    """
+    if not lived.attempt or not ahead.get(lived.rank):
+        return 0
+    return max(0, len(_before_training(lived)) - ahead[lived.rank])
+
+
+def _before_training(lived: RankHistory) -> list[Event]:
+    """Return the batches that were drawn before the first was trained on; none where that is not on record."""
+    for number, event in enumerate(lived.events):
+        if event["kind"] == "point" and event["point"] in _TRAINING:
+            return [e for e in lived.events[:number] if e["kind"] == "payload" and e["of"] == "load"]
+    return []
 
 
 def _unknown(here: Sequence[Trained], there: Sequence[Trained]) -> list[Trained]:

@@ -12,6 +12,7 @@ import weakref
 from typing import Any, Optional
 
 from breakrank_agent.frames import hide
+from breakrank_agent.hooks import after_import
 from breakrank_agent.hooks.torch import Training
 from breakrank_agent.parameters import NAME_LIMIT, in_parts, name_part
 from breakrank_agent.probe import Agent
@@ -27,7 +28,9 @@ def install(agent: Agent) -> None:
         return
     wrappers = _Wrappers()
     wrappers.watch()
-    agent.after_step.append(_Parameters(agent, wrappers).look)
+    stages = _Stages()
+    after_import("torch.distributed.pipelining.stage", stages.watch)
+    agent.after_step.append(_Parameters(agent, wrappers, stages).look)
 
 
 class _Wrappers:
@@ -70,12 +73,40 @@ class _Wrappers:
         return [wrapper for known in self._all if hasattr(wrapper := known(), "_module_parameters")]
 
 
+class _Stages:
+    """The stages of a pipeline that this rank holds: the others' parameters may have the same names, and are others."""
+
+    def __init__(self) -> None:
+        self._all: list[tuple[int, weakref.ref[Any]]] = []
+
+    def watch(self) -> None:
+        """See every stage that is made. One without a number, or without a module, is none that we know."""
+        from torch.distributed.pipelining.stage import _PipelineStageBase as kind
+
+        begin = kind.__init__
+
+        @functools.wraps(begin)
+        def beginning(stage: Any, *args: Any, **kwargs: Any) -> None:
+            begin(stage, *args, **kwargs)
+            module, number = getattr(stage, "submod", None), getattr(stage, "stage_index", None)
+            if module is not None and number is not None:
+                self._all.append((number, weakref.ref(module)))
+
+        kind.__init__ = beginning
+
+    def numbers(self) -> dict[int, int]:
+        """Return the stage that each parameter belongs to, by its identity."""
+        alive = [(number, module) for number, known in self._all if (module := known()) is not None]
+        return {id(parameter): number for number, module in alive for parameter in module.parameters()}
+
+
 class _Parameters:
     """The parameters of the optimizer that counts the steps, as they are after each step."""
 
-    def __init__(self, agent: Agent, wrappers: _Wrappers) -> None:
+    def __init__(self, agent: Agent, wrappers: _Wrappers, stages: _Stages) -> None:
         self._agent = agent
         self._wrappers = wrappers
+        self._stages = stages
         self._known: list[int] = []
 
     def look(self) -> None:
@@ -89,7 +120,8 @@ class _Parameters:
         here = [id(parameter) for parameter in parameters]
         if here != self._known:
             self._known = here
-            names, sharded = _name(parts, [*wrappers, *_alive(training.modules)]), _sharded(training, parts)
+            names = _name(parts, [*wrappers, *_alive(training.modules)], self._stages.numbers())
+            sharded = _sharded(training, parts)
             self._agent.record("names", names=names, eps=_coarsest(parameters), **sharded)
         found: dict[str, Any] = {"missing": _which(parts, lambda p: p.requires_grad and p.grad is None)}
         if wrappers:
@@ -140,8 +172,11 @@ def _which(parts: list[list[Any]], holds: Any) -> list[int]:
     return [number for number, part in enumerate(parts) if any(holds(parameter) for parameter in part)]
 
 
-def _name(parts: list[list[Any]], modules: list[Any]) -> list[str]:
-    """Return a name for each part: of its first parameter, in the module that was found first, or its number."""
+def _name(parts: list[list[Any]], modules: list[Any], stages: dict[int, int]) -> list[str]:
+    """Return a name for each part: of its first parameter, in the module that was found first, or its number.
+
+    What belongs to a stage of a pipeline begins with that.
+    """
     names: dict[int, str] = {}
     for module in modules:
         inner = getattr(module, "module", module)
@@ -149,7 +184,7 @@ def _name(parts: list[list[Any]], modules: list[Any]) -> list[str]:
             names.setdefault(id(parameter), name[:NAME_LIMIT])
     number, found = 0, []
     for part in parts:
-        first = names.get(id(part[0]), f"parameter {number}")
-        found.append(name_part(first, part))
+        first, stage = names.get(id(part[0]), f"parameter {number}"), stages.get(id(part[0]))
+        found.append(name_part(first if stage is None else f"stage {stage}: {first}", part))
         number += len(part)
     return found

@@ -218,6 +218,8 @@ def _hook_optimizers(agent: Agent, training: Training) -> None:
     module.Optimizer.__init__ = __init__
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if agent.pretends:
+            return
         if training.optimizer is None:
             training.optimizer = optimizer
             training.steps_by = f"optimizer {type(optimizer).__name__}"
@@ -225,7 +227,7 @@ def _hook_optimizers(agent: Agent, training: Training) -> None:
         agent.reach("optimize")
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if optimizer is training.optimizer:
+        if optimizer is training.optimizer and not agent.pretends:
             agent.close_step(training.steps_by)
 
     module.register_optimizer_step_pre_hook(before)
@@ -298,6 +300,9 @@ def _wrap_files(agent: Agent) -> None:
 
     @functools.wraps(save)
     def saving(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
+        if agent.larger and _is_part(agent):
+            save(obj, f, *args, **kwargs)
+            return
         path = _path(agent, f)
         agent.reach("save", says=members({"path": path}))
         agent.reading(obj, "save")
@@ -317,6 +322,8 @@ def _wrap_files(agent: Agent) -> None:
 
     @functools.wraps(load)
     def loading(f: Any, *args: Any, **kwargs: Any) -> Any:
+        if agent.larger and _is_part(agent):
+            return load(f, *args, **kwargs)
         path = _path(agent, f)
         agent.reach("restore", says=members({"path": path}))
         if _is_path(f):
@@ -333,6 +340,12 @@ def _wrap_files(agent: Agent) -> None:
         return loaded
 
     torch.save, torch.load = saving, loading
+
+
+def _is_part(agent: Agent) -> bool:
+    """Whether this thread writes or reads a part of something larger: it does that itself, or helps with it."""
+    ident = threading.get_ident()
+    return ident in agent.larger or ident != agent.main
 
 
 def _is_path(file: Any) -> bool:
