@@ -291,6 +291,29 @@ class TestSamples:
             one.loads([one.rank]).loads([10 + one.rank])
         assert ask("samples", job.trains(1, first_sample=20).ends_well().history(), sound()) == []
 
+    @pytest.mark.parametrize(("skips", "causes"), [(True, []), (False, ["samples lost", "samples doubled"])])
+    def test_knows_a_batch_that_was_drawn_ahead_of_its_step(self, skips: bool, causes: list[str]) -> None:
+        def goes_on(job: Golden, first: int, last: int) -> None:
+            for one in job.ranks:
+                one.loads([10 * first + one.rank])
+            for number in range(first, last):
+                for one in job.ranks:
+                    one.loads([10 * (number + 1) + one.rank])
+                    for point in ("forward", "backward", "collective", "optimize"):
+                        one.enters(point)
+                    one.ends_step()
+
+        control, job = Golden(), Golden()
+        goes_on(control, 0, 3)
+        goes_on(job, 0, 2)
+        job[0].saves()
+        job[1].dies(SIGKILL)
+        job.ended_by_us().again()
+        job[0].restores("a0s2")
+        goes_on(job, 2 if skips else 1, 3 if skips else 2)
+        found = ask("samples", job.ends_well().history(), control.ends_well().history())
+        assert [f.cause for f in found] == causes
+
     def test_follows_a_state_through_three_attempts(self) -> None:
         job = with_checkpoints(1)
         job[1].dies(SIGKILL)

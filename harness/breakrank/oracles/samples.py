@@ -10,10 +10,13 @@ from breakrank.history import History, RankHistory
 from breakrank.lineage import lineage
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
-from breakrank_agent.history import Event
 
-#: Points that a batch has come to when it is trained on.
-_TRAINING = ("forward", "backward", "optimize", "step")
+
+class Pace(NamedTuple):
+    """How many batches a rank has drawn at its first forward pass, and how many each takes; 0 where that is unclear."""
+
+    ahead: int
+    each: int
 
 
 class Trained(NamedTuple):
@@ -37,9 +40,9 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     if not well:
         raise Abstain("no rank ended well")
     name = _told_apart_by(history, control)
-    ahead = {lived.rank: len(_before_training(lived)) for lived in control.attempt(control.attempts[0])}
-    here = _contained(history, well, name, ahead)
-    there = _contained(control, {lived.rank for lived in control.last}, name, {})
+    paces = {lived.rank: _pace(lived) for lived in control.attempt(control.attempts[0])}
+    here = _contained(history, well, name, paces)
+    there = _contained(control, {lived.rank for lived in control.last}, name, paces)
     expected = [t for t in there if t.rank in well]
     if not expected:
         raise Abstain("the control was trained on no samples")
@@ -65,49 +68,63 @@ def _told_apart_by(history: History, control: History) -> str:
     raise Abstain("what was loaded cannot be told apart sample by sample" if loads else "no load was recorded")
 
 
-def _contained(history: History, well: set[int], name: str, ahead: Mapping[int, int]) -> list[Trained]:
+def _contained(history: History, well: set[int], name: str, paces: Mapping[int, Pace]) -> list[Trained]:
     """Return what the final state was trained on: what it restored, and the last attempt of the ranks in `well`.
 
-    `ahead`: how many batches each rank draws before it trains on the first; see `_skipped`.
+    `paces`: how each rank of the control draws batches and trains on them.
     """
     last = history.attempts[-1]
     found: list[Trained] = []
     for rank in sorted({rank for _, rank in history.ranks}):
         for stretch in lineage(history, last, rank):
             earlier = history.ranks.get((stretch.attempt, rank))
-            found += _trained(earlier, stretch.steps, name, ahead) if earlier is not None else []
+            found += _trained(earlier, stretch.steps, name, paces) if earlier is not None else []
         if rank in well:
             lived = history.ranks[last, rank]
-            found += _trained(lived, lived.last_step, name, ahead)
+            found += _trained(lived, lived.last_step, name, paces)
     return sorted(found, key=lambda t: t[:3])
 
 
-def _trained(lived: RankHistory, steps: int, name: str, ahead: Mapping[int, int]) -> list[Trained]:
+def _trained(lived: RankHistory, steps: int, name: str, paces: Mapping[int, Pace]) -> list[Trained]:
     """Return the samples of the first `steps` steps of one attempt of a rank."""
-    return [
-        Trained(lived.attempt, int(event["step"]), lived.rank, sample)
-        for event in lived.payloads("load")[_skipped(lived, ahead) :]
-        if event["step"] <= steps
-        for sample in event[name]
-    ]
+    pace = paces.get(lived.rank, Pace(0, 0))
+    loads = [e for e in lived.payloads("load")[_skipped(lived, pace) :] if e["step"] <= steps]
+    if pace.each:
+        # What is drawn ahead of its time belongs to a step that is still to come.
+        del loads[pace.each * sum(e["step"] <= steps for e in lived.points("forward")) :]
+    return [Trained(lived.attempt, int(e["step"]), lived.rank, sample) for e in loads for sample in e[name]]
 
 
-def _skipped(lived: RankHistory, ahead: Mapping[int, int]) -> int:
+def _pace(lived: RankHistory) -> Pace:
+    """Return how a rank draws batches: most loaders give one when it is wanted, and some are a few ahead.
+
+    That each forward pass takes as many batches is believed where it adds up: what is drawn and not used is what was
+    drawn ahead.
+    """
+    drawn, ahead, forwards = 0, 0, 0
+    gaps: Counter[int] = Counter()
+    since = 0
+    for event in lived.events:
+        if event["kind"] == "payload" and event["of"] == "load":
+            drawn, since = drawn + 1, since + 1
+        elif event["kind"] == "point" and event["point"] == "forward":
+            if forwards:
+                gaps[since] += 1
+            else:
+                ahead = since
+            forwards, since = forwards + 1, 0
+    each = gaps.most_common(1)[0][0] if gaps else 0
+    return Pace(ahead, each if each <= ahead and 0 <= drawn - each * forwards <= ahead - each else 0)
+
+
+def _skipped(lived: RankHistory, pace: Pace) -> int:
     """Return how many batches a rank that resumes has drawn only to come to the one after them.
 
-    It is those that it draws before its first step, beyond as many as the same rank of the control drew before its own.
+    It is those that it draws before its first forward pass, beyond as many as the same rank of the control drew.
     """
-    if not lived.attempt or not ahead.get(lived.rank):
+    if not lived.attempt or not pace.ahead:
         return 0
-    return max(0, len(_before_training(lived)) - ahead[lived.rank])
-
-
-def _before_training(lived: RankHistory) -> list[Event]:
-    """Return the batches that were drawn before the first was trained on; none where that is not on record."""
-    for number, event in enumerate(lived.events):
-        if event["kind"] == "point" and event["point"] in _TRAINING:
-            return [e for e in lived.events[:number] if e["kind"] == "payload" and e["of"] == "load"]
-    return []
+    return max(0, _pace(lived).ahead - pace.ahead)
 
 
 def _unknown(here: Sequence[Trained], there: Sequence[Trained]) -> list[Trained]:
