@@ -33,7 +33,7 @@ from breakrank.runners.rank import Runner
 from breakrank.runners.sandbox import SandboxRunner
 from breakrank.runners.view import View, copy_folder, make_view
 from breakrank.runners.zygotes import Zygotes
-from breakrank.scenario import Case, Scenario
+from breakrank.scenario import DEFAULT_ORACLES, Case, Scenario
 from breakrank.script import is_script, title
 from breakrank.session import Session, sweep
 from breakrank.verdict import SURVIVED, Outcome, Record, Verdict
@@ -152,7 +152,12 @@ def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choic
         if strikes and all(strike.fault.strikes_scripts for strike in strikes):
             ways.setdefault(str(strikes), tuple(strikes))
     if not ways and (scenario.strikes or any(case.strikes for case in scenario.cases)):
-        raise BreakrankError(f"{scenario.name} strikes only the programs that come with it, not a script")
+        raise BreakrankError("it strikes only the programs that come with it, not a script")
+    if not ways and _lies_in_programs(scenario):
+        raise BreakrankError(
+            "it strikes nothing: its fault lies in the programs that come with it, and a script would only run "
+            "undisturbed; use --scenario=baseline for that"
+        )
     plans: dict[str, Plan] = {}
     for strikes in ways.values() or [()]:
         framework = choices.framework or "torch"
@@ -177,6 +182,13 @@ def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choic
         unresolved = tuple(replace(strike, ranks=()) for strike in made.strikes)
         plans[name] = replace(made, runner="join", ranks=0, strikes=unresolved) if launched else made
     return plans
+
+
+def _lies_in_programs(scenario: Scenario) -> bool:
+    """Whether all that a scenario has is programs with a fault: no order of its own, and no oracle beyond the usual."""
+    usual = {*DEFAULT_ORACLES, "placement"}
+    in_programs = any(case.control for case in scenario.cases)
+    return in_programs and scenario.schedule.mode == "free" and usual.issuperset(scenario.oracles)
 
 
 def _name_way(script: str, strikes: Sequence[Strike], taken: Container[str]) -> str:

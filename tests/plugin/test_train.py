@@ -72,7 +72,16 @@ def test_a_scenario_that_strikes_only_its_own_programs_is_refused_in_one_line(pr
     project.file("train.py", "print(1)")
     result = project.pytest("--scenario=bound", "--scenario-train=train.py")
     assert result.ret == 4
-    assert "bound strikes only the programs that come with it, not a script" in result.stderr.str()
+    assert "bound: it strikes only the programs that come with it, not a script" in result.stderr.str()
+
+
+@pytest.mark.parametrize(("more", "refused"), [("family='sync'", True), ("schedule=controlled('random')", False)])
+def test_a_scenario_whose_fault_lies_in_its_programs_says_nothing_of_a_script(project, more, refused):
+    project.scenario("inside", "Case('one', 'fake:sound', SURVIVED, control='fake:sound')", more=more)
+    project.file("train.py", "print(1)")
+    result = project.pytest("--scenario=inside", "--scenario-train=train.py", "--collect-only")
+    assert (result.ret == 4) is refused
+    assert ("inside: it strikes nothing: its fault lies in the programs" in result.stderr.str()) is refused
 
 
 def test_the_fixture_launches_strikes_and_judges(project):
