@@ -83,7 +83,7 @@ def stands(pid: int) -> bool:
 def look(pid: int, call: str = "", polled: Collection[int] = ()) -> Look:
     """Look at every thread of a process, which is in `call` as its log says; one that is gone is not still.
 
-    `polled` are the threads that an earlier look has seen to poll, one of those that this one is compared with.
+    `polled` are the threads that were seen to poll by the first of the looks that this one is compared with.
     """
     if frozen(pid):
         return Look(Condition.STOPPED)
@@ -145,40 +145,42 @@ class Stillness:
 
     def look(self, pids: Mapping[int, int], calls: Mapping[int, str]) -> None:
         """Look once more at the ranks (rank to pid, and to what its log says that it is in)."""
-        polled = {rank: seen.polls.keys() for rank, seen in self._first.items()}
+        polled = {rank: seen.polls.keys() for rank, seen in self._last.items()}
         now = {rank: look(pid, calls.get(rank, ""), polled.get(rank, ())) for rank, pid in pids.items()}
         still = all(seen.condition is Condition.WAITS for seen in now.values())
         is_open = any(seen.open for seen in now.values())
         if not still or not self._is_as_before(now):
             self.forget()
             # A thread between two polls may be about to bring something: no comparison begins with it.
-            self._first = now if still and not is_open else {}
+            self._first = self._last = now if still and not is_open else {}
             return
         self._last = now
+        if self._rounds(now) < self.ROUNDS:
+            return
         if is_open:
             self._open += 1
-        elif self._rounds(now) >= self.ROUNDS:
+        else:
             self._equal += 1 + self._open
             self._closed += 1
             self._open = 0
 
     def _is_as_before(self, now: Mapping[int, Look]) -> bool:
-        """Whether no thread that waits was scheduled since the first look, and none that polls has found anything."""
-        if not self._first or now.keys() != self._first.keys():
+        """Whether no thread that waits was scheduled since the look before, and none that polls has found anything."""
+        if not self._last or now.keys() != self._last.keys():
             return False
         return all(
-            seen.waits == self._first[rank].waits
-            and seen.polls.keys() == self._first[rank].polls.keys()
-            and all(self._found_nothing(self._first[rank].polls[tid], then) for tid, then in seen.polls.items())
+            seen.waits == self._last[rank].waits
+            and seen.polls.keys() == self._last[rank].polls.keys()
+            and all(self._found_nothing(self._last[rank].polls[tid], then) for tid, then in seen.polls.items())
             for rank, seen in now.items()
         )
 
-    def _found_nothing(self, first: Round, then: Round) -> bool:
+    def _found_nothing(self, before: Round, now: Round) -> bool:
         """Whether a thread that polls has neither read nor written, nor computed for longer than empty rounds take."""
-        if first.work is None or then.work is None:
-            return first.work is then.work
-        computed = then.work.computed_ns - first.work.computed_ns
-        return first.work.moved == then.work.moved and computed <= self.ROUND_NS * (1 + then.count - first.count)
+        if before.work is None or now.work is None:
+            return before.work is now.work
+        computed = now.work.computed_ns - before.work.computed_ns
+        return before.work.moved == now.work.moved and computed <= self.ROUND_NS * (1 + now.count - before.count)
 
     def _rounds(self, now: Mapping[int, Look]) -> int:
         """Return how often the slowest of the threads that poll has come round since the first look."""
