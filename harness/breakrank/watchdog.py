@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from breakrank.evidence import Stillness, look
+from breakrank.evidence import Stillness, stands
 from breakrank.evidence.threads import read_threads
 from breakrank.ranks import Rank
 from breakrank.rendezvous import explain_meeting, suspect_meeting, waits_in_meeting
 from breakrank.soundings import Way
 from breakrank.stuck import Stuck, explain
 from breakrank.waits import Wait
-from breakrank.ways import Ways, explain_closed
+from breakrank.ways import Ways, can_sound, explain_closed
 from breakrank_agent.plan import Plan
 
 #: How long nobody may move before it is worth looking whether they wait.
@@ -74,7 +74,7 @@ class Watchdog:
         if idle < IDLE_S:
             self.forget()
             return None
-        stopped = {n for n, r in live.items() if look(r.process.pid).stopped}
+        stopped = {n for n, r in live.items() if stands(r.process.pid)}
         if any(live[n].process.words.waits for n in stopped):
             # It is dying, and stands still so that its stacks can be read.
             self.forget()
@@ -112,13 +112,15 @@ class Watchdog:
         self._look(waiting)
         if not self._stillness.proven(Stillness.LOOKS):
             return None
-        closed = self._ways.closed(ranks, waiting)
-        if closed is None:
-            return None
         found = explain(ledgers, gone, stopped)
+        proven = found.unmatched or self._stillness.proven(Stillness.LOOKS_ALONE)
+        # To list all connections takes as long as a look at the ranks: not before it matters.
+        if not proven and not can_sound(ranks):
+            return None
+        closed = self._ways.closed(ranks, waiting)
         if closed:
             return _unreachable(closed, found.waits)
-        return found if found.unmatched or self._stillness.proven(Stillness.LOOKS_ALONE) else None
+        return found if proven and closed is not None else None
 
     def _proof_of_meeting(
         self, ranks: Mapping[int, Rank], waiting: Mapping[int, Rank], stopped: Collection[int]
@@ -156,7 +158,9 @@ class Watchdog:
     ) -> Reason | None:
         """Return the reason that a proven wait is, unless the framework's own time-out may still speak."""
         lost = found.why in _SILENT
-        if any(self._patience(r.timeout_s(found.waits.get(n), lost)) for n, r in waiting.items()):
+        # Who waits in nothing of the framework's, and without a time-out, is not ended by the framework.
+        limited = {n: r for n, r in waiting.items() if n in found.waits or self._stillness.limited(n)}
+        if any(self._patience(r.timeout_s(found.waits.get(n), lost)) for n, r in limited.items()):
             return None
         failed = [n for n, r in ranks.items() if r.failed and n not in struck]
         live = {n: r for n, r in ranks.items() if r.live}

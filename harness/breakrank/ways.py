@@ -70,6 +70,11 @@ class Ways:
         return set()
 
 
+def can_sound(ranks: Mapping[int, Rank]) -> bool:
+    """Whether the ways between any two ranks can be sounded: there are walls around them."""
+    return sum(r.process.walls is not None for r in ranks.values()) > 1
+
+
 def explain_closed(closed: Collection[Way]) -> tuple[tuple[int, ...], str]:
     """Return the one rank that is at an end of every closed way, if several pairs are apart, and what shows it."""
     pairs = {frozenset(way) for way in closed}

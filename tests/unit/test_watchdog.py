@@ -1,4 +1,4 @@
-"""A rank that has just started and computes imports what it trains with; one that sleeps does not."""
+"""Who may still move: a rank that starts and computes, and one that may end its wait by a time-out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from breakrank.evidence import Stillness
+from breakrank.stuck import Stuck
+from breakrank.waits import Wait
 from breakrank.watchdog import Watchdog
 from breakrank_agent.plan import Plan
 
@@ -40,3 +43,39 @@ def test_a_rank_that_computes_before_its_first_point_imports(process: subprocess
 @pytest.mark.parametrize("process", ["import signal\nsignal.pause()"], indirect=True)
 def test_a_rank_that_sleeps_does_not(process: subprocess.Popen[str]) -> None:
     assert not imports(process, "start")[-1]
+
+
+#: The last one of the job: its peers have given up by the time-out of their group, two seconds, and ended.
+LAST: dict[str, Any] = {"live": True, "failed": False, "timeout_s": lambda wait, lost: 2.0}
+GONE: Any = SimpleNamespace(live=False, failed=True)
+LOCKED = "import threading\nlock = threading.Lock()\nlock.acquire()\n"
+#: A thread as gloo has one while a collective is not over, which waits for so many seconds.
+IN_GLOO = """
+import ctypes
+def waits():
+    ctypes.CDLL(None).prctl(15, b"pt_gloo_runloop")  # PR_SET_NAME
+    threading.Event().wait({seconds})
+threading.Thread(target=waits, daemon=True).start()
+"""
+
+
+def reason(process: subprocess.Popen[str], waits: dict[int, Wait]) -> Any:
+    """Return why a job is to be ended whose last rank stands still, and is in these waits as its log says."""
+    watchdog = Watchdog(Plan("test", "test", "test:main", patience_s=5.0), 0, lambda pids: ())
+    last: Any = SimpleNamespace(**LAST, process=process, ledger=SimpleNamespace(in_call=""))
+    while not watchdog._stillness.proven(Stillness.LOOKS):
+        watchdog._look({1: last})
+    return watchdog._proven({0: GONE, 1: last}, {1: last}, Stuck("locked", (1,), waits), (), 1.0)
+
+
+@pytest.mark.parametrize(
+    "process", [f"{LOCKED}{more}lock.acquire()" for more in ("", IN_GLOO.format(seconds=""))], indirect=True
+)
+def test_who_waits_in_nothing_of_the_frameworks_and_without_a_time_out_is_not_waited_for(process):
+    assert reason(process, {}) == {"why": "", "peer": 0}
+    assert reason(process, {1: Wait({})}) is None, "the framework may end what its log says that it waits in"
+
+
+@pytest.mark.parametrize("process", [f"{LOCKED}{IN_GLOO.format(seconds=3600)}lock.acquire()"], indirect=True)
+def test_who_waits_with_a_time_out_is_waited_for(process):
+    assert reason(process, {}) is None

@@ -4,18 +4,30 @@ A rank stands still if, over several looks, each of its threads waits in the ker
 can bring, and was not scheduled in between. What a backend's own threads look like when they have nothing to do is
 said by one module per backend. A thread that sleeps, computes, reads a file or waits for another program is never
 still. What a process outside of the job could still wake is therefore never called a proof.
+
+A thread that polls is now and then met between two polls. Such a look neither counts nor undoes those before: whether
+the thread has found something is told by what it has computed, read and written when it is seen to poll again.
 """
 
 from __future__ import annotations
 
 import enum
 import signal
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from breakrank.evidence import gloo, grpc, interpreter, store
-from breakrank.evidence.threads import State, Thread, fields, read_threads, waits_for_a_thread
+from breakrank.evidence.threads import (
+    State,
+    Thread,
+    Work,
+    fields,
+    has_limit,
+    read_threads,
+    read_work,
+    waits_for_a_thread,
+)
 from breakrank.hierarchy import frozen
 
 #: One function per backend: what one of its threads does, or None if it is no thread of the backend's. It is told what
@@ -36,42 +48,75 @@ class Condition(enum.Enum):
 
 
 @dataclass(frozen=True)
+class Round:
+    """How often a thread that polls was scheduled, and what it has done by then: None if the kernel does not say."""
+
+    count: int
+    work: Work | None
+
+
+@dataclass(frozen=True)
 class Look:
-    """One look at a rank: how often each waiting thread was scheduled, and each one that polls."""
+    """One look at a rank: how often each waiting thread was scheduled, and each one that polls, by number.
+
+    `open`: one that polls was met between two polls. `limited`: a thread waits with a time-out, or has timers.
+    """
 
     condition: Condition
-    waits: tuple[tuple[int, int], ...] = ()
-    polls: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def stopped(self) -> bool:
-        """Whether the process was told to stand still."""
-        return self.condition is Condition.STOPPED
+    waits: Mapping[int, int] = field(default_factory=dict)
+    polls: Mapping[int, Round] = field(default_factory=dict)
+    open: bool = False
+    limited: bool = False
 
 
-def look(pid: int, call: str = "") -> Look:
-    """Look at every thread of a process, which is in `call` as its log says; one that is gone is not still."""
-    waits: list[tuple[int, int]] = []
-    polls: list[tuple[int, int]] = []
+def stands(pid: int) -> bool:
+    """Whether a process was told to stand still: by a signal, or with its group. One that is gone was not."""
+    if frozen(pid):
+        return True
+    try:
+        # A process is stopped as a whole. In a tracer's stop ("t") it goes on when the tracer, ours or not, lets it.
+        return fields(Path(f"/proc/{pid}/status"))["State"][0] == "T"
+    except (OSError, KeyError):
+        return False
+
+
+def look(pid: int, call: str = "", polled: Collection[int] = ()) -> Look:
+    """Look at every thread of a process, which is in `call` as its log says; one that is gone is not still.
+
+    `polled` are the threads that were seen to poll by the first of the looks that this one is compared with.
+    """
     if frozen(pid):
         return Look(Condition.STOPPED)
+    waits: dict[int, int] = {}
+    polls: dict[int, Round] = {}
+    between = limited = False
     try:
         caught = int(fields(Path(f"/proc/{pid}/status"))["SigCgt"], 16)
         for thread in read_threads(pid):
-            # One that stands in a tracer's stop ("t") goes on when the tracer, ours or anybody's, lets it.
             if thread.state == "T":
                 return Look(Condition.STOPPED)
-            state = next((s for s in (judge(thread, call) for judge in BACKENDS) if s is not None), None)
-            if state is None:
-                state = State.WAITS if waits_for_a_thread(thread) else State.MOVES
-            if state is State.MOVES or caught & _ALARMS:
+            state = _judge(thread, call)
+            work = read_work(thread.tid) if state is State.POLLS or thread.tid in polled else None
+            passes = thread.state == "R" and thread.tid in polled and work is not None
+            if (state is State.MOVES and not passes) or caught & _ALARMS:
                 return Look(Condition.MOVES)
-            if state is State.IDLE:
-                continue
-            (polls if state is State.POLLS else waits).append((thread.tid, thread.switches))
+            if state is State.WAITS:
+                waits[thread.tid] = thread.switches
+            elif state is not State.IDLE:
+                polls[thread.tid] = Round(thread.switches, work)
+            between = between or passes
+            limited = limited or state is State.IDLE or (state is State.WAITS and has_limit(thread))
     except (OSError, KeyError, ValueError):
         return Look(Condition.MOVES)
-    return Look(Condition.WAITS if waits else Condition.MOVES, tuple(waits), tuple(polls))
+    return Look(Condition.WAITS if waits else Condition.MOVES, waits, polls, between, limited)
+
+
+def _judge(thread: Thread, call: str) -> State:
+    """Return what a thread does."""
+    state = next((s for s in (judge(thread, call) for judge in BACKENDS) if s is not None), None)
+    if state is None:
+        state = State.WAITS if waits_for_a_thread(thread) else State.MOVES
+    return state
 
 
 class Stillness:
@@ -83,33 +128,70 @@ class Stillness:
     LOOKS_ALONE = 12
     #: How often each thread that polls must have come round without waking anyone.
     ROUNDS = 3
+    #: How long a thread may compute in each round, and have found nothing: ten times what an empty one takes.
+    ROUND_NS = 200_000
 
     def __init__(self) -> None:
         self._first: dict[int, Look] = {}
-        self._equal = 0
+        self._last: dict[int, Look] = {}
+        #: How many equal looks there were, up to the last that met no thread between two polls; of how many of those
+        #: that is true; and how many have come since.
+        self._equal = self._closed = self._open = 0
 
     def forget(self) -> None:
         """Something has moved."""
-        self._first.clear()
-        self._equal = 0
+        self._first, self._last = {}, {}
+        self._equal = self._closed = self._open = 0
 
     def look(self, pids: Mapping[int, int], calls: Mapping[int, str]) -> None:
         """Look once more at the ranks (rank to pid, and to what its log says that it is in)."""
-        now = {rank: look(pid, calls.get(rank, "")) for rank, pid in pids.items()}
-        if any(seen.condition is not Condition.WAITS for seen in now.values()):
+        polled = {rank: seen.polls.keys() for rank, seen in self._last.items()}
+        now = {rank: look(pid, calls.get(rank, ""), polled.get(rank, ())) for rank, pid in pids.items()}
+        still = all(seen.condition is Condition.WAITS for seen in now.values())
+        is_open = any(seen.open for seen in now.values())
+        if not still or not self._is_as_before(now):
             self.forget()
+            # A thread between two polls may be about to bring something: no comparison begins with it.
+            self._first = self._last = now if still and not is_open else {}
             return
-        if {rank: seen.waits for rank, seen in now.items()} != {rank: seen.waits for rank, seen in self._first.items()}:
-            self._first, self._equal = now, 0
+        self._last = now
+        if self._rounds(now) < self.ROUNDS:
             return
-        rounds = [
-            count - dict(self._first[rank].polls).get(tid, count)
+        if is_open:
+            self._open += 1
+        else:
+            self._equal += 1 + self._open
+            self._closed += 1
+            self._open = 0
+
+    def _is_as_before(self, now: Mapping[int, Look]) -> bool:
+        """Whether no thread that waits was scheduled since the look before, and none that polls has found anything."""
+        if not self._last or now.keys() != self._last.keys():
+            return False
+        return all(
+            seen.waits == self._last[rank].waits
+            and seen.polls.keys() == self._last[rank].polls.keys()
+            and all(self._found_nothing(self._last[rank].polls[tid], then) for tid, then in seen.polls.items())
             for rank, seen in now.items()
-            for tid, count in seen.polls
-        ]
-        if all(count >= self.ROUNDS for count in rounds):
-            self._equal += 1
+        )
+
+    def _found_nothing(self, before: Round, now: Round) -> bool:
+        """Whether a thread that polls has neither read nor written, nor computed for longer than empty rounds take."""
+        if before.work is None or now.work is None:
+            return before.work is now.work
+        computed = now.work.computed_ns - before.work.computed_ns
+        return before.work.moved == now.work.moved and computed <= self.ROUND_NS * (1 + now.count - before.count)
+
+    def _rounds(self, now: Mapping[int, Look]) -> int:
+        """Return how often the slowest of the threads that poll has come round since the first look."""
+        pairs = ((self._first[rank].polls, seen.polls) for rank, seen in now.items())
+        rounds = [then.count - before[tid].count for before, polls in pairs for tid, then in polls.items()]
+        return min(rounds, default=self.ROUNDS)
 
     def proven(self, looks: int) -> bool:
         """Whether all have stood still for this many looks."""
-        return bool(self._first) and self._equal >= looks
+        return self._equal >= looks and self._closed >= min(looks, self.LOOKS)
+
+    def limited(self, rank: int) -> bool:
+        """Whether a rank may end its wait by a time-out, or has not been seen to wait."""
+        return rank not in self._last or self._last[rank].limited

@@ -13,6 +13,8 @@ _X86 = platform.machine() == "x86_64"
 FUTEX = 202 if _X86 else 98
 EPOLL = (232, 281, 441) if _X86 else (22, 441)
 POLL = (7, 271) if _X86 else (73,)
+#: Stands for no time-out where one is counted in milliseconds.
+_FOREVER = 0xFFFFFFFF
 #: Bit of a futex operation that says that no other process can wake the thread (FUTEX_PRIVATE_FLAG).
 _PRIVATE = 128
 
@@ -54,6 +56,32 @@ def read_threads(pid: int) -> Iterator[Thread]:
         switches = int(status["voluntary_ctxt_switches"]) + int(status["nonvoluntary_ctxt_switches"])
         arguments = tuple(int(word, 16) for word in words[1:7]) if call >= 0 else ()
         yield Thread(tid, tid == pid, status["Name"], status["State"][0], call, arguments, switches)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a thread has done so far: how long it has computed, and how many bytes it has read and written."""
+
+    computed_ns: int
+    moved: int
+
+
+def read_work(tid: int) -> Work | None:
+    """Return what a thread has done so far; None where the kernel does not say."""
+    folder = Path(f"/proc/{tid}/task/{tid}")
+    try:
+        computed = int((folder / "schedstat").read_text().split()[0])
+        moved = fields(folder / "io")
+        return Work(computed, int(moved["rchar"]) + int(moved["wchar"]))
+    except (OSError, KeyError, ValueError, IndexError):
+        return None
+
+
+def has_limit(thread: Thread) -> bool:
+    """Whether a thread that waits does so with a time-out."""
+    if thread.call in POLL:
+        return thread.arguments[2] & _FOREVER != _FOREVER
+    return thread.call == FUTEX and thread.arguments[3] != 0
 
 
 def fields(path: Path) -> dict[str, str]:
