@@ -12,10 +12,9 @@ import enum
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from breakrank.evidence import gloo, grpc, interpreter, store
-from breakrank.evidence.threads import State, Thread, fields, read_threads, waits_for_a_thread
+from breakrank.evidence.threads import State, Thread, fields, read_threads, stands, waits_for_a_thread
 from breakrank.hierarchy import frozen
 
 #: One function per backend: what one of its threads does, or None if it is no thread of the backend's. It is told what
@@ -43,10 +42,10 @@ class Look:
     waits: tuple[tuple[int, int], ...] = ()
     polls: tuple[tuple[int, int], ...] = ()
 
-    @property
-    def stopped(self) -> bool:
-        """Whether the process was told to stand still."""
-        return self.condition is Condition.STOPPED
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process was told to stand still; its main thread says so, and the others need not be read."""
+    return frozen(pid) or stands(pid)
 
 
 def look(pid: int, call: str = "") -> Look:
@@ -56,7 +55,7 @@ def look(pid: int, call: str = "") -> Look:
     if frozen(pid):
         return Look(Condition.STOPPED)
     try:
-        caught = int(fields(Path(f"/proc/{pid}/status"))["SigCgt"], 16)
+        caught = int(fields(f"/proc/{pid}/status")["SigCgt"], 16)
         for thread in read_threads(pid):
             # One that stands in a tracer's stop ("t") goes on when the tracer, ours or anybody's, lets it.
             if thread.state == "T":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import os
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +15,9 @@ _X86 = platform.machine() == "x86_64"
 FUTEX = 202 if _X86 else 98
 EPOLL = (232, 281, 441) if _X86 else (22, 441)
 POLL = (7, 271) if _X86 else (73,)
+#: FUTEX_WAIT with FUTEX_PRIVATE_FLAG, whose time-out is relative: how Abseil waits, which gRPC is built on. Python, and
+#: the condition variables of C and C++, wait by another operation, up to a point in time.
+RELATIVE = 128
 #: Bit of a futex operation that says that no other process can wake the thread (FUTEX_PRIVATE_FLAG).
 _PRIVATE = 128
 
@@ -44,22 +49,36 @@ class Thread:
 
 def read_threads(pid: int) -> Iterator[Thread]:
     """Yield the threads of a process, the main one first: it is the one that mostly moves. Raises `OSError`."""
-    numbers = sorted(int(path.name) for path in Path(f"/proc/{pid}/task").iterdir())
+    numbers = sorted(map(int, os.listdir(f"/proc/{pid}/task")))
     for tid in sorted(numbers, key=lambda number: number != pid):
-        folder = Path(f"/proc/{pid}/task/{tid}")
-        status = fields(folder / "status")
+        folder = f"/proc/{pid}/task/{tid}"
+        status = fields(f"{folder}/status")
         # Readable for our own descendants, as tracing them would be; a kernel that refuses gives no proof.
-        words = (folder / "syscall").read_text().split() if status["State"][0] == "S" else ["running"]
+        words = _text(f"{folder}/syscall").split() if status["State"][0] == "S" else ["running"]
         call = int(words[0]) if words[0].lstrip("-").isdigit() else -1
         switches = int(status["voluntary_ctxt_switches"]) + int(status["nonvoluntary_ctxt_switches"])
         arguments = tuple(int(word, 16) for word in words[1:7]) if call >= 0 else ()
         yield Thread(tid, tid == pid, status["Name"], status["State"][0], call, arguments, switches)
 
 
-def fields(path: Path) -> dict[str, str]:
-    """Return the fields of a `status` file."""
-    pairs = (line.partition(":") for line in path.read_text().splitlines())
+def stands(pid: int) -> bool:
+    """Whether a process was told to stand still, which all of its threads do then; one that is gone does not."""
+    with contextlib.suppress(OSError, KeyError):
+        return fields(f"/proc/{pid}/task/{pid}/status")["State"][0] == "T"
+    return False
+
+
+def fields(path: str) -> dict[str, str]:
+    """Return the fields of a `status` file, or of one that is written alike."""
+    pairs = (line.partition(":") for line in _text(path).split("\n"))
     return {name: value.strip() for name, _, value in pairs}
+
+
+def _text(path: str) -> str:
+    """Return what the kernel writes into a file; a thread may have any bytes for a name."""
+    # Unbuffered: of a rank with a framework a hundred threads are read, again and again.
+    with open(path, "rb", buffering=0) as file:
+        return file.read().decode(errors="replace")
 
 
 def waits_for_a_thread(thread: Thread) -> bool:
