@@ -60,9 +60,7 @@ def look(pid: int, call: str = "") -> Look:
             # One that stands in a tracer's stop ("t") goes on when the tracer, ours or anybody's, lets it.
             if thread.state == "T":
                 return Look(Condition.STOPPED)
-            state = next((s for s in (judge(thread, call) for judge in BACKENDS) if s is not None), None)
-            if state is None:
-                state = State.WAITS if waits_for_a_thread(thread) else State.MOVES
+            state = _state(thread, call)
             if state is State.MOVES or caught & _ALARMS:
                 return Look(Condition.MOVES)
             if state is State.IDLE:
@@ -71,6 +69,20 @@ def look(pid: int, call: str = "") -> Look:
     except (OSError, KeyError, ValueError):
         return Look(Condition.MOVES)
     return Look(Condition.WAITS if waits else Condition.MOVES, tuple(waits), tuple(polls))
+
+
+def _state(thread: Thread, call: str) -> State:
+    """Return what a thread does, as its backend says, or else the kernel."""
+    state = next((s for s in (judge(thread, call) for judge in BACKENDS) if s is not None), None)
+    return state or (State.WAITS if waits_for_a_thread(thread) else State.MOVES)
+
+
+def _main_moves(pid: int, call: str) -> bool:
+    """Whether the main thread of a process gets on with something, or the process is gone."""
+    try:
+        return _state(next(read_threads(pid)), call) is State.MOVES
+    except (OSError, ValueError, StopIteration):
+        return True
 
 
 class Stillness:
@@ -94,6 +106,10 @@ class Stillness:
 
     def look(self, pids: Mapping[int, int], calls: Mapping[int, str]) -> None:
         """Look once more at the ranks (rank to pid, and to what its log says that it is in)."""
+        # While one computes, nothing is to be learned from the hundred threads of another that waits for it.
+        if any(_main_moves(pid, calls.get(rank, "")) for rank, pid in pids.items()):
+            self.forget()
+            return
         now = {rank: look(pid, calls.get(rank, "")) for rank, pid in pids.items()}
         if any(seen.condition is not Condition.WAITS for seen in now.values()):
             self.forget()

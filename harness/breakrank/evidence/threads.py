@@ -6,6 +6,7 @@ import contextlib
 import enum
 import os
 import platform
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ POLL = (7, 271) if _X86 else (73,)
 #: FUTEX_WAIT with FUTEX_PRIVATE_FLAG, whose time-out is relative: how Abseil waits, which gRPC is built on. Python, and
 #: the condition variables of C and C++, wait by another operation, up to a point in time.
 RELATIVE = 128
+#: Of a `status` file: the name, the state, and how often the thread has given way, by itself and not.
+_STATUS = re.compile(r"Name:\t(.*)\n(?s:.*?)\nState:\t(.)(?s:.*)\nvoluntary_ctxt_switches:\t(\d+)\nnon\w+:\t(\d+)")
 #: Bit of a futex operation that says that no other process can wake the thread (FUTEX_PRIVATE_FLAG).
 _PRIVATE = 128
 
@@ -48,17 +51,19 @@ class Thread:
 
 
 def read_threads(pid: int) -> Iterator[Thread]:
-    """Yield the threads of a process, the main one first: it is the one that mostly moves. Raises `OSError`."""
+    """Yield the threads of a process, the main one first: it mostly moves. Raises `OSError` or `ValueError`."""
     numbers = sorted(map(int, os.listdir(f"/proc/{pid}/task")))
     for tid in sorted(numbers, key=lambda number: number != pid):
         folder = f"/proc/{pid}/task/{tid}"
-        status = fields(f"{folder}/status")
+        found = _STATUS.match(_text(f"{folder}/status"))
+        if found is None:
+            raise ValueError(f"{folder}/status is not written as proc(5) says")
+        name, state, *switches = found.groups()
         # Readable for our own descendants, as tracing them would be; a kernel that refuses gives no proof.
-        words = _text(f"{folder}/syscall").split() if status["State"][0] == "S" else ["running"]
+        words = _text(f"{folder}/syscall").split() if state == "S" else ["running"]
         call = int(words[0]) if words[0].lstrip("-").isdigit() else -1
-        switches = int(status["voluntary_ctxt_switches"]) + int(status["nonvoluntary_ctxt_switches"])
         arguments = tuple(int(word, 16) for word in words[1:7]) if call >= 0 else ()
-        yield Thread(tid, tid == pid, status["Name"], status["State"][0], call, arguments, switches)
+        yield Thread(tid, tid == pid, name, state, call, arguments, sum(map(int, switches)))
 
 
 def stands(pid: int) -> bool:
