@@ -129,6 +129,8 @@ class Training(NoHandles):
         #: What gradients were taken of, where there is no optimizer.
         self.sources: list[Any] = []
         self._named: list[int] = []
+        #: The line that first assigned to a variable outside of any graph, by the variable's identity.
+        self.assigned_at: dict[int, str] = {}
         #: What enters the collectives of a graph and leaves them again; set by the hook that sees them.
         self.issue: Callable[[Any, Any], Any] = _no_collectives
         self.land: Callable[..., None] = _no_collectives
@@ -293,9 +295,13 @@ def _pass_by(*_: Any) -> None:
 
 
 def watch_operations(
-    before: Callable[[Any, Any], None] = _pass_by, after: Callable[[Any, Any], None] = _pass_by
+    before: Callable[[Any, Any], None] = _pass_by,
+    after: Callable[[Any, Any], None] = _pass_by,
+    made: Callable[[Any, Any, Any], None] = _pass_by,
 ) -> None:
     """Have each operation that runs eagerly shown, in every thread: its name and inputs, then its name and results.
+
+    `made` is shown all three, when the operation has run.
 
     All of them go through two functions of `pywrap_tfe`, which are looked up at each call.
     """
@@ -308,6 +314,7 @@ def watch_operations(
         before(op, args)
         result = quick(context, op, name, *args)
         after(op, result)
+        made(op, args, result)
         return result
 
     @functools.wraps(full)
@@ -315,6 +322,7 @@ def watch_operations(
         before(op, inputs)
         result = full(context, device, op, inputs, *args)
         after(op, result)
+        made(op, inputs, result)
         return result
 
     pywrap_tfe.TFE_Py_FastPathExecute, pywrap_tfe.TFE_Py_Execute = TFE_Py_FastPathExecute, TFE_Py_Execute
