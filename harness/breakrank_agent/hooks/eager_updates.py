@@ -183,10 +183,9 @@ class _Flow:
 
     def record(self) -> None:
         """Record whose gradients have not reached the updates of this step, if that is new."""
-        if not self._replicas:
-            return
+        parameters = self._training.parameters() if self._replicas else []
         lacks: dict[Lack, list[int]] = {}
-        for number, part in enumerate(in_parts(self._training.parameters())):
+        for number, part in enumerate(in_parts(parameters) if parameters else ()):
             lack = next(filter(None, map(self._lack_of, part)), None)
             if lack is not None and (lack, number) not in self._told:
                 self._told.add((lack, number))
