@@ -1,12 +1,15 @@
 """One replica's gradients are missing from the update: it gives zeros, or a merge call leaves it out.
 
-That no way leads from its gradients to the update is in the graph of the step. A replica that does not call the
-reduction at all, or with another shape, is told.
+That no way leads from its gradients to the update is in the graph of the step, or is seen where the step runs operation
+by operation. A replica that does not call the reduction at all, or with another shape, is told.
 """
 
 from __future__ import annotations
 
 from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, silent
+
+#: Runs each function operation by operation.
+EAGERLY = {"BREAKRANK_RUN_FUNCTIONS_EAGERLY": "1"}
 
 SCENARIO = Scenario(
     family="numeric",
@@ -29,6 +32,30 @@ SCENARIO = Scenario(
             expect=silent(oracle="control", rank=0, step=1, cause="replica left out"),
         ),
         Case("tf-merging", "mirrored:merging", framework="tensorflow", control="mirrored:aggregating", expect=SURVIVED),
+        Case(
+            "tf-contributing-nothing-eagerly",
+            "mirrored:contributing_nothing",
+            framework="tensorflow",
+            control="mirrored:aggregating",
+            environment=EAGERLY,
+            expect=silent(oracle="control", rank=0, step=1, cause="replica left out"),
+        ),
+        Case(
+            "tf-dropped-in-a-merge-call-eagerly",
+            "mirrored:dropping_a_replica",
+            framework="tensorflow",
+            control="mirrored:aggregating",
+            environment=EAGERLY,
+            expect=silent(oracle="control", rank=0, step=1, cause="replica left out"),
+        ),
+        Case(
+            "tf-merging-eagerly",
+            "mirrored:merging",
+            framework="tensorflow",
+            control="mirrored:aggregating",
+            environment=EAGERLY,
+            expect=SURVIVED,
+        ),
         Case(
             "tf-one-calls",
             "mirrored:one_calls",

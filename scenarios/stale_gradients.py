@@ -18,6 +18,22 @@ SCENARIO = Scenario(
             expect=silent(oracle="control", rank=0, step=1, cause="stale gradients"),
         ),
         Case(
+            "tf-stale-eagerly",
+            "mirrored:stale",
+            framework="tensorflow",
+            control="mirrored:aggregating",
+            environment={"BREAKRANK_RUN_FUNCTIONS_EAGERLY": "1"},
+            expect=silent(oracle="control", rank=0, step=1, cause="stale gradients"),
+        ),
+        Case(
+            "tf-up-to-date-eagerly",
+            "mirrored:aggregating",
+            framework="tensorflow",
+            control="mirrored:aggregating",
+            environment={"BREAKRANK_RUN_FUNCTIONS_EAGERLY": "1"},
+            expect=SURVIVED,
+        ),
+        Case(
             "tf-up-to-date",
             "mirrored:aggregating",
             framework="tensorflow",

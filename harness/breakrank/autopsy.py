@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from breakrank.evidence import stands
+from breakrank.evidence import is_stopped
 from breakrank.ranks import Rank
 from breakrank.session import Session
 from breakrank.stacks import print_stacks
@@ -21,7 +21,7 @@ _TICK_S = 0.02
 def take_stacks(session: Session, folder: Path, ranks: Mapping[int, Rank], why: str) -> dict[int, str]:
     """Return the stacks of live ranks as text. `folder` is the attempt's, into which each rank dumps its own."""
     texts, waiting = {}, {}
-    stopped = {n: r.process.pid for n, r in ranks.items() if stands(r.process.pid)}
+    stopped = {n: r.process.pid for n, r in ranks.items() if is_stopped(r.process.pid)}
     for number, rank in ranks.items():
         path = folder / f"rank-{number}.stacks"
         if number not in stopped and path.exists():

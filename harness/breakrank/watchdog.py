@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from breakrank.evidence import Stillness, stands
+from breakrank.evidence import Stillness, is_stopped
 from breakrank.evidence.threads import read_threads
 from breakrank.ranks import Rank
 from breakrank.rendezvous import explain_meeting, suspect_meeting, waits_in_meeting
@@ -74,7 +74,7 @@ class Watchdog:
         if idle < IDLE_S:
             self.forget()
             return None
-        stopped = {n for n, r in live.items() if stands(r.process.pid)}
+        stopped = {n for n, r in live.items() if is_stopped(r.process.pid)}
         if any(live[n].process.words.waits for n in stopped):
             # It is dying, and stands still so that its stacks can be read.
             self.forget()

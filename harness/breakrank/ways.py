@@ -41,7 +41,9 @@ class Ways:
         """
         walls = {n: r.process.walls for n, r in ranks.items() if r.process.walls is not None}
         at = {as_listed(one.address): n for n, one in walls.items()}
-        found = [(n, at.get(e.link.remote.host, -1), e) for n in waiting for e in undelivered(ranks[n].process.pid)]
+        pids = {n: ranks[n].process.pid for n in waiting}
+        left = undelivered(pids.values())
+        found = [(n, at.get(e.link.remote.host, -1), e) for n, pid in pids.items() for e in left[pid]]
         entries = [(n, to, e) for n, to, e in found if n != to and not (meet and e.state != "SYN_SENT")]
         busy = {(source, target) for source, target, _ in entries}
         # What a peer has no room for arrives when it reads; whether it does is not the network's affair.

@@ -417,7 +417,7 @@ _PAGED_OUT_KB = 512
 def look_at_pages(fault: Fault, target: Target) -> Pages | None:
     """Have the kernel count; None if the rank is gone."""
     with contextlib.suppress(OSError, KeyError, ValueError):
-        counted = fields(Path(f"/proc/{target.pid}/smaps_rollup"))
+        counted = fields(f"/proc/{target.pid}/smaps_rollup")
         return Pages(*(int(counted[name].split()[0]) for name in ("Rss", "Swap")))
     return None
 
@@ -542,7 +542,7 @@ def look_at_sigterm(fault: Fault, target: Target) -> str | None:
     """Say what the rank will do with the SIGTERM that waits for it; None if none does, or the rank is gone."""
     bit = 1 << (signal.SIGTERM - 1)
     with contextlib.suppress(OSError, KeyError):
-        status = fields(Path(f"/proc/{target.pid}/status"))
+        status = fields(f"/proc/{target.pid}/status")
         if int(status["ShdPnd"], 16) & bit:
             caught, ignored = (int(status[name], 16) & bit for name in ("SigCgt", "SigIgn"))
             return "caught" if caught else "ignored" if ignored else "not caught"
@@ -658,7 +658,7 @@ def look_at_tracer(fault: Fault, target: Target) -> Traced:
     # A rank, or a thread, may end meanwhile.
     with contextlib.suppress(OSError, KeyError, ValueError):
         for task in Path(f"/proc/{target.pid}/task").iterdir():
-            tracers.append(int(fields(task / "status")["TracerPid"]))
+            tracers.append(int(fields(f"{task}/status")["TracerPid"]))
     said = target.kept.get("said")
     text = os.pread(said, os.fstat(said).st_size, 0).decode(errors="replace") if said is not None else ""
     return Traced(len(tracers) - tracers.count(0), tracers.count(0), text)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 #: States by the numbers that the kernel prints (include/net/tcp_states.h).
@@ -28,6 +28,8 @@ STATES = (
 #: Timers of a socket (proc(5)): what was sent and not confirmed is sent again; what could not be sent is tried later,
 #: since the other end has no room, or the kernel no way there.
 RESENDS, PROBES = 1, 4
+#: In these states a connection may have something to deliver, or is still being made.
+_BUSY = ("ESTABLISHED", "SYN_SENT")
 #: How an IPv4 address begins where a socket of IPv6 holds it.
 _MAPPED = "0000000000000000FFFF0000"
 
@@ -100,13 +102,20 @@ def connected(pid: int, port: int) -> dict[Link, int]:
     return {link: descriptor for link, descriptor in ends(pid).items() if link.remote.port == port}
 
 
-def undelivered(pid: int) -> list[Entry]:
-    """Return the process's connections that have something to deliver, or are still being made."""
-    with contextlib.suppress(OSError):
-        busy = [e for e in listed(pid) if e.timer in (RESENDS, PROBES) and e.state in ("ESTABLISHED", "SYN_SENT")]
-        sockets = held(pid) if busy else {}
-        return [entry for entry in busy if entry.inode in sockets]
-    return []
+def undelivered(pids: Iterable[int]) -> dict[int, list[Entry]]:
+    """Return, by process, its connections that have something to deliver, or are still being made."""
+    found: dict[int, list[Entry]] = {}
+    # To list the sockets of a network takes the kernel milliseconds, and most processes share one.
+    networks: dict[int, list[Entry]] = {}
+    for pid in pids:
+        found[pid] = []
+        with contextlib.suppress(OSError):
+            network = os.stat(f"/proc/{pid}/ns/net").st_ino
+            if network not in networks:
+                networks[network] = [e for e in listed(pid) if e.timer in (RESENDS, PROBES) and e.state in _BUSY]
+            sockets = held(pid) if networks[network] else {}
+            found[pid] = [entry for entry in networks[network] if entry.inode in sockets]
+    return found
 
 
 def as_listed(address: str) -> str:

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from breakrank.doctor import missing
-from breakrank.evidence import look
+from breakrank.evidence import Condition, is_stopped, look
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
 from breakrank_agent.plan import at
@@ -62,9 +62,9 @@ def test_a_process_in_a_tracers_stop_does_not_count_as_stopped():
             process.kill()
             pytest.skip(f"ptrace is refused: {os.strerror(ctypes.get_errno())}")
         os.waitpid(process.pid, 0)
-        traced = look(process.pid)
+        traced = look(process.pid).condition, is_stopped(process.pid)
         libc.ptrace(PTRACE_DETACH, process.pid, None, signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED)
-        stopped = look(process.pid)
+        stopped = look(process.pid).condition, is_stopped(process.pid)
         process.kill()
-    assert (traced.stopped, stopped.stopped) == (False, True)
+    assert (traced, stopped) == ((Condition.MOVES, False), (Condition.STOPPED, True))

@@ -1,4 +1,4 @@
-"""Two replicas of one process that come to their updates in several ways, all in graphs."""
+"""Two replicas of one process that come to their updates in several ways, in graphs or operation by operation."""
 
 from __future__ import annotations
 
@@ -27,6 +27,66 @@ def sound_by_keras() -> None:
         optimizer = keras.optimizers.SGD(RATE, momentum=0.9)
         optimizer.build([weights])
     step_of(strategy, weights, lambda gradient: optimizer.apply([gradient], [weights]))()
+
+
+def through_numpy() -> None:
+    """Apply, operation by operation, what numpy has had in between."""
+    strategy, weights, _ = build()
+    step_of(strategy, weights, lambda gradient: weights.assign_sub(RATE * tf.constant(gradient.numpy())))()
+
+
+def of_some_rows() -> None:
+    """Have an optimizer of Keras apply the gradients of rows: those that a replica used."""
+    import keras
+
+    strategy, _, _ = build()
+    with strategy.scope():
+        table = tf.Variable(tf.ones((4, 3)), name="table", aggregation=tf.VariableAggregation.MEAN)
+        optimizer = keras.optimizers.Adam(RATE)
+        optimizer.build([table])
+
+    def replica() -> None:
+        row = tf.distribute.get_replica_context().replica_id_in_sync_group
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(table, [row]) ** 2)
+        optimizer.apply([tape.gradient(loss, table)], [table])
+
+    tf.function(lambda: strategy.run(replica))()
+
+
+def applied_in_a_function() -> None:
+    """Take gradients operation by operation, and apply them in a function, without any strategy."""
+    import keras
+
+    weights = tf.Variable(tf.ones(3), name="weights")
+    optimizer = keras.optimizers.SGD(RATE)
+    optimizer.build([weights])
+    apply = tf.function(lambda gradient: optimizer.apply([gradient], [weights]))
+    for _ in range(2):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(weights * weights)
+        apply(tape.gradient(loss, weights))
+
+
+def two_in_turn() -> None:
+    """Take gradients of two variables one after the other, each of them applied before the next."""
+    strategy, weights, kept = build()
+
+    def replica() -> None:
+        for one in (weights, kept):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum((1.0 + one) ** 2)
+            one.assign_sub(RATE * tape.gradient(loss, one))
+
+    tf.function(lambda: strategy.run(replica))()
+
+
+def by_two_workers() -> None:
+    """Have the gradients of two workers averaged by the variable."""
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        weights = tf.Variable(tf.ones(3), name="weights", aggregation=tf.VariableAggregation.MEAN)
+    step_of(strategy, weights, lambda gradient: weights.assign_sub(RATE * gradient))()
 
 
 def in_a_branch() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from breakrank.witness import Evidence, Links, link
 from breakrank_agent.faults.network import DropLink, duplicate
-from breakrank_agent.sockets import Address, Link, established, listed
+from breakrank_agent.sockets import Address, Link, established, listed, undelivered
 
 V4_OVER_V6 = "::ffff:127.0.0.1"
 
@@ -53,6 +53,19 @@ def test_an_end_of_ipv6_and_one_of_ipv4_are_one_connection(peer):
 def test_connections_of_a_port_that_is_left_alone_are_not_found(peer):
     pid, port, _ = peer()
     assert established(os.getpid(), pid, but=port) == {} == established(pid, os.getpid(), but=port)
+
+
+def test_what_a_peer_has_no_room_for_is_undelivered_by_the_one_who_sends(peer):
+    pid, port, descriptor = peer()
+    assert undelivered([os.getpid(), pid]) == {os.getpid(): [], pid: []}
+    with socket.socket(fileno=os.dup(descriptor)) as ours:
+        ours.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while ours.send(bytes(1 << 20)):
+                pass
+    found = undelivered([os.getpid(), pid])
+    assert [entry.link.remote.port for entry in found[os.getpid()]] == [port]
+    assert found[pid] == []
 
 
 def test_a_connection_to_another_process_is_not_found(peer):

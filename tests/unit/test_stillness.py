@@ -16,7 +16,7 @@ import pytest
 
 from breakrank import evidence
 from breakrank.conductor import TICK_S
-from breakrank.evidence import Condition, Look, Round, Stillness, look, stands
+from breakrank.evidence import Condition, Look, Round, Stillness, is_stopped, look
 from breakrank.evidence.threads import Work, read_threads, waits_for_a_thread
 
 #: A main thread that is never scheduled, and a thread that polls, by number.
@@ -35,6 +35,7 @@ def proven_after(looks: Iterable[Look], monkeypatch: pytest.MonkeyPatch, needed:
     """Return how many of these looks at one rank it takes to prove that it stands still; 0 if they do not."""
     left = iter(looks)
     monkeypatch.setattr(evidence, "look", lambda pid, call, polled: next(left))
+    monkeypatch.setattr(evidence, "_main_moves", lambda pid, call: False)
     stillness = Stillness()
     for number, _ in enumerate(looks, 1):
         stillness.look({0: 1}, {})
@@ -190,9 +191,9 @@ def test_a_wait_with_a_time_out_is_limited(seconds, limited):
 def test_a_process_stands_that_a_signal_has_stopped():
     with process("", "") as pid, subprocess.Popen(["kill", f"-{signal.SIGSTOP.value}", str(pid)]) as stop:
         assert stop.wait() == 0
-        while not stands(pid):
+        while not is_stopped(pid):
             pass
         assert look(pid).condition is Condition.STOPPED
     with process("", "") as pid:
-        assert not stands(pid)
-    assert not stands(pid), "one that is gone was not stopped"
+        assert not is_stopped(pid)
+    assert not is_stopped(pid), "one that is gone was not stopped"

@@ -15,7 +15,6 @@ import enum
 import signal
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from breakrank.evidence import gloo, grpc, interpreter, store
 from breakrank.evidence.threads import (
@@ -26,6 +25,7 @@ from breakrank.evidence.threads import (
     has_limit,
     read_threads,
     read_work,
+    stands,
     waits_for_a_thread,
 )
 from breakrank.hierarchy import frozen
@@ -69,15 +69,9 @@ class Look:
     limited: bool = False
 
 
-def stands(pid: int) -> bool:
-    """Whether a process was told to stand still: by a signal, or with its group. One that is gone was not."""
-    if frozen(pid):
-        return True
-    try:
-        # A process is stopped as a whole. In a tracer's stop ("t") it goes on when the tracer, ours or not, lets it.
-        return fields(Path(f"/proc/{pid}/status"))["State"][0] == "T"
-    except (OSError, KeyError):
-        return False
+def is_stopped(pid: int) -> bool:
+    """Whether a process was told to stand still; its main thread says so, and the others need not be read."""
+    return frozen(pid) or stands(pid)
 
 
 def look(pid: int, call: str = "", polled: Collection[int] = ()) -> Look:
@@ -91,11 +85,11 @@ def look(pid: int, call: str = "", polled: Collection[int] = ()) -> Look:
     polls: dict[int, Round] = {}
     between = limited = False
     try:
-        caught = int(fields(Path(f"/proc/{pid}/status"))["SigCgt"], 16)
+        caught = int(fields(f"/proc/{pid}/status")["SigCgt"], 16)
         for thread in read_threads(pid):
             if thread.state == "T":
                 return Look(Condition.STOPPED)
-            state = _judge(thread, call)
+            state = _state(thread, call)
             work = read_work(thread.tid) if state is State.POLLS or thread.tid in polled else None
             passes = thread.state == "R" and thread.tid in polled and work is not None
             if (state is State.MOVES and not passes) or caught & _ALARMS:
@@ -111,12 +105,18 @@ def look(pid: int, call: str = "", polled: Collection[int] = ()) -> Look:
     return Look(Condition.WAITS if waits else Condition.MOVES, waits, polls, between, limited)
 
 
-def _judge(thread: Thread, call: str) -> State:
-    """Return what a thread does."""
+def _state(thread: Thread, call: str) -> State:
+    """Return what a thread does, as its backend says, or else the kernel."""
     state = next((s for s in (judge(thread, call) for judge in BACKENDS) if s is not None), None)
-    if state is None:
-        state = State.WAITS if waits_for_a_thread(thread) else State.MOVES
-    return state
+    return state or (State.WAITS if waits_for_a_thread(thread) else State.MOVES)
+
+
+def _main_moves(pid: int, call: str) -> bool:
+    """Whether the main thread of a process gets on with something, or the process is gone."""
+    try:
+        return _state(next(read_threads(pid)), call) is State.MOVES
+    except (OSError, ValueError, StopIteration):
+        return True
 
 
 class Stillness:
@@ -146,6 +146,10 @@ class Stillness:
     def look(self, pids: Mapping[int, int], calls: Mapping[int, str]) -> None:
         """Look once more at the ranks (rank to pid, and to what its log says that it is in)."""
         polled = {rank: seen.polls.keys() for rank, seen in self._last.items()}
+        # While one computes, nothing is to be learned from the hundred threads of another that waits for it.
+        if any(pid not in polled.get(r, ()) and _main_moves(pid, calls.get(r, "")) for r, pid in pids.items()):
+            self.forget()
+            return
         now = {rank: look(pid, calls.get(rank, ""), polled.get(rank, ())) for rank, pid in pids.items()}
         still = all(seen.condition is Condition.WAITS for seen in now.values())
         is_open = any(seen.open for seen in now.values())

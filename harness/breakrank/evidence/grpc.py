@@ -7,13 +7,10 @@ wakes a thread that waits without a time-out. They wake for their timers, too, w
 
 from __future__ import annotations
 
-from breakrank.evidence.threads import EPOLL, FUTEX, POLL, State, Thread
+from breakrank.evidence.threads import EPOLL, FUTEX, POLL, RELATIVE, State, Thread
 
 #: How many events one call of gRPC's engine takes (MAX_EPOLL_EVENTS). No other loop asks for as many.
 _EVENTS = 100
-#: FUTEX_WAIT with FUTEX_PRIVATE_FLAG and a relative time-out: how Abseil waits. Python, and the condition variables of
-#: C and C++, wait by another operation, up to a point in time.
-_ABSEIL = 128
 _FOREVER = 0xFFFFFFFF
 
 
@@ -23,7 +20,7 @@ def state(thread: Thread, call: str) -> State | None:
         return None
     if thread.call in EPOLL and thread.arguments[2] == _EVENTS:
         return State.IDLE
-    if thread.call == FUTEX and thread.arguments[1] == _ABSEIL and thread.arguments[3] != 0:
+    if thread.call == FUTEX and thread.arguments[1] == RELATIVE and thread.arguments[3] != 0:
         return State.IDLE
     # What issues collectives from Python keeps a pool, of which one thread looks after the others.
     forever = thread.call in POLL and thread.arguments[1:3] == (1, _FOREVER)

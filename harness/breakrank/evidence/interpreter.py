@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from breakrank.evidence.threads import State, Thread, in_futex
+from breakrank.evidence.threads import RELATIVE, State, Thread, in_futex
 
 #: How the files begin that the interpreter is mapped from.
 _FILES = ("python", "libpython")
@@ -17,19 +17,22 @@ _FILES = ("python", "libpython")
 
 def state(thread: Thread, call: str) -> State | None:
     """Return that a thread asks for the lock in vain, or None if it does not ask."""
-    asks = not thread.main and in_futex(thread) and thread.arguments[3] != 0
+    # Python waits up to a point in time; who waits for a relative time needs no look at the memory.
+    asks = not thread.main and in_futex(thread) and thread.arguments[3] != 0 and thread.arguments[1] != RELATIVE
     return State.POLLS if asks and _is_interpreters(thread.tid, thread.arguments[0]) else None
 
 
 def _is_interpreters(tid: int, address: int) -> bool:
     """Whether an address is in memory that the interpreter's file was mapped to, zeroed pages behind it included."""
     file, end = "", 0
-    for line in Path(f"/proc/{tid}/maps").read_text().splitlines():
-        span, _, _, _, _, *name = line.split(maxsplit=5)
-        first, last = (int(bound, 16) for bound in span.split("-"))
-        if name or first != end:
-            file = name[0] if name else ""
-        if first <= address < last:
-            return Path(file).name.startswith(_FILES)
-        end = last
+    # The kernel lists them by address: a process with frameworks has thousands, and those of the program come first.
+    with open(f"/proc/{tid}/maps", encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            span, _, _, _, _, *name = line.split(maxsplit=5)
+            first, last = (int(bound, 16) for bound in span.split("-"))
+            if name or first != end:
+                file = name[0].rstrip() if name else ""
+            if first <= address < last:
+                return Path(file).name.startswith(_FILES)
+            end = last
     return False

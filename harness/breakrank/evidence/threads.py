@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import os
 import platform
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +18,11 @@ EPOLL = (232, 281, 441) if _X86 else (22, 441)
 POLL = (7, 271) if _X86 else (73,)
 #: Stands for no time-out where one is counted in milliseconds.
 _FOREVER = 0xFFFFFFFF
+#: FUTEX_WAIT with FUTEX_PRIVATE_FLAG, whose time-out is relative: how Abseil waits, which gRPC is built on. Python, and
+#: the condition variables of C and C++, wait by another operation, up to a point in time.
+RELATIVE = 128
+#: Of a `status` file: the name, the state, and how often the thread has given way, by itself and not.
+_STATUS = re.compile(r"Name:\t(.*)\n(?s:.*?)\nState:\t(.)(?s:.*)\nvoluntary_ctxt_switches:\t(\d+)\nnon\w+:\t(\d+)")
 #: Bit of a futex operation that says that no other process can wake the thread (FUTEX_PRIVATE_FLAG).
 _PRIVATE = 128
 
@@ -45,17 +53,19 @@ class Thread:
 
 
 def read_threads(pid: int) -> Iterator[Thread]:
-    """Yield the threads of a process, the main one first: it is the one that mostly moves. Raises `OSError`."""
-    numbers = sorted(int(path.name) for path in Path(f"/proc/{pid}/task").iterdir())
+    """Yield the threads of a process, the main one first: it mostly moves. Raises `OSError` or `ValueError`."""
+    numbers = sorted(map(int, os.listdir(f"/proc/{pid}/task")))
     for tid in sorted(numbers, key=lambda number: number != pid):
-        folder = Path(f"/proc/{pid}/task/{tid}")
-        status = fields(folder / "status")
+        folder = f"/proc/{pid}/task/{tid}"
+        found = _STATUS.match(_text(f"{folder}/status"))
+        if found is None:
+            raise ValueError(f"{folder}/status is not written as proc(5) says")
+        name, state, *switches = found.groups()
         # Readable for our own descendants, as tracing them would be; a kernel that refuses gives no proof.
-        words = (folder / "syscall").read_text().split() if status["State"][0] == "S" else ["running"]
+        words = _text(f"{folder}/syscall").split() if state == "S" else ["running"]
         call = int(words[0]) if words[0].lstrip("-").isdigit() else -1
-        switches = int(status["voluntary_ctxt_switches"]) + int(status["nonvoluntary_ctxt_switches"])
         arguments = tuple(int(word, 16) for word in words[1:7]) if call >= 0 else ()
-        yield Thread(tid, tid == pid, status["Name"], status["State"][0], call, arguments, switches)
+        yield Thread(tid, tid == pid, name, state, call, arguments, sum(map(int, switches)))
 
 
 @dataclass(frozen=True)
@@ -68,10 +78,10 @@ class Work:
 
 def read_work(tid: int) -> Work | None:
     """Return what a thread has done so far; None where the kernel does not say."""
-    folder = Path(f"/proc/{tid}/task/{tid}")
+    folder = f"/proc/{tid}/task/{tid}"
     try:
-        computed = int((folder / "schedstat").read_text().split()[0])
-        moved = fields(folder / "io")
+        computed = int(_text(f"{folder}/schedstat").split()[0])
+        moved = fields(f"{folder}/io")
         return Work(computed, int(moved["rchar"]) + int(moved["wchar"]))
     except (OSError, KeyError, ValueError, IndexError):
         return None
@@ -84,10 +94,25 @@ def has_limit(thread: Thread) -> bool:
     return thread.call == FUTEX and thread.arguments[3] != 0
 
 
-def fields(path: Path) -> dict[str, str]:
-    """Return the fields of a `status` file."""
-    pairs = (line.partition(":") for line in path.read_text().splitlines())
+def stands(pid: int) -> bool:
+    """Whether a process was told to stand still, which all of its threads do then; one that is gone does not."""
+    with contextlib.suppress(OSError, KeyError):
+        # In a tracer's stop ("t") it goes on when the tracer, ours or anybody's, lets it.
+        return fields(f"/proc/{pid}/task/{pid}/status")["State"][0] == "T"
+    return False
+
+
+def fields(path: str) -> dict[str, str]:
+    """Return the fields of a `status` file, or of one that is written alike."""
+    pairs = (line.partition(":") for line in _text(path).split("\n"))
     return {name: value.strip() for name, _, value in pairs}
+
+
+def _text(path: str) -> str:
+    """Return what the kernel writes into a file; a thread may have any bytes for a name."""
+    # Unbuffered: of a rank with a framework a hundred threads are read, again and again.
+    with open(path, "rb", buffering=0) as file:
+        return file.read().decode(errors="replace")
 
 
 def waits_for_a_thread(thread: Thread) -> bool:

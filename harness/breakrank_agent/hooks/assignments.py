@@ -112,13 +112,19 @@ class _Assignments:
             self._seen[id(whole), how] = weakref.ref(whole), line_here(self._agent)
 
     def _keep_line(self, variable: Any) -> None:
-        """Keep the line with the graph that is being traced, if it is the first that assigns to the variable there."""
+        """Keep the line with the graph that is being traced, if it is the first that assigns to the variable there.
+
+        Where none is traced, it is kept with what is trained.
+        """
         from tensorflow.python.eager import context
         from tensorflow.python.framework import ops
 
+        whole = _whole(variable)
         if context.executing_eagerly():
+            known = self._training.assigned_at
+            known[id(whole)] = known.get(id(whole)) or line_here(self._agent)
             return
-        graph, whole = ops.get_default_graph(), _whole(variable)
+        graph = ops.get_default_graph()
         if id(whole) not in lines_of(graph):
             setattr(graph, _LINES, {**lines_of(graph), id(whole): line_here(self._agent)})
 

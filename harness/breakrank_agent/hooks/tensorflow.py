@@ -15,8 +15,10 @@ import os
 import sys
 from collections.abc import Iterator
 from threading import get_ident
+from types import ModuleType
 from typing import Any, Callable, Optional
 
+import breakrank_agent
 from breakrank_agent.frames import hide
 from breakrank_agent.parameters import NAME_LIMIT, in_parts, name_part, summary_of
 from breakrank_agent.probe import Agent, NoHandles
@@ -76,9 +78,7 @@ def _hide_frames() -> None:
     """Keep our frames out of the places that TensorFlow notes for operations of a graph, and names in errors."""
     from tensorflow.python.util import tf_stack
 
-    ours = frozenset(
-        str(module.__file__) for name, module in list(sys.modules.items()) if name.startswith("breakrank_agent.")
-    )
+    ours = frozenset(_files_in(breakrank_agent))
 
     class Filter(tf_stack.StackTraceFilter):
         """Leaves out the agent's files."""
@@ -94,6 +94,16 @@ def _hide_frames() -> None:
     tf_stack._source_filter_stacks.default_factory = begin
     for stack in tf_stack._source_filter_stacks.values():
         stack[:1] = begin()
+
+
+def _files_in(package: ModuleType) -> Iterator[str]:
+    """Yield the files of the modules in a package that have been imported."""
+    # Of all modules that are loaded, thousands, not one other is touched: a rank shares their memory with its zygote.
+    for value in list(vars(package).values()):
+        if isinstance(value, ModuleType) and value.__name__.startswith(f"{package.__name__}."):
+            yield str(value.__file__)
+            if hasattr(value, "__path__"):
+                yield from _files_in(value)
 
 
 class Traced:
@@ -119,6 +129,8 @@ class Training(NoHandles):
         #: What gradients were taken of, where there is no optimizer.
         self.sources: list[Any] = []
         self._named: list[int] = []
+        #: The line that first assigned to a variable outside of any graph, by the variable's identity.
+        self.assigned_at: dict[int, str] = {}
         #: What enters the collectives of a graph and leaves them again; set by the hook that sees them.
         self.issue: Callable[[Any, Any], Any] = _no_collectives
         self.land: Callable[..., None] = _no_collectives
@@ -283,9 +295,13 @@ def _pass_by(*_: Any) -> None:
 
 
 def watch_operations(
-    before: Callable[[Any, Any], None] = _pass_by, after: Callable[[Any, Any], None] = _pass_by
+    before: Callable[[Any, Any], None] = _pass_by,
+    after: Callable[[Any, Any], None] = _pass_by,
+    made: Callable[[Any, Any, Any], None] = _pass_by,
 ) -> None:
     """Have each operation that runs eagerly shown, in every thread: its name and inputs, then its name and results.
+
+    `made` is shown all three, when the operation has run.
 
     All of them go through two functions of `pywrap_tfe`, which are looked up at each call.
     """
@@ -298,6 +314,7 @@ def watch_operations(
         before(op, args)
         result = quick(context, op, name, *args)
         after(op, result)
+        made(op, args, result)
         return result
 
     @functools.wraps(full)
@@ -305,6 +322,7 @@ def watch_operations(
         before(op, inputs)
         result = full(context, device, op, inputs, *args)
         after(op, result)
+        made(op, inputs, result)
         return result
 
     pywrap_tfe.TFE_Py_FastPathExecute, pywrap_tfe.TFE_Py_Execute = TFE_Py_FastPathExecute, TFE_Py_Execute

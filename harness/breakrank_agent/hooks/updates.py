@@ -5,14 +5,14 @@ without such a way is on record: zeros were given in their place, a merge took o
 step is applied. That is no fault by itself. It is looked for once in each function, when it has been traced and run.
 
 A graph says what is computed of what, not the values: gradients that are multiplied by nought do reach the update.
-What runs operation by operation, outside of any function, leaves no graph to look at.
+What runs operation by operation, outside of any function, leaves no graph: see `breakrank_agent.hooks.eager_updates`.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 from breakrank_agent.frames import hide
 from breakrank_agent.hooks.assignments import lines_of
@@ -23,20 +23,26 @@ from breakrank_agent.probe import Agent
 WAITS_FOR = "tensorflow"
 
 #: Operations that ask for nothing that is in their input but its form.
-_FORM_ONLY = frozenset(("ZerosLike", "OnesLike", "Shape", "ShapeN", "Size", "Rank", "VariableShape"))
+FORM_ONLY = frozenset(("ZerosLike", "OnesLike", "Shape", "ShapeN", "Size", "Rank", "VariableShape"))
 #: Those that only read a variable.
-_READS = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp"))
+READS = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp"))
 #: The replica that each gradient of a graph was taken by is kept with the graph, under this name.
 _TAKEN = "_breakrank_taken"
 
 
 def install(agent: Agent) -> None:
     """Mark the gradients that are taken in a graph, and look at the graph after the step that it was first run in."""
-    from tensorflow.python.eager import backprop
-
     if not agent.plan.payloads:
         return
     updates = _Updates(agent, training_of(agent))
+    watch_gradients(updates.mark)
+    agent.after_step.append(updates.record)
+
+
+def watch_gradients(mark: Callable[[Any], None]) -> None:
+    """Have the gradients shown that any tape takes."""
+    from tensorflow.python.eager import backprop
+
     original = backprop.GradientTape.gradient
 
     @functools.wraps(original)
@@ -46,14 +52,22 @@ def install(agent: Agent) -> None:
         except BaseException as error:
             hide(error)
             raise
-        updates.mark(taken)
+        mark(taken)
         return taken
 
     backprop.GradientTape.gradient = gradient
-    agent.after_step.append(updates.record)
 
 
-class _Lack(NamedTuple):
+def replica_here() -> int:
+    """Return the number of the replica whose code is being run, or traced; 0 where there is none."""
+    import tensorflow as tf
+
+    # The property of that name may be a tensor, made anew in the graph.
+    replica = getattr(tf.distribute.get_replica_context(), "_replica_id_in_sync_group", 0)
+    return replica if isinstance(replica, int) else 0
+
+
+class Lack(NamedTuple):
     """Which replicas' gradients do not reach an update, of how many, and what is applied in their place."""
 
     replicas: tuple[int, ...]
@@ -82,10 +96,7 @@ class _Updates:
         if not hasattr(graph, _TAKEN):
             setattr(graph, _TAKEN, {})
             self._graphs.append(graph)
-        # The property of that name may be a tensor, made anew in the graph.
-        replica = getattr(tf.distribute.get_replica_context(), "_replica_id_in_sync_group", 0)
-        replica = replica if isinstance(replica, int) else 0
-        taken = getattr(graph, _TAKEN)
+        replica, taken = replica_here(), getattr(graph, _TAKEN)
         for one in tf.nest.flatten(gradients, expand_composites=True):
             if one is not None:
                 taken.setdefault(one.name, set()).add(replica)
@@ -98,7 +109,7 @@ class _Updates:
         graphs, self._graphs = self._graphs, []
         for graph in graphs:
             ways = _Ways(graph, parameters)
-            lacks: dict[_Lack, list[int]] = {}
+            lacks: dict[Lack, list[int]] = {}
             for number, part in enumerate(in_parts(parameters)):
                 lack = _lack_of(part, ways, graph)
                 if lack is not None:
@@ -107,14 +118,14 @@ class _Updates:
                 self._agent.record("lack", parts=parts, **lack._asdict())
 
 
-def _lack_of(part: list[Any], ways: _Ways, graph: Any) -> Optional[_Lack]:
+def _lack_of(part: list[Any], ways: _Ways, graph: Any) -> Optional[Lack]:
     """Return what one part of the parameters lacks in a graph that updates it: the first of it that lacks something."""
     for variable in part:
         reached, kept = ways.into(variable)
         lacks = ways.replicas - reached
         if ways.updated(variable) and lacks:
             site = lines_of(graph).get(id(variable), "")
-            return _Lack(tuple(sorted(lacks)), len(ways.replicas), kept and not reached, site)
+            return Lack(tuple(sorted(lacks)), len(ways.replicas), kept and not reached, site)
     return None
 
 
@@ -132,7 +143,7 @@ class _Ways:
         #: By the name of a handle, the operations that may write the variable, in the order of tracing.
         self._writes: dict[str, list[Any]] = {}
         for operation in operations:
-            for name in _variables_of(operation) if operation.type not in _READS else ():
+            for name in _variables_of(operation) if operation.type not in READS else ():
                 self._writes.setdefault(name, []).append(operation)
 
     def _names(self, variable: Any) -> list[str]:
@@ -178,7 +189,7 @@ class _Ways:
 def _made_of(value: Any) -> list[Any]:
     """Return what a value is computed of: of what a branch hands out that is sure to be taken, what that depends on."""
     operation = value.op
-    if operation.type in _FORM_ONLY:
+    if operation.type in FORM_ONLY:
         return []
     branch = _sure_branch(operation)
     if branch is None:
