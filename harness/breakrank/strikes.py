@@ -72,7 +72,8 @@ class _Target:
             ends = [null.fileno(), writer, null.fileno()]
             command = [sys.executable, "-I", "-S", script, *arguments]
             try:
-                pid = self.session.spawn(command, {}, Path("/"), ends, walls=(walls.pid, walls.flags))
+                # The script lies where we are, and not in a container.
+                pid = self.session.spawn(command, {}, Path("/"), ends, walls=(walls.pid, walls.flags("net")))
             finally:
                 os.close(writer)
             line = said.readline().strip()
