@@ -44,6 +44,7 @@ class Watchdog:
         self._heirs = heirs
         self._stillness = Stillness()
         self._ways = Ways()
+        self._on_its_way = False
         self._asked = 0
         #: How many looks in a row have seen those that have just started asleep.
         self._slept = 0
@@ -113,6 +114,9 @@ class Watchdog:
         if not self._stillness.proven(Stillness.LOOKS):
             return None
         closed = self._ways.closed(ranks, waiting)
+        if self._has_arrived(closed):
+            self.forget()
+            return None
         if closed is None:
             return None
         found = explain(ledgers, gone, stopped)
@@ -137,6 +141,9 @@ class Watchdog:
         self._asked += 1
         self._look(others)
         closed = self._ways.closed(ranks, waiting, meet=True)
+        if self._has_arrived(closed):
+            self.forget()
+            return None
         if closed is None or (others and not self._stillness.proven(Stillness.LOOKS)):
             return None
         if self._asked < _ASKED and not closed:
@@ -146,6 +153,11 @@ class Watchdog:
         gone = [n for n, r in ranks.items() if r.gone or r.done]
         usual = {"world": len(ranks)}
         return explain_meeting({n: r.ledger for n, r in ranks.items()}, gone, stopped, usual)
+
+    def _has_arrived(self, closed: set[Way] | None) -> bool:
+        """Whether something was on its way until now: whom it has woken since the looks, only new ones can show."""
+        was, self._on_its_way = self._on_its_way, closed is None
+        return was and closed is not None and not closed
 
     def _look(self, ranks: Mapping[int, Rank]) -> None:
         calls = {n: r.ledger.in_call for n, r in ranks.items()}
