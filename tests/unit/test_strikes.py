@@ -1,4 +1,4 @@
-"""When a strike has landed and when it has missed, on a clock of the test's own."""
+"""When a strike has landed and when it has missed: on a clock of the test's own, and by what a witness has seen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from plans import plan_of
 
 from breakrank import strikes
 from breakrank.runners.view import View
-from breakrank.witness import Witness
+from breakrank.witness import Evidence, Out, Witness, damaged
 from breakrank_agent import faults
 from breakrank_agent.plan import at
 
@@ -64,3 +64,19 @@ def test_what_nobody_sees_in_that_time_has_missed(struck):
     after = struck(seen_at_look=99)
     assert after(0) == []
     assert after(strikes.CONFIRM_S * 2) == ["missed"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        (Out(48, damaged=0, earlier=0), Out(36, damaged=12, earlier=0), "the peer's kernel: 12 datagrams with a wrong"),
+        # A container's network has seen the last run, too.
+        (Out(48, damaged=12, earlier=12), Out(36, damaged=24, earlier=12), "the peer's kernel: 12 datagrams with a"),
+        (Out(48, damaged=12, earlier=12), Out(48, damaged=12, earlier=12), ""),
+        # They were damaged before the strike.
+        (Out(40, damaged=8, earlier=0), Out(36, damaged=20, earlier=8), ""),
+    ],
+)
+def test_damage_is_seen_where_there_is_more_of_it_than_before(before, after, says):
+    said = damaged(faults.DamagePackets(), Evidence(before=before, after=after)) or ""
+    assert said.startswith(says) and bool(said) == bool(says)
