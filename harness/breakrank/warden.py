@@ -31,8 +31,6 @@ from typing import Any
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PACKET = 1 << 20
-#: Flags of setns(2).
-_NEWNS, _NEWPID = 0x00020000, 0x20000000
 #: The files that freeze a control group, in the two versions, and what they hold when it is not frozen.
 _THAWED = {"freezer.state": "THAWED", "cgroup.freeze": "0"}
 
@@ -136,10 +134,12 @@ class Warden:
 
     def _spawn(self, message: dict[str, Any], descriptors: list[int]) -> None:
         failure, failure_in = os.pipe2(os.O_CLOEXEC)
-        pid = os.fork()
+        holder, kinds = message["walls"]
+        pid = self._fork_behind(holder, kinds, failure_in) if holder else os.fork()
         if pid == 0:
             self._become(message, descriptors, failure_in)
-        self._live.add(pid)
+        if pid > 0:
+            self._live.add(pid)
         os.close(failure_in)
         for descriptor in descriptors:
             os.close(descriptor)
@@ -149,6 +149,35 @@ class Warden:
             self._say(failed=message["id"], text=text)
         else:
             self._say(spawned=message["id"], pid=pid)
+
+    def _fork_behind(self, holder: int, kinds: int, failure_in: int) -> int:
+        """Fork behind walls; return the pid as it is called here, 0 in the child, -1 if the walls cannot be entered.
+
+        Only what is forked after a namespace of processes was entered is in it, so a process in the middle enters, and
+        leaves: its child then is ours, and learns that from the end of a pipe.
+        """
+        settled, settled_in = os.pipe2(os.O_CLOEXEC)
+        told, told_in = os.pipe2(os.O_CLOEXEC)
+        middle = os.fork()
+        if middle == 0:
+            try:
+                self._enter(holder, kinds)
+                pid = os.fork()
+            except OSError as error:
+                os.write(failure_in, f"{error}".encode())
+                os._exit(1)
+            if pid:
+                os.write(told_in, f"{pid}".encode())
+                os._exit(0)
+            os.close(told_in)
+            os.close(settled_in)
+            os.read(settled, 1)
+            return 0
+        os.waitpid(middle, 0)
+        for descriptor in (settled, settled_in, told_in):
+            os.close(descriptor)
+        with os.fdopen(told, "rb") as pipe:
+            return int(pipe.read() or -1)
 
     def _become(self, message: dict[str, Any], descriptors: list[int], failure_in: int) -> None:
         """In the child: take the descriptors, a session of its own, and the program. Never returns."""
@@ -162,7 +191,6 @@ class Warden:
             for number, descriptor in enumerate(high[1:]):
                 os.dup2(descriptor, number, inheritable=True)
             os.closerange(len(descriptors), 64)
-            self._enter(*message["walls"])
             self._join(message["join"])
             os.chdir(message["cwd"])
             os.execvpe(message["argv"][0], message["argv"], message["env"])
@@ -181,13 +209,8 @@ class Warden:
                 raise OSError(ctypes.get_errno(), "the private view of the folder cannot be entered")
 
     def _enter(self, holder: int, kinds: int) -> None:
-        """Enter what walls a rank in.
-
-        What starts cold stays in its own processes and mounts: whoever enters a namespace of processes must fork, and
-        its /proc shows those processes alone.
-        """
-        kinds &= ~(_NEWPID | _NEWNS)
-        if holder and self._libc.setns(os.pidfd_open(holder), kinds) != 0:
+        """Enter what walls a rank in; whoever is forked next is in all of it."""
+        if self._libc.setns(os.pidfd_open(holder), kinds) != 0:
             raise OSError(ctypes.get_errno(), "the walls of the rank cannot be entered")
 
     @staticmethod

@@ -44,6 +44,9 @@ class Watchdog:
         self._heirs = heirs
         self._stillness = Stillness()
         self._ways = Ways()
+        self._on_its_way = False
+        #: Whether a look has followed since nothing was on its way, and all have stood still.
+        self._clear = False
         self._asked = 0
         #: How many looks in a row have seen those that have just started asleep.
         self._slept = 0
@@ -56,6 +59,7 @@ class Watchdog:
         self._stillness.forget()
         self._ways.forget()
         self._asked = 0
+        self._clear = False
 
     def judge(
         self, ranks: Mapping[int, Rank], struck: Collection[int], acts: bool, stuck: bool, idle: float
@@ -114,13 +118,19 @@ class Watchdog:
             return None
         found = explain(ledgers, gone, stopped)
         proven = found.unmatched or self._stillness.proven(Stillness.LOOKS_ALONE)
+        was_clear, self._clear = self._clear, False
         # To list all connections takes as long as a look at the ranks: not before it matters.
         if not proven and not can_sound(ranks):
             return None
         closed = self._ways.closed(ranks, waiting)
+        if self._has_arrived(closed):
+            self.forget()
+            return None
         if closed:
             return _unreachable(closed, found.waits)
-        return found if proven and closed is not None else None
+        # What has arrived just before that was asked may be about to wake somebody, which only a later look can show.
+        self._clear = proven and closed is not None
+        return found if self._clear and was_clear else None
 
     def _proof_of_meeting(
         self, ranks: Mapping[int, Rank], waiting: Mapping[int, Rank], stopped: Collection[int]
@@ -139,6 +149,9 @@ class Watchdog:
         self._asked += 1
         self._look(others)
         closed = self._ways.closed(ranks, waiting, meet=True)
+        if self._has_arrived(closed):
+            self.forget()
+            return None
         if closed is None or (others and not self._stillness.proven(Stillness.LOOKS)):
             return None
         if self._asked < _ASKED and not closed:
@@ -148,6 +161,11 @@ class Watchdog:
         gone = [n for n, r in ranks.items() if r.gone or r.done]
         usual = {"world": len(ranks)}
         return explain_meeting({n: r.ledger for n, r in ranks.items()}, gone, stopped, usual)
+
+    def _has_arrived(self, closed: set[Way] | None) -> bool:
+        """Whether something was on its way until now: whom it has woken since the looks, only new ones can show."""
+        was, self._on_its_way = self._on_its_way, closed is None
+        return was and closed is not None and not closed
 
     def _look(self, ranks: Mapping[int, Rank]) -> None:
         calls = {n: r.ledger.in_call for n, r in ranks.items()}

@@ -239,10 +239,14 @@ _MANY = 48
 
 
 class Out(NamedTuple):
-    """What became of datagrams from the rank to its first peer: how many arrived, how many its kernel found damaged."""
+    """What became of datagrams from the rank to its first peer: how many arrived.
+
+    Its kernel has found so many `damaged` in all, and so many `earlier`, before these were sent.
+    """
 
     arrived: int
     damaged: int
+    earlier: int
 
 
 def look_at_way_out(fault: Fault, target: Target) -> Out | None:
@@ -250,8 +254,10 @@ def look_at_way_out(fault: Fault, target: Target) -> Out | None:
     way = _out(target)
     if way is None or way[1] not in target.peers:
         return None
+    peer = target.peers[way[1]]
+    earlier = _bad_checksums(peer)
     sounded = _sound(target, [way], _MANY, 64)
-    return None if sounded is None else Out(sounded.arrived[way], _bad_checksums(target.peers[way[1]]))
+    return None if sounded is None else Out(sounded.arrived[way], _bad_checksums(peer), earlier)
 
 
 def _bad_checksums(pid: int) -> int:
@@ -272,11 +278,14 @@ def twice(fault: Fault, evidence: Evidence) -> str | None:
 
 
 def damaged(fault: Fault, evidence: Evidence) -> str | None:
-    """The peer's kernel counts datagrams with a wrong checksum, which it counted none of before."""
+    """The peer's kernel counts more datagrams with a wrong checksum, and none was damaged of those sent before.
+
+    Where the rank's network outlasts a run, as a container's does, it may have counted some in another.
+    """
     before, after = evidence.before, evidence.after
-    if before is None or after is None or before.damaged or not after.damaged:
+    if before is None or after is None or before.damaged > before.earlier or after.damaged <= before.damaged:
         return None
-    return f"the peer's kernel: {after.damaged} datagrams with a wrong checksum"
+    return f"the peer's kernel: {after.damaged - before.damaged} datagrams with a wrong checksum"
 
 
 class Known(NamedTuple):

@@ -7,7 +7,22 @@ final result is compared by.
 
 from __future__ import annotations
 
-from breakrank_agent.probe import state, step, tell
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from breakrank_agent.probe import state, step, tell
 
 __all__ = ["state", "step", "tell"]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Fetch a function when it is asked for.
+
+    This module is imported with every Python below a rank, and most of them, such as a script's tools, need no more.
+    """
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from breakrank_agent import probe
+
+    return getattr(probe, name)

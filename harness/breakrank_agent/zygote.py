@@ -1,12 +1,13 @@
 """A warm place to fork ranks from: the framework is imported, nothing was computed, and there is one thread.
 
 `python -m breakrank_agent.zygote` reads BREAKRANK_ZYGOTE (`control`: a descriptor, SOCK_SEQPACKET, or `listen`: the
-path of a socket that somebody will call once; `framework`, empty for none) and serves requests: an object with `boot`
-(as in `breakrank_agent.boot`), `env`, `cwd`, `walls` (a process, or 0, and the kinds of its namespaces that are
-entered, as flags of setns(2)), `argv` (what is executed, cold, instead of a rank that is warm), and the descriptors
-that become 0, 1, 2, 3 … of the rank. It answers `pid`, as it is called here, or `error`. Each rank is a fresh process
-that was forked twice, so that it becomes the child of the nearest sub-reaper: the warden, or, as the first process of a
-container, this one. It waits for one line on its descriptor 3 before it begins.
+path of a socket that somebody will call once; `framework`: `none` for the agent alone, empty where all requests name
+an `argv`) and serves requests: an object with `boot` (as in `breakrank_agent.boot`), `env`, `cwd`, `walls` (a process,
+or 0, and the kinds of its namespaces that are entered, as flags of setns(2)), `argv` (what is executed, cold, instead
+of a rank that is warm), and the descriptors that become 0, 1, 2, 3 … of the rank. It answers `pid`, as it is called
+here, or `error`. Each rank is a fresh process that was forked twice, so that it becomes the child of the nearest
+sub-reaper: the warden, or, as the first process of a container, this one. It waits for one line on its descriptor 3
+before it begins.
 """
 
 from __future__ import annotations
@@ -27,10 +28,6 @@ import traceback
 import weakref
 from typing import Any, NoReturn
 
-from breakrank_agent import boot, probe
-from breakrank_agent.fault import all_faults
-from breakrank_agent.hooks import all_hooks
-
 PACKET = 1 << 20
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _MADV_COLLAPSE = 25
@@ -41,23 +38,19 @@ HUGE = 1 << 21
 WARM = {
     "torch": ("torch", "torch.distributed", "torch.nn.parallel", "torch.utils.data", "torch._dynamo"),
     "tensorflow": ("tensorflow", "keras"),
+    "none": (),
 }
+
+#: Ends the process at once, whatever a hook has put in the place of `os._exit`.
+_end = os._exit
 
 
 def main() -> None:
     """Import the framework, say that we are ready, and fork a rank for each request until the owner is gone."""
     spec = json.loads(os.environ["BREAKRANK_ZYGOTE"])
     control = _await_call(spec["listen"]) if "listen" in spec else socket.socket(fileno=spec["control"])
-    # What the agent needs is imported here, too: from an archive, each import of a rank would compile it anew.
-    all_hooks()
-    all_faults()
-    for name in WARM.get(spec["framework"], (spec["framework"],) if spec["framework"] else ()):
-        importlib.import_module(name)
-    _forget_finalizers()
-    gc.collect()
-    # Collections in the ranks then leave the pages that they share with us alone.
-    gc.freeze()
-    _gather_memory()
+    if spec["framework"]:
+        _warm_up(spec["framework"])
     control.send(json.dumps({"ready": _threads()}).encode())
     while True:
         data, ancillary, _, _ = control.recvmsg(PACKET, socket.CMSG_SPACE(16 * 4))
@@ -69,6 +62,23 @@ def main() -> None:
         control.send(json.dumps(_serve(control, json.loads(data), list(descriptors))).encode())
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _warm_up(framework: str) -> None:
+    """Import what a rank that is forked from us has need of."""
+    # The agent is among it: from an archive, each import of a rank would compile it anew.
+    from breakrank_agent.fault import all_faults
+    from breakrank_agent.hooks import all_hooks
+
+    all_hooks()
+    all_faults()
+    for name in ("breakrank_agent.boot", *WARM.get(framework, (framework,))):
+        importlib.import_module(name)
+    _forget_finalizers()
+    gc.collect()
+    # Collections in the ranks then leave the pages that they share with us alone.
+    gc.freeze()
+    _gather_memory()
 
 
 def _await_call(path: str) -> socket.socket:
@@ -156,6 +166,8 @@ def _middle(
         _become(request, descriptors)
         if "argv" in request:
             os.execvpe(request["argv"][0], request["argv"], request["env"])
+        from breakrank_agent import boot
+
         code = boot.run_here(request["boot"])
     except BaseException:
         traceback.print_exc()
@@ -211,8 +223,10 @@ def _leave(code: int) -> NoReturn:
         with contextlib.suppress(Exception):
             stream.flush()
     with contextlib.suppress(BaseException):
+        from breakrank_agent import probe
+
         probe.take_leave()
-    boot.leave(code)
+    _end(code)
 
 
 if __name__ == "__main__":

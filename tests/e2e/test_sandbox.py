@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from plans import plan_of
 
 from breakrank.doctor import missing
 from breakrank.run import Choices, load_run, make_plan
@@ -39,6 +41,30 @@ def test_each_rank_is_alone_on_a_host_of_its_own(run):
         assert (host["master"], host["devices"]) == ("10.77.0.1", ["eth0", "lo"])
         # The first process is the one that holds the walls.
         assert host["processes"] == [1, host["own"]]
+
+
+SCRIPT = """
+import os, socket
+
+numbers = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
+master = socket.gethostbyname(os.environ["MASTER_ADDR"])
+print(socket.gethostname(), socket.gethostbyname(socket.gethostname()), master, numbers == [1, os.getpid()])
+with open(f"written-{os.environ['RANK']}.txt", "w") as file:
+    file.write(str(os.path.exists("notes.txt")))
+"""
+
+
+def test_a_script_that_starts_cold_is_behind_the_same_walls_and_in_a_view_of_its_folder(bench, tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "notes.txt").write_text("kept")
+    plan = replace(plan_of(""), command=("train.py",), runner="sandbox", pin=False, steps=0, oracles=("ends",))
+    result = bench.run(plan, where=tmp_path)
+    for rank in (0, 1):
+        printed = (result.folder / f"attempt-0/rank-{rank}.out").read_text().split()
+        assert printed == [f"rank-{rank}", f"10.77.0.{rank + 1}", "10.77.0.1", "True"]
+        # Both write into one view, which is not the folder.
+        assert (result.folder / f"work/written-{rank}.txt").read_text() == "True"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "train.py"]
 
 
 @pytest.mark.parametrize("fault", [

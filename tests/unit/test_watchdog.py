@@ -1,4 +1,4 @@
-"""Who may still move: a rank that starts and computes, and one that may end its wait by a time-out."""
+"""Who may still move: a rank that starts and computes, that waits with a time-out, or that was just sent something."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from breakrank.evidence import Stillness
+from breakrank import evidence
+from breakrank.evidence import Condition, Look, Stillness
 from breakrank.stuck import Stuck
-from breakrank.waits import Wait
+from breakrank.waits import Ledger, Wait
 from breakrank.watchdog import Watchdog
 from breakrank_agent.plan import Plan
 
@@ -80,3 +81,42 @@ def test_who_waits_in_nothing_of_the_frameworks_and_without_a_time_out_is_not_wa
 @pytest.mark.parametrize("process", [f"{LOCKED}{IN_GLOO.format(seconds=3600)}lock.acquire()"], indirect=True)
 def test_who_waits_with_a_time_out_is_waited_for(process):
     assert reason(process, {}) is None
+
+
+@pytest.fixture
+def proves(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return what looks once more at two ranks that stand still in a collective, and says whether that is a proof."""
+    monkeypatch.setattr(evidence, "look", lambda pid, call, polled: Look(Condition.WAITS, {pid: 1}))
+    monkeypatch.setattr(evidence, "_main_moves", lambda pid, call: False)
+    watchdog = Watchdog(Plan("test", "test", "test:main"), 0, lambda pids: ())
+    ranks: dict[int, Any] = {}
+    for rank in (0, 1):
+        ledger = Ledger()
+        ledger.take({"kind": "point", "point": "collective", "op": "allreduce_", "group": "0", "c": 1, "step": 1})
+        process = SimpleNamespace(pid=rank, walls=None)
+        ranks[rank] = SimpleNamespace(ledger=ledger, gone=False, done=False, process=process)
+
+    def once(closed: set[tuple[int, int]] | None) -> bool:
+        monkeypatch.setattr(watchdog._ways, "closed", lambda ranks, waiting, meet=False: closed)
+        return watchdog._proof(ranks, ranks, (), False) is not None
+
+    return once
+
+
+def test_ranks_that_have_stood_still_while_something_was_on_its_way_are_looked_at_anew_once_it_has_arrived(
+    proves: Any,
+) -> None:
+    assert not any(proves(None) for _ in range(100))
+    # It may have come after the last look, and before the kernel was asked whether it is still on its way.
+    assert not any(proves(set()) for _ in range(Stillness.LOOKS_ALONE))
+    assert any(proves(set()) for _ in range(Stillness.LOOKS_ALONE))
+
+
+def test_a_look_follows_after_nothing_is_on_its_way_any_more(proves: Any) -> None:
+    proofs = [proves(set()) for _ in range(Stillness.LOOKS_ALONE + 3)]
+    assert proofs.index(True) == Stillness.LOOKS_ALONE + 1
+
+
+def test_a_way_that_is_closed_needs_no_new_looks(proves: Any) -> None:
+    assert not any(proves(None) for _ in range(100))
+    assert proves({(0, 1)})

@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
@@ -43,6 +43,8 @@ from breakrank.session import NO_WALLS, VARIABLE, Session, is_alive
 from breakrank.warden import descendants
 from breakrank_agent.plan import Plan
 from breakrank_agent.zygote import PACKET
+
+_T = TypeVar("_T")
 
 #: What containers, networks and volumes of ours are labelled with: the session that owns them.
 LABEL = "breakrank.session"
@@ -215,35 +217,37 @@ class Cluster:
         self.containers: list[Container] = []
         # Told first: whatever is made from here on is removed, even if we are killed in between.
         session.last([sys.executable, "-I", "-m", "breakrank", "sweep", "--session", session.id])
-        sweep()
-        engine().networks.create(self._name, driver="bridge", internal=True, labels=self._labels)
-        engine().volumes.create(self._name, labels=self._labels)
+        _at_once(
+            sweep,
+            partial(engine().networks.create, self._name, driver="bridge", internal=True, labels=self._labels),
+            partial(engine().volumes.create, self._name, labels=self._labels),
+        )
 
     @property
     def stands(self) -> bool:
         """Whether every container's first process lives, and its network is as it was made."""
         return all(_lives(container.pid) and not container.worn for container in self.containers)
 
-    def grow(self, ranks: int) -> list[Container]:
-        """Return the containers of so many ranks, those that are missing made now.
+    def lay(self, ranks: int, programs: Path, work: Path) -> tuple[list[Container], str]:
+        """Return the containers of so many ranks, and the folder in them that one run's programs and work are in now.
 
         Raises `BreakrankError` if no rank can run in one, and what the engine raises.
         """
-        missing = range(len(self.containers), ranks)
-        made = [self._create(rank) for rank in missing]
-        if made and not self.containers:
-            made[0].put_archive(SHARED, _packed({self._archive.name: self._archive}, SOCKETS))
-        with ThreadPoolExecutor(max(1, len(made))) as pool:
-            self.containers += pool.map(self._start, missing, made)
-        return self.containers[:ranks]
-
-    def lay(self, programs: Path, work: Path) -> str:
-        """Put the programs and the working folder of one run in; return the folder that they are in."""
         self._runs += 1
         folder = str(self._runs)
-        packed = _packed({f"{folder}/programs": programs, f"{folder}/work": work})
-        self.containers[0].handle.put_archive(SHARED, packed)
-        return f"{SHARED}/{folder}"
+        return self.grow(ranks, {f"{folder}/programs": programs, f"{folder}/work": work}), f"{SHARED}/{folder}"
+
+    def grow(self, ranks: int, parts: Mapping[str, Path] | None = None) -> list[Container]:
+        """Return the containers of so many ranks, those that are missing made now, with files and folders put in."""
+        missing = range(len(self.containers), ranks)
+        made = _at_once(*(partial(self._create, rank) for rank in missing))
+        if self.containers:
+            first, packed = self.containers[0].handle, _packed(parts or {})
+        else:
+            first, packed = made[0], _packed({self._archive.name: self._archive, **(parts or {})}, SOCKETS)
+        first.put_archive(SHARED, packed)
+        self.containers += _at_once(*(partial(self._start, *one) for one in zip(missing, made, strict=True)))
+        return self.containers[:ranks]
 
     def outside(self, folder: str) -> Path:
         """Return a folder of the containers as it is seen from here."""
@@ -339,14 +343,12 @@ class DockerRunner(SandboxRunner):
         """Start what the ranks will run in, lay the run's working folder in, and return it. Raises `BreakrankError`."""
         assert self.clusters is not None
         self._plan = plan
-        warm = not (self.cold or plan.command or plan.framework == "none")
-        framework = plan.framework if warm else ""
+        framework = "" if self.cold or plan.command else plan.framework
         environment = lasting(ProcessRunner._environment(self, plan, 0, 0, 0))
         self._work = folder / "work"
         try:
             cluster = self._cluster = self.clusters.get(plan.image, framework, environment)
-            containers = cluster.grow(plan.ranks)
-            self._shared = cluster.lay(self.programs, self._work)
+            containers, self._shared = cluster.lay(plan.ranks, self.programs, self._work)
         except (DockerException, OSError) as error:
             raise BreakrankError(f"the containers cannot be made ready: {_said(error)}") from None
         self._around = [ContainerWalls(one.pid, KINDS, one.address, one.host, container=one) for one in containers]
@@ -373,7 +375,8 @@ class DockerRunner(SandboxRunner):
         shared = self._cluster.outside(self._shared)
         try:
             shutil.copytree(shared / "work", self._work, symlinks=True, dirs_exist_ok=True)
-            shutil.rmtree(shared, ignore_errors=True)
+            if not self.cold:
+                shutil.rmtree(shared, ignore_errors=True)
         except OSError as error:
             raise BreakrankError(f"the working folder is lost with the container of rank 0 ({error})") from None
         finally:
@@ -452,7 +455,7 @@ def remove(session: str) -> list[str]:
 def _remove_once(session: str, gone: dict[str, None]) -> str:
     """Remove what can be removed now, and note it; return what was refused, empty if there was nothing.
 
-    The engine takes its time with each, so they go at once; what the containers are on goes after them.
+    What the containers are on goes after them.
     """
     filters = {"label": f"{LABEL}={session}"}
     client = engine()
@@ -461,10 +464,15 @@ def _remove_once(session: str, gone: dict[str, None]) -> str:
     around += [("volume", one) for one in client.volumes.list(filters=filters)]
     gone.update({f"container {one.name}": None for one in containers})
     gone.update({f"{kind} {one.name}": None for kind, one in around})
-    with ThreadPoolExecutor() as pool:
-        refused = [*pool.map(_refused, [partial(one.remove, force=True) for one in containers])]
-        refused += pool.map(_refused, [one.remove for _, one in around])
+    refused = _at_once(*(partial(_refused, partial(one.remove, force=True)) for one in containers))
+    refused += _at_once(*(partial(_refused, one.remove) for _, one in around))
     return next(filter(None, refused), "")
+
+
+def _at_once(*calls: Callable[[], _T]) -> list[_T]:
+    """Make calls side by side, since the engine takes its time with each; return what they return."""
+    with ThreadPoolExecutor(max(1, len(calls))) as pool:
+        return [done.result() for done in [pool.submit(call) for call in calls]]
 
 
 def _refused(remove_it: Callable[[], object]) -> str:
@@ -543,6 +551,7 @@ def _seen_from_here(handle: docker.models.containers.Container) -> int:
     return 0
 
 
+@functools.cache
 def _process_namespace() -> str | None:
     """Return whose processes the containers are to be among, if we are in a container that sees only its own."""
     if not os.path.exists("/.dockerenv"):
@@ -554,6 +563,7 @@ def _process_namespace() -> str | None:
     return None if ours.attrs["HostConfig"]["PidMode"] == "host" else f"container:{ours.id}"
 
 
+@functools.cache
 def _gpus() -> list[docker.types.DeviceRequest]:
     """Return a request for every GPU, where the engine passes them through."""
     if "nvidia" not in engine().info().get("Runtimes", {}):

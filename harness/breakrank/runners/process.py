@@ -164,13 +164,15 @@ class ProcessRunner:
         channel: socket.socket,
     ) -> int:
         around = self._walls(boot["rank"])
-        walls = (around.pid, around.flags) if around is not None else NO_WALLS
+        walls = (around.pid, around.flags()) if around is not None else NO_WALLS
         if plan.command:
             # As it would be started by hand: cold, its own main module, its own arguments.
             env["BREAKRANK_ENTER"] = json.dumps(boot)
             if not self.agent:
                 del env["BREAKRANK_ENTER"]
-            return self.session.spawn(command_line(plan.command), env, view.folder, descriptors, view.holder, walls)
+            # Walls have the mounts of the view in them.
+            join = view.holder if around is None else 0
+            return self.session.spawn(command_line(plan.command), env, view.folder, descriptors, join, walls)
         if self.zygotes is None:
             env["BREAKRANK_BOOT"] = json.dumps(boot)
             command = [sys.executable, "-m", "breakrank_agent.boot"]

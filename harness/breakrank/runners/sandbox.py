@@ -29,7 +29,7 @@ class SandboxRunner(ProcessRunner):
     def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterator[RankProcess]:
         """Put up the walls with the first attempt, and start the ranks behind them. Raises `BreakrankError`."""
         if not self._around:
-            self._hub, self._around = raise_walls(self.session, plan.ranks)
+            self._hub, self._around = raise_walls(self.session, plan.ranks, view.holder)
         return super().start(plan, attempt, folder, view)
 
     def close(self) -> None:
@@ -66,9 +66,5 @@ class SandboxRunner(ProcessRunner):
         return env | dict(plan.environment)
 
     def _master(self, plan: Plan) -> str:
-        """Return how the ranks call the host of rank 0.
-
-        What starts cold has the mounts of the machine, and does not know the names of the sandbox.
-        """
-        warm = self.zygotes is not None and not plan.command
-        return self._around[0].host if warm else self._around[0].address
+        """Return how the ranks call the host of rank 0."""
+        return self._around[0].host

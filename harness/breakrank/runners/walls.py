@@ -56,10 +56,9 @@ class Walls:
     host: str
     _datagrams: socket.socket | None = None
 
-    @property
-    def flags(self) -> int:
-        """The kinds as setns(2) takes them."""
-        return sum(hub.FLAGS[kind] for kind in self.kinds)
+    def flags(self, *inside: str) -> int:
+        """Return the kinds as setns(2) takes them: all, or those `inside`, and the user's where there is one."""
+        return sum(hub.FLAGS[kind] for kind in self.kinds if not inside or kind in ("user", *inside))
 
     def run(self, *command: str, text: str = "", inside: tuple[str, ...] = ("net",)) -> str:
         """Run a program in the namespaces `inside` and return what it prints.
@@ -141,17 +140,18 @@ def kinds_here() -> tuple[str, ...]:
     return KINDS if os.geteuid() == 0 else ("user", *KINDS)
 
 
-def raise_walls(session: Session, ranks: int) -> tuple[int, list[Walls]]:
+def raise_walls(session: Session, ranks: int, view: int = 0) -> tuple[int, list[Walls]]:
     """Put up walls for each rank, and a bridge between them; return the pid that holds them all, and the walls.
 
-    They stand until that process is killed. Raises `BreakrankError` where the machine refuses.
+    They stand until that process is killed. The mounts in them are those of the process `view`, if one is named, else
+    the machine's. Raises `BreakrankError` where the machine refuses.
     """
     kinds = kinds_here()
     reader, writer = os.pipe()
     try:
         null = os.open(os.devnull, os.O_RDWR)
         command = [sys.executable, "-I", "-S", hub.__file__, str(ranks), *kinds]
-        pid = session.spawn(command, {"PATH": program_path()}, Path("/"), [null, writer, null])
+        pid = session.spawn(command, {"PATH": program_path()}, Path("/"), [null, writer, null], view)
         os.close(null)
     finally:
         os.close(writer)
