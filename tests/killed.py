@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -68,6 +69,17 @@ class Job:
     def networks(self) -> set[str]:
         """Return the networks that only processes of this session are in."""
         return {network(process.pid) for process in self.processes()} - {network(os.getpid()), ""}
+
+    def hold_networks(self) -> tuple[set[str], list[int]]:
+        """Return those networks, and descriptors of all that the processes are in.
+
+        While one is held, its number is its own: the kernel gives that of one that is gone to the next that is made.
+        """
+        held = []
+        for process in self.processes():
+            with contextlib.suppress(OSError):
+                held.append(os.open(f"/proc/{process.pid}/ns/net", os.O_RDONLY))
+        return {f"net:[{os.fstat(descriptor).st_ino}]" for descriptor in held} - {network(os.getpid())}, held
 
     def files(self, pattern: str) -> list[Path]:
         return list((self.folder / ".breakrank").glob(pattern))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -42,7 +43,7 @@ def test_no_walls_are_left_when_pytest_is_killed(tmp_path, moment):
     job = Job(tmp_path, case="delayed_link::torch-delay")
     while not WALLED[moment](job):
         assert job.owner.poll() is None, "it was over before the moment came"
-    networks = job.networks()
+    networks, held = job.hold_networks()
     assert networks
     job.kill()
     # A program of the machine that was changing a network just then is not of the session; it ends by itself.
@@ -51,6 +52,8 @@ def test_no_walls_are_left_when_pytest_is_killed(tmp_path, moment):
     assert [process for process in slow if not dead(process)] == [] and job.processes() == []
     # With the last process in it a network is gone, and with it what was laid there: it has no name, nor is it mounted.
     assert networks & {network(pid) for pid in psutil.pids()} == set()
+    for descriptor in held:
+        os.close(descriptor)
     assert not any(name.split("[")[1] in Path("/proc/self/mountinfo").read_text() for name in networks)
 
 
