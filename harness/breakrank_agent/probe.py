@@ -32,6 +32,9 @@ from breakrank_agent.schedules import policy
 from breakrank_agent.sites import Sites
 from breakrank_agent.turns import Member, Turns
 
+#: What strikes wait for that a hook is to hand to them, in words.
+_AWAITED = {"batch": "a batch from a loader", "wrapper": "a call of a wrapper that reduces gradients, such as DDP's"}
+
 _agent: Optional[Agent] = None
 _active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
 
@@ -586,6 +589,10 @@ class Agent:
         elif code:
             self.record("report", type="SystemExit", message=f"left with exit code {code}", code=code, frames=[])
         self.reach("end")
+        for on, waiting in self.awaiting.items():
+            for index, _ in waiting:
+                text = f"strike {index} waited in vain for {_AWAITED[on]}"
+                self.record("note", text=text, limits=True)
         if self.works is not None:
             self.works.forget()
         self.record("end", how=how, code=code, state=self._state, **self._summary())

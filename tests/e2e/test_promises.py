@@ -28,6 +28,12 @@ def test_a_placebo_lands_and_changes_nothing(run):
         assert [e.get("params") for e in lived.payloads("step")] == [e.get("params") for e in other.payloads("step")]
 
 
+def test_a_strike_that_waits_for_what_a_program_does_not_have_says_for_what(run):
+    result, _ = run("small:train", faults.BypassWrapper() @ at(rank=1, step=2, point="forward"))
+    assert result.verdict.outcome is Outcome.VOID
+    assert "strike 0 waited in vain for a call of a wrapper" in " ".join(result.verdict.notes)
+
+
 def test_the_same_plan_gives_the_same_digest(run):
     assert len({run("small:train", KILL)[0].verdict.digest for _ in range(4)}) == 1
 
