@@ -18,6 +18,8 @@ SCENARIO = Scenario(
             f"clusters:{program}",
             framework="tensorflow",
             control="clusters:launched",
+            # A peer of workers that have given up is told so at once, or by the cluster's own watch ten seconds later.
+            patience_s=20.0 if expect is DETECTED else None,
             expect=expect,
         )
         for name, program, expect in (
