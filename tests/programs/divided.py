@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -80,6 +81,40 @@ def stages():
             schedule.step(target=wanted)
 
     _train(module, forward)
+
+
+def saved_in_parts():
+    """Shard a model (FSDP2), and save after each step: in the background, and at once where a checkpoint was found."""
+    import torch.distributed.checkpoint as sharded
+    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    def state_of(step):
+        parts = dict(zip(("model", "optimizer"), get_state_dict(model, optimizer), strict=True))
+        return {**parts, "step": torch.tensor(step)}
+
+    rank, world = _begin()
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    fully_shard(model, mesh=init_device_mesh("cpu", (world,)))
+    optimizer, begin = torch.optim.AdamW(model.parameters(), lr=0.01), 0
+    whole = sorted(file.parent for file in Path().glob("step-*/.metadata"))
+    if whole:
+        state = state_of(0)
+        sharded.load(state, checkpoint_id=whole[-1])
+        set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+        begin = int(state["step"])
+    for step in range(begin + 1, STEPS + 1):
+        torch.manual_seed(10 * step + rank)
+        optimizer.zero_grad()
+        model(torch.randn(4, 8)).square().mean().backward()
+        optimizer.step()
+        if whole:
+            sharded.save(state_of(step), checkpoint_id=f"step-{step}")
+        else:
+            sharded.async_save(state_of(step), checkpoint_id=f"step-{step}").result()
+    dist.barrier()
+    dist.destroy_process_group()
 
 
 class _Sparse(Dataset):
