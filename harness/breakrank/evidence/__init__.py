@@ -77,7 +77,7 @@ def is_stopped(pid: int) -> bool:
 def look(pid: int, call: str = "", polled: Collection[int] = ()) -> Look:
     """Look at every thread of a process, which is in `call` as its log says; one that is gone is not still.
 
-    `polled` are the threads that were seen to poll by the first of the looks that this one is compared with.
+    `polled` are the threads that were seen to poll by the look before, with which this one is compared.
     """
     if frozen(pid):
         return Look(Condition.STOPPED)

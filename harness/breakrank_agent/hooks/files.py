@@ -362,11 +362,14 @@ def blocks_of(path: Any) -> Iterator[bytes]:
         yield from iter(lambda: raw.read(1 << 20), b"")
 
 
-def digest_file(path: Any) -> dict[str, Any]:
-    """Return digest (`file`) and size of the bytes that lie on disk, each None for what cannot be read."""
+def digest_file(*paths: Any) -> dict[str, Any]:
+    """Return digest (`file`) and size of the bytes that lie on disk in a file, or in several one after the other.
+
+    Each is None for what cannot be read.
+    """
     digest, size = hashlib.blake2b(digest_size=8), 0
     try:
-        for block in blocks_of(path):
+        for block in (block for path in paths for block in blocks_of(path)):
             digest.update(block)
             size += len(block)
     except OSError:

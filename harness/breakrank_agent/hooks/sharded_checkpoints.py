@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import glob
-import hashlib
 import os
 import threading
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from typing import Any, Callable
 from breakrank_agent.frames import hide
 from breakrank_agent.history import members
 from breakrank_agent.hooks import after_import
-from breakrank_agent.hooks.files import blocks_of
+from breakrank_agent.hooks.files import digest_file
 from breakrank_agent.probe import Agent
 
 WAITS_FOR = "torch.distributed.checkpoint"
@@ -32,7 +31,7 @@ def install(agent: Agent) -> None:
     import torch.distributed.checkpoint as package
     from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
 
-    #: Saves in the background that have not begun, by path: how many steps were made when they were asked for.
+    # Saves in the background that have not begun, by path: how many steps were made when they were asked for.
     later: dict[str, int] = {}
     # The background's thread looks for the first in the module.
     package.save = state_dict_saver.save = _saving(agent, package.save, later)
@@ -133,15 +132,8 @@ def _digest(agent: Agent, where: str) -> dict[str, Any]:
     """Return digest and size of what this rank has written there, each None where it has no file, or cannot read it."""
     pattern = os.path.join(glob.escape(where), _OWN.format(rank=agent.rank))
     files = sorted(glob.glob(pattern)) if where else []
-    digest, size = hashlib.blake2b(digest_size=8), 0
-    try:
-        with agent.quietly():
-            for block in (block for file in files for block in blocks_of(file)):
-                digest.update(block)
-                size += len(block)
-    except OSError:
-        files = []
-    return {"file": digest.hexdigest(), "size": size} if files else {"file": None, "size": None}
+    with agent.quietly():
+        return digest_file(*files) if files else {"file": None, "size": None}
 
 
 def _pass_over_made_up_steps(agent: Agent) -> None:
