@@ -22,13 +22,14 @@ class Rank:
 
     `done`: it has made the plan's last step, and stands by until the others have. `leaves`: it is through with its
     work, and asks whether it may end. `children` are the logs of processes that it has started, and that are watched.
-    `outsiders`: it has started some, which are under no schedule.
+    `outsiders`: it has started some, which are under no schedule. `spoke`: its agent has recorded something.
     """
 
     process: RankProcess
     file: Chronicle
     outputs: dict[str, Output]
     outsiders: bool = False
+    spoke: bool = False
     children: list[LogReader] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
     step: int = 0
@@ -59,7 +60,7 @@ class Rank:
 
     def follow(self, event: Event) -> None:
         """Take the next event of the rank."""
-        self.step = event["step"]
+        self.step, self.spoke = event["step"], True
         self.ledger.take(event)
         if event["kind"] == "point":
             if self.since is not None and event["seq"] == MAIN:

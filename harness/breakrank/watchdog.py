@@ -105,7 +105,12 @@ class Watchdog:
     def _proof(
         self, ranks: Mapping[int, Rank], waiting: Mapping[int, Rank], stopped: Collection[int], stuck: bool
     ) -> Stuck | None:
-        """Return why the ranks can never go on, if that is proven."""
+        """Return why the ranks can never go on, if that is proven.
+
+        Of one that has never spoken (it runs without our agent) nobody knows what it is in, nor what timer it set.
+        """
+        if not all(r.spoke for r in waiting.values()):
+            return None
         ledgers = {n: r.ledger for n, r in ranks.items()}
         gone = [n for n, r in ranks.items() if r.gone or r.done]
         if stuck or not waiting:

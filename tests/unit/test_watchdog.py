@@ -94,9 +94,10 @@ def proves(monkeypatch: pytest.MonkeyPatch) -> Any:
         ledger = Ledger()
         ledger.take({"kind": "point", "point": "collective", "op": "allreduce_", "group": "0", "c": 1, "step": 1})
         process = SimpleNamespace(pid=rank, walls=None)
-        ranks[rank] = SimpleNamespace(ledger=ledger, gone=False, done=False, process=process)
+        ranks[rank] = SimpleNamespace(ledger=ledger, gone=False, done=False, process=process, spoke=True)
 
-    def once(closed: set[tuple[int, int]] | None) -> bool:
+    def once(closed: set[tuple[int, int]] | None, spoke: bool = True) -> bool:
+        ranks[1].spoke = spoke
         monkeypatch.setattr(watchdog._ways, "closed", lambda ranks, waiting, meet=False: closed)
         return watchdog._proof(ranks, ranks, (), False) is not None
 
@@ -120,3 +121,8 @@ def test_a_look_follows_after_nothing_is_on_its_way_any_more(proves: Any) -> Non
 def test_a_way_that_is_closed_needs_no_new_looks(proves: Any) -> None:
     assert not any(proves(None) for _ in range(100))
     assert proves({(0, 1)})
+
+
+def test_of_a_rank_that_has_never_spoken_nothing_is_proven(proves: Any) -> None:
+    # Without our agent, nobody knows whether it asks a peer that is still to start again, once a second.
+    assert not any(proves(set(), spoke=False) for _ in range(100))
