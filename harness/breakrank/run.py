@@ -385,6 +385,8 @@ class Bench:
         _require(plan)
         began = time.monotonic()
         programs = programs or packaged_programs()
+        if plan.runner == "process":
+            ProcessRunner(self._session, self._archive, programs, agent, self._zygotes).warm_up(plan)
         folder = self._new_folder(plan, where or programs)
         conduct = partial(self._conduct, where=where, in_place=in_place)
         void: list[str] = []

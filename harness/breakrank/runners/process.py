@@ -49,6 +49,11 @@ class ProcessRunner:
     _ports: list[socket.socket] = field(default_factory=list)
     _restarts: int = 0
 
+    def warm_up(self, plan: Plan) -> None:
+        """Have imported what the plan's ranks are forked from, while other things are made ready."""
+        if self.zygotes is not None and not plan.command:
+            self.zygotes.warm_up(plan.framework, self._environment(plan, 0, 0, 0))
+
     def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterator[RankProcess]:
         """Start the ranks of `attempt` in `view`, one after the other. Raises `BreakrankError`."""
         self._restarts = plan.restarts

@@ -31,6 +31,7 @@ class _Zygote:
     pid: int
     control: socket.socket
     log: Path
+    ready: bool = False
 
 
 class Zygotes:
@@ -40,6 +41,12 @@ class Zygotes:
         self._session = session
         self._folder = folder
         self._zygotes: dict[str, _Zygote] = {}
+
+    def warm_up(self, framework: str, env: dict[str, str]) -> None:
+        """Have a framework imported for ranks that are forked later, without waiting for it."""
+        key = _key(framework, env)
+        if key not in self._zygotes:
+            self._start(key, framework, env)
 
     def fork(
         self,
@@ -56,7 +63,9 @@ class Zygotes:
         """
         key = _key(framework, env)
         for last in (False, True):
-            zygote = self._zygotes.get(key) or self._start(key, framework, env, cwd)
+            zygote = self._zygotes.get(key) or self._start(key, framework, env)
+            if not zygote.ready:
+                self._await(key, framework, zygote)
             answer = self._ask(zygote, {"boot": boot, "env": env, "cwd": str(cwd), "walls": walls}, descriptors)
             if "pid" in answer:
                 return int(answer["pid"])
@@ -75,7 +84,8 @@ class Zygotes:
             return {"error": f"the zygote does not answer ({error})"}
         return answer
 
-    def _start(self, key: str, framework: str, env: dict[str, str], cwd: Path) -> _Zygote:
+    def _start(self, key: str, framework: str, env: dict[str, str]) -> _Zygote:
+        """Start a zygote, which imports its framework meanwhile."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PACKET)
@@ -86,21 +96,25 @@ class Zygotes:
             environment["BREAKRANK_ZYGOTE"] = json.dumps(spec)
             argv = [sys.executable, "-m", "breakrank_agent.zygote"]
             ends = [null.fileno(), output.fileno(), output.fileno(), theirs.fileno()]
-            pid = self._session.spawn(argv, environment, cwd, ends)
+            pid = self._session.spawn(argv, environment, self._folder, ends)
         self._session.kept.add(pid)
         zygote = self._zygotes[key] = _Zygote(pid, ours, log)
-        ours.settimeout(READY_S)
+        return zygote
+
+    def _await(self, key: str, framework: str, zygote: _Zygote) -> None:
+        """Wait until a zygote has imported its framework, and is fit to be forked. Raises `BreakrankError`."""
+        zygote.control.settimeout(READY_S)
         try:
-            ready = json.loads(ours.recv(PACKET) or b"{}")
+            ready = json.loads(zygote.control.recv(PACKET) or b"{}")
         except OSError:
             ready = {}
         if ready.get("ready") != 1:
-            said = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+            said = zygote.log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
             self._discard(key)
             why = f"it has {ready['ready']} threads" if "ready" in ready else said[-1]
             raise BreakrankError(f"no warm {framework} process could be started: {why}; try --scenario-cold")
-        ours.settimeout(ANSWER_S)
-        return zygote
+        zygote.control.settimeout(ANSWER_S)
+        zygote.ready = True
 
     def _discard(self, key: str) -> None:
         zygote = self._zygotes.pop(key)
