@@ -13,6 +13,7 @@ import functools
 import io
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -20,6 +21,7 @@ import socket
 import sys
 import tarfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -30,6 +32,7 @@ from typing import Any, TypeVar
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
+from breakrank import engines
 from breakrank.errors import BreakrankError
 from breakrank.runners import hub
 from breakrank.runners.process import ProcessRunner
@@ -60,6 +63,12 @@ _GONE_S = 5.0
 _REMOVED_S = 60.0
 #: How long the first process may take to be seen in /proc once the engine says that it runs. A limit, too.
 _SEEN_S = 5.0
+#: What reading a configuration raises that docker has not written, or what a program prints that keeps credentials.
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError)
+#: How an engine says that a registry wants other credentials, or any: each registry, and each version, has its words.
+_DENIED = re.compile(
+    r"no basic auth|unauthori[sz]ed|authori[sz]ation|authentication|denied|forbidden|docker login", re.I
+)
 #: Says what an image has: its Python, and the version of each distribution, by its normalized name (PEP 503).
 _ASK = (
     "import importlib.metadata as m, json, platform, re\n"
@@ -71,15 +80,26 @@ _ASK = (
 @functools.cache
 def engine() -> docker.DockerClient:
     """Return the engine that the environment, or docker's own configuration, names. Raises `BreakrankError`."""
-    host = os.environ.get("DOCKER_HOST") or getattr(docker.ContextAPI.get_current_context(), "Host", None)
+    host = engines.address()
+    _configured()
     try:
-        client = docker.DockerClient(host, use_ssh_client=True) if host else docker.from_env()
+        client = docker.DockerClient(host, use_ssh_client=True)
         client.ping()
     except (DockerException, OSError) as error:
-        raise BreakrankError(
-            f"no Docker engine answers ({error}); `make docker` starts one, or set DOCKER_HOST"
-        ) from None
+        cure = engines.cure("`make docker` starts one, or set DOCKER_HOST")
+        raise BreakrankError(f"no Docker engine answers ({error}); {cure}") from None
     return client
+
+
+def _configured() -> docker.auth.AuthConfig:
+    """Return whose registries docker has credentials for, and who keeps them. Raises `BreakrankError`."""
+    try:
+        return docker.auth.load_config()
+    except (*_MALFORMED, DockerException) as error:
+        raise BreakrankError(
+            f"docker's configuration {engines.configuration()} cannot be read ({error}); correct it, or remove what is "
+            "below auths, and docker login again"
+        ) from None
 
 
 @functools.cache
@@ -90,10 +110,47 @@ def find_image(name: str) -> docker.models.images.Image:
         try:
             return client.images.get(name)
         except ImageNotFound:
-            repository, tag = docker.utils.parse_repository_tag(name)
-            return client.images.pull(repository, tag or "latest")
+            _pull(name)
+            return client.images.get(name)
     except DockerException as error:
         raise BreakrankError(f"there is no image {name}, and it cannot be pulled: {_said(error)}") from None
+
+
+def _pull(name: str) -> None:
+    """Have the engine pull an image. Raises what the engine says, with what to do about credentials that fail."""
+    repository, tag = docker.utils.parse_repository_tag(name)
+    registry, _ = docker.auth.resolve_repository_name(repository)
+    credentials, flaw = _credentials(registry)
+    try:
+        # What fails once the engine has begun to answer is one of its lines.
+        lines = engine().api.pull(repository, tag or "latest", stream=True, decode=True, auth_config=credentials)
+        failed = next((line["error"] for line in lines if "error" in line), "")
+        if failed:
+            raise DockerException(failed)
+    except DockerException as error:
+        said = _said(error)
+        raise DockerException(f"{said}; {flaw}" if _DENIED.search(said) else said) from None
+
+
+def _credentials(registry: str) -> tuple[dict[str, Any], str]:
+    """Return the credentials that docker has for a registry, and what is wrong with them if they do not do.
+
+    Like docker itself, without them it is tried all the same: what anybody may have needs none.
+    """
+    kept, where = _configured(), engines.configuration()
+    try:
+        with warnings.catch_warnings():
+            # That a program is missing is said by what is raised, too.
+            warnings.simplefilter("ignore")
+            found = docker.auth.resolve_authconfig(kept, registry)
+    except (*_MALFORMED, DockerException) as error:
+        program = docker.credentials.constants.PROGRAM_PREFIX + str(kept.get_credential_store(registry))
+        malformed = not isinstance(error, DockerException)
+        why = "what it prints is malformed" if malformed else " ".join(str(error.__cause__ or error).split())
+        return {}, f"{program} gives no credentials ({why}): mend it, or take it out of {where}"
+    if not found:
+        return {}, f"{where} has no credentials for it: docker login {registry}"
+    return found, f"the credentials for it from {where} are refused: docker login {registry}"
 
 
 @functools.cache
@@ -267,7 +324,7 @@ class Cluster:
         host = hub.host_name(rank)
         zygote = {"listen": f"{SHARED}/{SOCKETS}/{host}", "framework": self._framework}
         # Whoever may use the engine without being root reaches only processes of their own.
-        user = {} if os.geteuid() == 0 else {"user": f"{os.geteuid()}:{os.getegid()}"}
+        user = {} if os.geteuid() == 0 else {"user": ":".join(map(str, _owner()))}
         return engine().containers.create(
             self._image,
             ["-m", "breakrank_agent.zygote"],
@@ -351,7 +408,7 @@ class DockerRunner(SandboxRunner):
             containers, self._shared = cluster.lay(plan.ranks, self.programs, self._work)
         except (DockerException, OSError) as error:
             raise BreakrankError(f"the containers cannot be made ready: {_said(error)}") from None
-        self._around = [ContainerWalls(one.pid, KINDS, one.address, one.host, container=one) for one in containers]
+        self._around = [ContainerWalls(one.pid, _kinds(), one.address, one.host, container=one) for one in containers]
         return View(Path(f"{self._shared}/work"), containers[0].pid)
 
     def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterator[RankProcess]:
@@ -513,7 +570,7 @@ def _packed(parts: Mapping[str, Path], folder: str = "") -> bytes:
     """Return files and folders, under other names, and an empty folder, as an archive of whoever runs the ranks."""
 
     def owned(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        entry.uid, entry.gid = os.geteuid(), os.getegid()
+        entry.uid, entry.gid = _owner()
         return None if entry.name.endswith((".pyc", "__pycache__")) else entry
 
     data = io.BytesIO()
@@ -543,7 +600,9 @@ def _seen_from_here(handle: docker.models.containers.Container) -> int:
                 if expected <= set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")):
                     return pid
         if time.monotonic() > until:
-            raise BreakrankError("the engine's processes are not seen from here: use an engine of this machine")
+            raise BreakrankError(
+                "the engine's processes are not seen from here: use an engine of this machine, or be root"
+            )
         try:
             handle.reload()
         except NotFound:
@@ -561,6 +620,22 @@ def _process_namespace() -> str | None:
     except NotFound:
         return None
     return None if ours.attrs["HostConfig"]["PidMode"] == "host" else f"container:{ours.id}"
+
+
+@functools.cache
+def _rootless() -> bool:
+    """Whether the engine runs without root: whoever started it is root in its containers."""
+    return any(option.startswith("name=rootless") for option in engine().info().get("SecurityOptions") or ())
+
+
+def _owner() -> tuple[int, int]:
+    """Return the user and the group, as a container counts them, whose processes we reach from outside."""
+    return (0, 0) if _rootless() else (os.geteuid(), os.getegid())
+
+
+def _kinds() -> tuple[str, ...]:
+    """Return the kinds of namespaces around a container: without root, the user's own lets us into the others."""
+    return KINDS if os.geteuid() == 0 or not _rootless() else ("user", *KINDS)
 
 
 @functools.cache
