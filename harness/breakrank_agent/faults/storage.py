@@ -87,7 +87,7 @@ class FillDisk(Fault):
         there = os.open(os.path.join(target.work, self.folder), os.O_RDONLY | os.O_DIRECTORY)
         target.walls.mount("breakrank", path, "tmpfs")
         kept = target.kept["folder"] = os.open(f"/proc/{target.pid}/root{path}", os.O_RDONLY | os.O_DIRECTORY)
-        shutil.copytree(f"/proc/self/fd/{there}", f"/proc/self/fd/{kept}", dirs_exist_ok=True)
+        _copy(f"/proc/self/fd/{there}", f"/proc/self/fd/{kept}")
         os.close(there)
         state = os.statvfs(kept)
         size = (state.f_blocks - state.f_bfree) * state.f_frsize + self.room_kb * 1024
@@ -98,7 +98,7 @@ class FillDisk(Fault):
         path, kept = os.path.join(target.work, self.folder), target.kept.pop("folder")
         target.walls.unmount(os.path.join(target.folder, self.folder))
         shutil.rmtree(path)
-        shutil.copytree(f"/proc/self/fd/{kept}", path)
+        _copy(f"/proc/self/fd/{kept}", path)
         os.close(kept)
 
 
@@ -234,5 +234,26 @@ class FailCall(Fault):
 
 def _make(target: Target, folder: str) -> str:
     """Return the path by which the rank sees a folder below the working folder; where it is missing it is made."""
-    os.makedirs(os.path.join(target.work, folder), exist_ok=True)
+    made = target.work
+    for name in Path(folder).parts:
+        above, made = made, os.path.join(made, name)
+        if not os.path.isdir(made):
+            os.mkdir(made)
+            _give(made, above)
     return os.path.join(target.folder, folder)
+
+
+def _copy(source: str, to: str) -> None:
+    """Copy what is in a folder into another, which is made if it is missing, for the same owners."""
+    shutil.copytree(source, to, dirs_exist_ok=True)
+    for folder, _, files in os.walk(source):
+        twin = os.path.join(to, os.path.relpath(folder, source))
+        for name in (".", *files):
+            _give(os.path.join(twin, name), os.path.join(folder, name))
+
+
+def _give(path: str, like: str) -> None:
+    """Give a file to the owner of another one: where we are root, a rank in a container may be somebody else."""
+    if os.geteuid() == 0:
+        owned = os.stat(like)
+        os.chown(path, owned.st_uid, owned.st_gid)
