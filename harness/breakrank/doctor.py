@@ -242,8 +242,10 @@ def _tbf() -> str:
 
 def _tun() -> str:
     """Return why no wire of ours can be laid: it takes a device of ours, and a redirection of the kernel's to it."""
+    if not os.path.exists("/dev/net/tun"):
+        return "there is no /dev/net/tun; modprobe tun, or start the container with --device=/dev/net/tun"
     if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
-        return "there is no /dev/net/tun for us; modprobe tun, or start the container with --device=/dev/net/tun"
+        return "/dev/net/tun is not for us; as root: chmod 666 /dev/net/tun"
     return _tried("tc", "qdisc", "add", "dev", "lo", "clsact")
 
 

@@ -40,14 +40,17 @@ exec setpriv --reuid $2 --regid $3 --init-groups --pdeathsig TERM sh $4 --data-r
 #: nothing but that in it, which nobody else sees either.
 ENTERED = """
 set -e
-home=$1 user=$2 group=$3; shift 3
+home=$1 user=$2 group=$3 opened=; shift 3
 while [ $1 != -- ]; do
     closed=$1 needed=$2; shift 2
-    if [ ! -e $home/open$closed ]; then
-        mkdir -p $home/held$closed $home/open$closed
+    case "$opened" in
+    *":$closed:"*) ;;
+    *)
+        mkdir -p $home/held$closed
         mount --rbind $closed $home/held$closed
         mount -t tmpfs -o mode=755 breakrank $closed
-    fi
+        opened="$opened:$closed:"
+    esac
     mkdir -p $needed
     mount --rbind $home/held$needed $needed
 done
@@ -60,7 +63,8 @@ STRUCK = (
     *("killed_rank::torch-plain", "killed_rank::torch-resuming", "stopped_rank::torch-limited"),
     *("cut_link::torch-limited", "partition::torch-limited", "slow_link::torch-plain"),
     *("full_disk::torch-in-place", "readonly_disk::torch-unforgiving", "dns_failure::torch-own-master"),
-    "leaky_layer::torch-graph",
+    *("torn_checkpoint::torch-in-place", "exhausted_files::torch-plain", "oversized_batch::torch-plain"),
+    *("io_error::torch-retrying-one", "exhausted_shm::torch-plain", "leaky_layer::torch-graph"),
 )
 #: What takes a control group: root makes them anywhere, others where they were given one.
 GROUPED = ("frozen_rank::torch-limited", "throttled_rank::torch-ddp", "oom_killed_rank::torch-plain")

@@ -298,11 +298,10 @@ class Cluster:
         """Return the containers of so many ranks, those that are missing made now, with files and folders put in."""
         missing = range(len(self.containers), ranks)
         made = _at_once(*(partial(self._create, rank) for rank in missing))
-        if self.containers:
-            first, packed = self.containers[0].handle, _packed(parts or {})
-        else:
-            first, packed = made[0], _packed({self._archive.name: self._archive, **(parts or {})}, SOCKETS)
-        first.put_archive(SHARED, packed)
+        first = self.containers[0].handle if self.containers else made[0]
+        whole = {**({} if self.containers else {self._archive.name: self._archive}), **(parts or {})}
+        # From above, since the engine leaves the folder itself to root that an archive is unpacked in.
+        first.put_archive("/", _packed(whole, _user_of(first), () if self.containers else ("", SOCKETS)))
         self.containers += _at_once(*(partial(self._start, *one) for one in zip(missing, made, strict=True)))
         return self.containers[:ranks]
 
@@ -324,7 +323,7 @@ class Cluster:
         host = hub.host_name(rank)
         zygote = {"listen": f"{SHARED}/{SOCKETS}/{host}", "framework": self._framework}
         # Whoever may use the engine without being root reaches only processes of their own.
-        user = {} if os.geteuid() == 0 else {"user": ":".join(map(str, _owner()))}
+        user = {} if os.geteuid() == 0 else {"user": "0:0" if _rootless() else f"{os.geteuid()}:{os.getegid()}"}
         return engine().containers.create(
             self._image,
             ["-m", "breakrank_agent.zygote"],
@@ -566,21 +565,21 @@ def sweep(show: bool = False, session: str = "") -> list[str]:
     return [name for names in found.values() for name in names]
 
 
-def _packed(parts: Mapping[str, Path], folder: str = "") -> bytes:
-    """Return files and folders, under other names, and an empty folder, as an archive of whoever runs the ranks."""
+def _packed(parts: Mapping[str, Path], owner: tuple[int, int], folders: Sequence[str] = ()) -> bytes:
+    """Return files and folders, under other names in the shared one, and empty folders, for whoever runs the ranks."""
 
     def owned(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        entry.uid, entry.gid = _owner()
+        entry.uid, entry.gid = owner
         return None if entry.name.endswith((".pyc", "__pycache__")) else entry
 
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as archive:
-        for name, path in parts.items():
-            archive.add(path, name, filter=owned)
-        if folder:
-            empty = tarfile.TarInfo(folder)
+        for folder in folders:
+            empty = tarfile.TarInfo(f"{SHARED[1:]}/{folder}")
             empty.type, empty.mode = tarfile.DIRTYPE, 0o755
             archive.addfile(owned(empty) or empty)
+        for name, path in parts.items():
+            archive.add(path, f"{SHARED[1:]}/{name}", filter=owned)
     return data.getvalue()
 
 
@@ -628,9 +627,26 @@ def _rootless() -> bool:
     return any(option.startswith("name=rootless") for option in engine().info().get("SecurityOptions") or ())
 
 
-def _owner() -> tuple[int, int]:
-    """Return the user and the group, as a container counts them, whose processes we reach from outside."""
-    return (0, 0) if _rootless() else (os.geteuid(), os.getegid())
+def _user_of(handle: docker.models.containers.Container) -> tuple[int, int]:
+    """Return the numbers of the user and the group as whom a container's first process runs: its image's, as a rule."""
+    user, _, group = handle.attrs["Config"]["User"].partition(":")
+    # Lines of a name, a word, and a number; with a user comes the number of the first group.
+    users, groups = (_table(handle, f"/etc/{name}") for name in ("passwd", "group"))
+    known = next((line for line in users if user in (line[0], line[2])), ["", "", user or "0", "0"])
+    named = next((line for line in groups if group and group in (line[0], line[2])), ["", "", group or known[3]])
+    return int(known[2]), int(named[2])
+
+
+def _table(handle: docker.models.containers.Container, path: str) -> list[list[str]]:
+    """Return the fields of each line of a file such as passwd(5) in a container; none where there is no such file."""
+    try:
+        chunks, _ = handle.get_archive(path)
+    except NotFound:
+        return []
+    with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
+        file = archive.extractfile(archive.getmembers()[0])
+        text = file.read().decode(errors="replace") if file else ""
+    return [fields for line in text.splitlines() if len(fields := line.split(":")) > 3]
 
 
 def _kinds() -> tuple[str, ...]:
