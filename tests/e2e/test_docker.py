@@ -117,6 +117,23 @@ def test_the_agent_boots_where_there_is_nothing_but_python(python, tmp_path):
     assert all(lived.events[0]["python"].startswith(f"{python}.") for lived in last)
 
 
+def test_an_image_without_python_leaves_no_container():
+    image = containers.require(containers.BARE["3.13"])
+
+    def docker(*arguments: str) -> str:
+        return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True).stdout.strip()
+
+    made = docker("create", image, "true")
+    other = docker("commit", "--change", "USER nobody-at-all", made)
+    docker("rm", made)
+    try:
+        with pytest.raises(BreakrankError, match=r"has no python3 that runs: .*nobody-at-all"):
+            docker_runner().versions(other)
+        assert docker("ps", "-aq", "--filter", f"ancestor={other}") == ""
+    finally:
+        docker("rmi", "--force", other)
+
+
 WRITING = """
 import os
 from breakrank_agent import step

@@ -157,10 +157,15 @@ def _credentials(registry: str) -> tuple[dict[str, Any], str]:
 def versions(name: str) -> Mapping[str, str]:
     """Return the versions of Python, and of each distribution, in an image. Raises `BreakrankError`."""
     find_image(name)
+    called = f"breakrank-asked-{secrets.token_hex(6)}"
+    how = {"entrypoint": ["python3"], "network_mode": "none", "name": called, "remove": True}
     try:
         # It ends by itself, whatever becomes of us.
-        printed = engine().containers.run(name, ["-c", _ASK], entrypoint=["python3"], network_mode="none", remove=True)
+        printed = engine().containers.run(name, ["-c", _ASK], **how)
     except (DockerException, OSError) as error:
+        # What could not be started is not removed by that.
+        with contextlib.suppress(DockerException, OSError):
+            engine().api.remove_container(called, force=True)
         raise BreakrankError(f"the image {name} has no python3 that runs: {_said(error)}") from None
     found: dict[str, str] = json.loads(printed)
     return found
@@ -398,6 +403,12 @@ class DockerRunner(SandboxRunner):
     def lay(self, plan: Plan, folder: Path) -> View:
         """Start what the ranks will run in, lay the run's working folder in, and return it. Raises `BreakrankError`."""
         assert self.clusters is not None
+        walled = [strike.fault.name() for strike in plan.strikes if strike.fault.walled]
+        if walled and os.geteuid() != 0 and not _rootless():
+            raise BreakrankError(
+                f"{walled[0]} strikes through the walls of a container, which root alone may enter: run as root, or "
+                "use an engine that runs without root, as its user"
+            )
         self._plan = plan
         framework = "" if self.cold or plan.command else plan.framework
         environment = lasting(ProcessRunner._environment(self, plan, 0, 0, 0))
