@@ -16,7 +16,9 @@ from pathlib import Path
 
 import psutil
 
+from breakrank import engines
 from breakrank.debugger import no_debugger
+from breakrank.errors import BreakrankError
 from breakrank.hierarchy import CONTROLLERS, mounts
 from breakrank.runners import cgroups
 from breakrank_agent.boot import let_anybody_trace
@@ -240,8 +242,10 @@ def _tbf() -> str:
 
 def _tun() -> str:
     """Return why no wire of ours can be laid: it takes a device of ours, and a redirection of the kernel's to it."""
+    if not os.path.exists("/dev/net/tun"):
+        return "there is no /dev/net/tun; modprobe tun, or start the container with --device=/dev/net/tun"
     if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
-        return "there is no /dev/net/tun for us; modprobe tun, or start the container with --device=/dev/net/tun"
+        return "/dev/net/tun is not for us; as root: chmod 666 /dev/net/tun"
     return _tried("tc", "qdisc", "add", "dev", "lo", "clsact")
 
 
@@ -274,18 +278,23 @@ def cgroup_version() -> str:
 
 def _docker() -> str:
     """Ask the daemon's socket alone: the docker package is only for the runner."""
-    path = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    try:
+        path = engines.address()
+    except BreakrankError as error:
+        return str(error)
     if not path.startswith("unix://"):
         return ""
     path = path[len("unix://") :]
     if not os.path.exists(path):
-        return f"no Docker daemon at {path}; start Docker (in a clone, as root: make docker), or set DOCKER_HOST"
+        cure = engines.cure("start Docker (in a clone, as root: make docker), or set DOCKER_HOST")
+        return f"no Docker daemon at {path}; {cure}"
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(1.0)
         try:
             client.connect(path)
         except OSError as error:
-            return f"the Docker daemon at {path} does not answer ({error.strerror}); start it, or join the group docker"
+            cure = engines.cure("start it, or join the group docker")
+            return f"the Docker daemon at {path} does not answer ({error.strerror}); {cure}"
     return ""
 
 

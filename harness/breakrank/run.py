@@ -542,8 +542,13 @@ class Bench:
         void: list[str] = []
         if not (kept / "plan.json").exists():
             kept.parent.mkdir(exist_ok=True)
-            scratch = _fill(kept.with_name(f"{kept.name}.{os.getpid()}"), wanted, programs)
-            void = self._conduct(wanted, scratch, programs, watch, phase=folder.name)
+            scratch = kept.with_name(f"{kept.name}.{os.getpid()}")
+            try:
+                void = self._conduct(wanted, _fill(scratch, wanted, programs), programs, watch, phase=folder.name)
+            except BaseException:
+                # The next case with this control is to begin anew.
+                shutil.rmtree(scratch, ignore_errors=True)
+                raise
             void += _why_failed(read_history(scratch), folder.name)
             if void:
                 shutil.move(scratch, folder)

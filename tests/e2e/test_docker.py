@@ -117,6 +117,62 @@ def test_the_agent_boots_where_there_is_nothing_but_python(python, tmp_path):
     assert all(lived.events[0]["python"].startswith(f"{python}.") for lived in last)
 
 
+def test_an_image_without_python_leaves_no_container():
+    image = containers.require(containers.BARE["3.13"])
+
+    def docker(*arguments: str) -> str:
+        return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True).stdout.strip()
+
+    made = docker("create", image, "true")
+    other = docker("commit", "--change", "USER nobody-at-all", made)
+    docker("rm", made)
+    try:
+        with pytest.raises(BreakrankError, match=r"has no python3 that runs: .*nobody-at-all"):
+            docker_runner().versions(other)
+        assert docker("ps", "-aq", "--filter", f"ancestor={other}") == ""
+    finally:
+        docker("rmi", "--force", other)
+
+
+WRITING = """
+import os
+from breakrank_agent import step
+
+
+def main():
+    with open("written-%s.txt" % os.environ["RANK"], "w") as file:
+        file.write("%d:%d" % (os.getuid(), os.getgid()))
+    step()
+"""
+
+
+@pytest.mark.parametrize(("user", "numbers"), [("1234", "1234:0"), ("worker:team", "1234:77")])
+def test_ranks_run_as_the_images_own_user_who_may_write_where_they_work(user, numbers, tmp_path):
+    image = containers.require(containers.BARE["3.13"])
+    if os.geteuid() != 0:
+        pytest.skip("whoever is not root has the ranks run as themselves; run the tests as root")
+
+    def docker(*arguments: str) -> str:
+        return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True).stdout.strip()
+
+    made = docker("create", image, "true")
+    if ":" in user:
+        for name, line in (("passwd", "worker:x:1234:5::/:/bin/sh"), ("group", "team:x:77:")):
+            (tmp_path / name).write_text(f"root:x:0:0::/:/bin/sh\n{line}\n")
+            docker("cp", str(tmp_path / name), f"{made}:/etc/{name}")
+    other = docker("commit", "--change", f"USER {user}", made)
+    docker("rm", made)
+    (tmp_path / "alone.py").write_text(WRITING)
+    plan = Plan("test", "alone", "alone:main", framework="none", steps=1, oracles=("ends",), runner="docker")
+    try:
+        with Bench(tmp_path / "runs") as bench:
+            result = bench.run(replace(plan, image=other), programs=tmp_path)
+    finally:
+        docker("rmi", "--force", other)
+    assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
+    assert [(result.folder / f"work/written-{rank}.txt").read_text() for rank in (0, 1)] == [numbers] * 2
+
+
 def test_a_case_whose_framework_an_image_lacks_is_refused_by_name():
     image = containers.require(containers.BARE["3.13"])
     assert docker_runner().lacking(image, "torch").startswith(f"there is no torch in the image {image} (Python 3.13")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import psutil
 import pytest
+from plans import PROGRAMS, plan_of
 
+from breakrank.errors import BreakrankError
+from breakrank.run import Bench
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
 from breakrank_agent.plan import at
@@ -167,3 +170,17 @@ def test_a_collective_that_can_never_be_full_is_proven_at_once(run):
     assert result.verdict.outcome is Outcome.HUNG
     hung = saved.history.seen("hung")[0]
     assert (hung["why"], hung["peer"], hung["waiting"][0]["op"]) == ("peer ended", 1, "barrier")
+
+
+def test_a_control_whose_ranks_cannot_be_started_is_refused_again_in_the_next_case(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise BreakrankError("no rank can run here")
+
+    plan = plan_of("small:train", faults.Kill() @ at(rank=1, step=2, point="step"))
+    with Bench(tmp_path) as bench:
+        with monkeypatch.context() as within:
+            within.setattr(bench, "_conduct", refuse)
+            for _ in range(2):
+                with pytest.raises(BreakrankError, match="no rank can run here"):
+                    bench.run(plan, programs=PROGRAMS)
+        assert bench.run(plan, programs=PROGRAMS).verdict.outcome is not Outcome.VOID

@@ -13,6 +13,7 @@ import functools
 import io
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -20,6 +21,7 @@ import socket
 import sys
 import tarfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -30,6 +32,7 @@ from typing import Any, TypeVar
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
+from breakrank import engines
 from breakrank.errors import BreakrankError
 from breakrank.runners import hub
 from breakrank.runners.process import ProcessRunner
@@ -60,6 +63,12 @@ _GONE_S = 5.0
 _REMOVED_S = 60.0
 #: How long the first process may take to be seen in /proc once the engine says that it runs. A limit, too.
 _SEEN_S = 5.0
+#: What reading a configuration raises that docker has not written, or what a program prints that keeps credentials.
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError)
+#: How an engine says that a registry wants other credentials, or any: each registry, and each version, has its words.
+_DENIED = re.compile(
+    r"no basic auth|unauthori[sz]ed|authori[sz]ation|authentication|denied|forbidden|docker login", re.I
+)
 #: Says what an image has: its Python, and the version of each distribution, by its normalized name (PEP 503).
 _ASK = (
     "import importlib.metadata as m, json, platform, re\n"
@@ -71,15 +80,26 @@ _ASK = (
 @functools.cache
 def engine() -> docker.DockerClient:
     """Return the engine that the environment, or docker's own configuration, names. Raises `BreakrankError`."""
-    host = os.environ.get("DOCKER_HOST") or getattr(docker.ContextAPI.get_current_context(), "Host", None)
+    host = engines.address()
+    _configured()
     try:
-        client = docker.DockerClient(host, use_ssh_client=True) if host else docker.from_env()
+        client = docker.DockerClient(host, use_ssh_client=True)
         client.ping()
     except (DockerException, OSError) as error:
-        raise BreakrankError(
-            f"no Docker engine answers ({error}); `make docker` starts one, or set DOCKER_HOST"
-        ) from None
+        cure = engines.cure("`make docker` starts one, or set DOCKER_HOST")
+        raise BreakrankError(f"no Docker engine answers ({error}); {cure}") from None
     return client
+
+
+def _configured() -> docker.auth.AuthConfig:
+    """Return whose registries docker has credentials for, and who keeps them. Raises `BreakrankError`."""
+    try:
+        return docker.auth.load_config()
+    except (*_MALFORMED, DockerException) as error:
+        raise BreakrankError(
+            f"docker's configuration {engines.configuration()} cannot be read ({error}); correct it, or remove what is "
+            "below auths, and docker login again"
+        ) from None
 
 
 @functools.cache
@@ -90,20 +110,62 @@ def find_image(name: str) -> docker.models.images.Image:
         try:
             return client.images.get(name)
         except ImageNotFound:
-            repository, tag = docker.utils.parse_repository_tag(name)
-            return client.images.pull(repository, tag or "latest")
+            _pull(name)
+            return client.images.get(name)
     except DockerException as error:
         raise BreakrankError(f"there is no image {name}, and it cannot be pulled: {_said(error)}") from None
+
+
+def _pull(name: str) -> None:
+    """Have the engine pull an image. Raises what the engine says, with what to do about credentials that fail."""
+    repository, tag = docker.utils.parse_repository_tag(name)
+    registry, _ = docker.auth.resolve_repository_name(repository)
+    credentials, flaw = _credentials(registry)
+    try:
+        # What fails once the engine has begun to answer is one of its lines.
+        lines = engine().api.pull(repository, tag or "latest", stream=True, decode=True, auth_config=credentials)
+        failed = next((line["error"] for line in lines if "error" in line), "")
+        if failed:
+            raise DockerException(failed)
+    except DockerException as error:
+        said = _said(error)
+        raise DockerException(f"{said}; {flaw}" if _DENIED.search(said) else said) from None
+
+
+def _credentials(registry: str) -> tuple[dict[str, Any], str]:
+    """Return the credentials that docker has for a registry, and what is wrong with them if they do not do.
+
+    Like docker itself, without them it is tried all the same: what anybody may have needs none.
+    """
+    kept, where = _configured(), engines.configuration()
+    try:
+        with warnings.catch_warnings():
+            # That a program is missing is said by what is raised, too.
+            warnings.simplefilter("ignore")
+            found = docker.auth.resolve_authconfig(kept, registry)
+    except (*_MALFORMED, DockerException) as error:
+        program = docker.credentials.constants.PROGRAM_PREFIX + str(kept.get_credential_store(registry))
+        malformed = not isinstance(error, DockerException)
+        why = "what it prints is malformed" if malformed else " ".join(str(error.__cause__ or error).split())
+        return {}, f"{program} gives no credentials ({why}): mend it, or take it out of {where}"
+    if not found:
+        return {}, f"{where} has no credentials for it: docker login {registry}"
+    return found, f"the credentials for it from {where} are refused: docker login {registry}"
 
 
 @functools.cache
 def versions(name: str) -> Mapping[str, str]:
     """Return the versions of Python, and of each distribution, in an image. Raises `BreakrankError`."""
     find_image(name)
+    called = f"breakrank-asked-{secrets.token_hex(6)}"
+    how = {"entrypoint": ["python3"], "network_mode": "none", "name": called, "remove": True}
     try:
         # It ends by itself, whatever becomes of us.
-        printed = engine().containers.run(name, ["-c", _ASK], entrypoint=["python3"], network_mode="none", remove=True)
+        printed = engine().containers.run(name, ["-c", _ASK], **how)
     except (DockerException, OSError) as error:
+        # What could not be started is not removed by that.
+        with contextlib.suppress(DockerException, OSError):
+            engine().api.remove_container(called, force=True)
         raise BreakrankError(f"the image {name} has no python3 that runs: {_said(error)}") from None
     found: dict[str, str] = json.loads(printed)
     return found
@@ -241,11 +303,10 @@ class Cluster:
         """Return the containers of so many ranks, those that are missing made now, with files and folders put in."""
         missing = range(len(self.containers), ranks)
         made = _at_once(*(partial(self._create, rank) for rank in missing))
-        if self.containers:
-            first, packed = self.containers[0].handle, _packed(parts or {})
-        else:
-            first, packed = made[0], _packed({self._archive.name: self._archive, **(parts or {})}, SOCKETS)
-        first.put_archive(SHARED, packed)
+        first = self.containers[0].handle if self.containers else made[0]
+        whole = {**({} if self.containers else {self._archive.name: self._archive}), **(parts or {})}
+        # From above, since the engine leaves the folder itself to root that an archive is unpacked in.
+        first.put_archive("/", _packed(whole, _user_of(first), () if self.containers else ("", SOCKETS)))
         self.containers += _at_once(*(partial(self._start, *one) for one in zip(missing, made, strict=True)))
         return self.containers[:ranks]
 
@@ -267,7 +328,7 @@ class Cluster:
         host = hub.host_name(rank)
         zygote = {"listen": f"{SHARED}/{SOCKETS}/{host}", "framework": self._framework}
         # Whoever may use the engine without being root reaches only processes of their own.
-        user = {} if os.geteuid() == 0 else {"user": f"{os.geteuid()}:{os.getegid()}"}
+        user = {} if os.geteuid() == 0 else {"user": "0:0" if _rootless() else f"{os.geteuid()}:{os.getegid()}"}
         return engine().containers.create(
             self._image,
             ["-m", "breakrank_agent.zygote"],
@@ -342,6 +403,12 @@ class DockerRunner(SandboxRunner):
     def lay(self, plan: Plan, folder: Path) -> View:
         """Start what the ranks will run in, lay the run's working folder in, and return it. Raises `BreakrankError`."""
         assert self.clusters is not None
+        walled = [strike.fault.name() for strike in plan.strikes if strike.fault.walled]
+        if walled and os.geteuid() != 0 and not _rootless():
+            raise BreakrankError(
+                f"{walled[0]} strikes through the walls of a container, which root alone may enter: run as root, or "
+                "use an engine that runs without root, as its user"
+            )
         self._plan = plan
         framework = "" if self.cold or plan.command else plan.framework
         environment = lasting(ProcessRunner._environment(self, plan, 0, 0, 0))
@@ -351,7 +418,7 @@ class DockerRunner(SandboxRunner):
             containers, self._shared = cluster.lay(plan.ranks, self.programs, self._work)
         except (DockerException, OSError) as error:
             raise BreakrankError(f"the containers cannot be made ready: {_said(error)}") from None
-        self._around = [ContainerWalls(one.pid, KINDS, one.address, one.host, container=one) for one in containers]
+        self._around = [ContainerWalls(one.pid, _kinds(), one.address, one.host, container=one) for one in containers]
         return View(Path(f"{self._shared}/work"), containers[0].pid)
 
     def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterator[RankProcess]:
@@ -509,21 +576,21 @@ def sweep(show: bool = False, session: str = "") -> list[str]:
     return [name for names in found.values() for name in names]
 
 
-def _packed(parts: Mapping[str, Path], folder: str = "") -> bytes:
-    """Return files and folders, under other names, and an empty folder, as an archive of whoever runs the ranks."""
+def _packed(parts: Mapping[str, Path], owner: tuple[int, int], folders: Sequence[str] = ()) -> bytes:
+    """Return files and folders, under other names in the shared one, and empty folders, for whoever runs the ranks."""
 
     def owned(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        entry.uid, entry.gid = os.geteuid(), os.getegid()
+        entry.uid, entry.gid = owner
         return None if entry.name.endswith((".pyc", "__pycache__")) else entry
 
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as archive:
-        for name, path in parts.items():
-            archive.add(path, name, filter=owned)
-        if folder:
-            empty = tarfile.TarInfo(folder)
+        for folder in folders:
+            empty = tarfile.TarInfo(f"{SHARED[1:]}/{folder}")
             empty.type, empty.mode = tarfile.DIRTYPE, 0o755
             archive.addfile(owned(empty) or empty)
+        for name, path in parts.items():
+            archive.add(path, f"{SHARED[1:]}/{name}", filter=owned)
     return data.getvalue()
 
 
@@ -543,7 +610,9 @@ def _seen_from_here(handle: docker.models.containers.Container) -> int:
                 if expected <= set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")):
                     return pid
         if time.monotonic() > until:
-            raise BreakrankError("the engine's processes are not seen from here: use an engine of this machine")
+            raise BreakrankError(
+                "the engine's processes are not seen from here: use an engine of this machine, or be root"
+            )
         try:
             handle.reload()
         except NotFound:
@@ -561,6 +630,39 @@ def _process_namespace() -> str | None:
     except NotFound:
         return None
     return None if ours.attrs["HostConfig"]["PidMode"] == "host" else f"container:{ours.id}"
+
+
+@functools.cache
+def _rootless() -> bool:
+    """Whether the engine runs without root: whoever started it is root in its containers."""
+    return any(option.startswith("name=rootless") for option in engine().info().get("SecurityOptions") or ())
+
+
+def _user_of(handle: docker.models.containers.Container) -> tuple[int, int]:
+    """Return the numbers of the user and the group as whom a container's first process runs: its image's, as a rule."""
+    user, _, group = handle.attrs["Config"]["User"].partition(":")
+    # Lines of a name, a word, and a number; with a user comes the number of the first group.
+    users, groups = (_table(handle, f"/etc/{name}") for name in ("passwd", "group"))
+    known = next((line for line in users if user in (line[0], line[2])), ["", "", user or "0", "0"])
+    named = next((line for line in groups if group and group in (line[0], line[2])), ["", "", group or known[3]])
+    return int(known[2]), int(named[2])
+
+
+def _table(handle: docker.models.containers.Container, path: str) -> list[list[str]]:
+    """Return the fields of each line of a file such as passwd(5) in a container; none where there is no such file."""
+    try:
+        chunks, _ = handle.get_archive(path)
+    except NotFound:
+        return []
+    with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
+        file = archive.extractfile(archive.getmembers()[0])
+        text = file.read().decode(errors="replace") if file else ""
+    return [fields for line in text.splitlines() if len(fields := line.split(":")) > 3]
+
+
+def _kinds() -> tuple[str, ...]:
+    """Return the kinds of namespaces around a container: without root, the user's own lets us into the others."""
+    return KINDS if os.geteuid() == 0 or not _rootless() else ("user", *KINDS)
 
 
 @functools.cache

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from breakrank_agent.fault import Fault, Target
+from breakrank_agent.limits import lower, soft_and_hard
 
 
 @dataclass(frozen=True)
@@ -31,14 +32,14 @@ class LimitMemory(Fault):
 
     def strike(self, target: Target) -> None:
         """Lower the soft limit; the hard one stays, so that the limit can be lifted again without privileges."""
-        before = resource.prlimit(target.pid, resource.RLIMIT_AS)
+        before = soft_and_hard(target.pid, resource.RLIMIT_AS)
         target.kept["address space"] = before
         limit = mapped_bytes(target.pid) + self.headroom_mb * 2**20
-        resource.prlimit(target.pid, resource.RLIMIT_AS, (limit, before[1]))
+        lower(target.pid, resource.RLIMIT_AS, limit, before[1])
 
     def heal(self, target: Target) -> None:
         """Give the limit back that there was."""
-        resource.prlimit(target.pid, resource.RLIMIT_AS, target.kept["address space"])
+        lower(target.pid, resource.RLIMIT_AS, *target.kept["address space"])
 
 
 @dataclass(frozen=True)

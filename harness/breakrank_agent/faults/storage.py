@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from breakrank_agent.fault import BIND, READ_ONLY, REMOUNT, Fault, Target
+from breakrank_agent.limits import lower, soft_and_hard
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,12 @@ class LimitFileSize(Fault):
 
     def strike(self, target: Target) -> None:
         """Lower the soft limit; the hard one stays, so that the limit can be lifted again without privileges."""
-        target.kept["limit"] = resource.prlimit(target.pid, resource.RLIMIT_FSIZE)
-        resource.prlimit(target.pid, resource.RLIMIT_FSIZE, (self.size, target.kept["limit"][1]))
+        target.kept["limit"] = soft_and_hard(target.pid, resource.RLIMIT_FSIZE)
+        lower(target.pid, resource.RLIMIT_FSIZE, self.size, target.kept["limit"][1])
 
     def heal(self, target: Target) -> None:
         """Give the limit back that there was."""
-        resource.prlimit(target.pid, resource.RLIMIT_FSIZE, target.kept["limit"])
+        lower(target.pid, resource.RLIMIT_FSIZE, *target.kept["limit"])
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,14 @@ class LimitFiles(Fault):
 
     def strike(self, target: Target) -> None:
         """Lower the soft limit to the first number that the rank is not to have."""
-        target.kept["limit"] = resource.prlimit(target.pid, resource.RLIMIT_NOFILE)
+        target.kept["limit"] = soft_and_hard(target.pid, resource.RLIMIT_NOFILE)
         taken = {int(name) for name in os.listdir(f"/proc/{target.pid}/fd")}
         free = [number for number in range(len(taken) + self.headroom + 1) if number not in taken]
-        resource.prlimit(target.pid, resource.RLIMIT_NOFILE, (free[self.headroom], target.kept["limit"][1]))
+        lower(target.pid, resource.RLIMIT_NOFILE, free[self.headroom], target.kept["limit"][1])
 
     def heal(self, target: Target) -> None:
         """Give the limit back that there was."""
-        resource.prlimit(target.pid, resource.RLIMIT_NOFILE, target.kept["limit"])
+        lower(target.pid, resource.RLIMIT_NOFILE, *target.kept["limit"])
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class FillDisk(Fault):
         there = os.open(os.path.join(target.work, self.folder), os.O_RDONLY | os.O_DIRECTORY)
         target.walls.mount("breakrank", path, "tmpfs")
         kept = target.kept["folder"] = os.open(f"/proc/{target.pid}/root{path}", os.O_RDONLY | os.O_DIRECTORY)
-        shutil.copytree(f"/proc/self/fd/{there}", f"/proc/self/fd/{kept}", dirs_exist_ok=True)
+        _copy(f"/proc/self/fd/{there}", f"/proc/self/fd/{kept}")
         os.close(there)
         state = os.statvfs(kept)
         size = (state.f_blocks - state.f_bfree) * state.f_frsize + self.room_kb * 1024
@@ -98,7 +99,7 @@ class FillDisk(Fault):
         path, kept = os.path.join(target.work, self.folder), target.kept.pop("folder")
         target.walls.unmount(os.path.join(target.folder, self.folder))
         shutil.rmtree(path)
-        shutil.copytree(f"/proc/self/fd/{kept}", path)
+        _copy(f"/proc/self/fd/{kept}", path)
         os.close(kept)
 
 
@@ -234,5 +235,26 @@ class FailCall(Fault):
 
 def _make(target: Target, folder: str) -> str:
     """Return the path by which the rank sees a folder below the working folder; where it is missing it is made."""
-    os.makedirs(os.path.join(target.work, folder), exist_ok=True)
+    made = target.work
+    for name in Path(folder).parts:
+        above, made = made, os.path.join(made, name)
+        if not os.path.isdir(made):
+            os.mkdir(made)
+            _give(made, above)
     return os.path.join(target.folder, folder)
+
+
+def _copy(source: str, to: str) -> None:
+    """Copy what is in a folder into another, which is made if it is missing, for the same owners."""
+    shutil.copytree(source, to, dirs_exist_ok=True)
+    for folder, _, files in os.walk(source):
+        twin = os.path.join(to, os.path.relpath(folder, source))
+        for name in (".", *files):
+            _give(os.path.join(twin, name), os.path.join(folder, name))
+
+
+def _give(path: str, like: str) -> None:
+    """Give a file to the owner of another one: where we are root, a rank in a container may be somebody else."""
+    if os.geteuid() == 0:
+        owned = os.stat(like)
+        os.chown(path, owned.st_uid, owned.st_gid)
