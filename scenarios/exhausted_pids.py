@@ -8,8 +8,9 @@ SCENARIO = Scenario(
     family="process",
     without={"tensorflow": "its input pipelines are threads, and no processes"},
     job=Job(ranks=2, steps=6, data="digits"),
-    # The worker of the first epoch ends with it, and so does the thread that feeds it: neither leaves room behind.
-    strikes=[faults.LimitProcesses(headroom=-2) @ at(rank=1, step=3, point="step")],
+    # The worker of the first epoch ends with it, and so do threads of both sides: sooner or later, up to four are gone.
+    # None leaves room behind, or luck would say whether it is the new worker or its thread that is refused.
+    strikes=[faults.LimitProcesses(headroom=-5) @ at(rank=1, step=3, point="step")],
     cases=[
         Case("torch-plain", "loading:plain", expect=DETECTED),
         Case(

@@ -20,15 +20,18 @@ from breakrank import engines
 from breakrank.debugger import no_debugger
 from breakrank.errors import BreakrankError
 from breakrank.hierarchy import CONTROLLERS, mounts
-from breakrank.runners import cgroups
+from breakrank.runners import cgroups, docker_runner
 from breakrank_agent.boot import let_anybody_trace
 from breakrank_agent.fault import all_faults
+from breakrank_agent.plan import Plan
 
 #: Frameworks that programs may need, each with its cure.
 FRAMEWORKS = {
     "torch": "pip install torch (the CPU build: pip install uv, then uv pip install --torch-backend=cpu torch)",
     "tensorflow": "pip install tensorflow-cpu",
 }
+#: Which capabilities are programs that the ranks start.
+_STARTED = {"compiler": "cc"}
 #: About what one rank with its framework takes; a rank of torch on a CPU was seen at 180 MB.
 _RANK_BYTES = 256 * 2**20
 #: More ranks than this on one machine say nothing that fewer do not.
@@ -104,6 +107,20 @@ def missing(needs: Iterable[str]) -> str:
         if reason:
             return f"needs {need}: {reason}"
     return ""
+
+
+def missing_for(plan: Plan, needs: Iterable[str] = ()) -> str:
+    """Return why the first thing that a plan needs, or its case, is not there, or the empty string.
+
+    What ranks start themselves has to be in their image, where they have one. Raises `BreakrankError`.
+    """
+    wanted = [*needs, *(["netns"] if plan.runner == "sandbox" else [])]
+    wanted += [need for strike in plan.strikes for need in strike.fault.needs]
+    if plan.runner != "docker":
+        return missing(wanted)
+    lacks = ((need, docker_runner().lacks_program(plan.image, _STARTED[need])) for need in wanted if need in _STARTED)
+    inside = next((f"needs {need}: {lack}" for need, lack in lacks if lack), "")
+    return inside or missing(need for need in wanted if need not in _STARTED)
 
 
 def _missing(need: str) -> str:

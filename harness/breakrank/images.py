@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from breakrank.catalogue import load_scenarios, select
-from breakrank.doctor import missing
+from breakrank.doctor import missing_for
 from breakrank.errors import BreakrankError
 from breakrank.report.compare import Comparison, Standing, Stood, finding, key, new_standing
 from breakrank.run import Bench, Choices, make_plan
@@ -61,7 +61,7 @@ def _case(bench: Bench, scenario: Scenario, case: Case, choices: Choices, lack: 
         mechanism = plan.mechanism
         if lack:
             return mechanism, Stood("", sentence=lack, lacks=case.framework)
-        reason = missing([*case.needs, *(need for strike in plan.strikes for need in strike.fault.needs)])
+        reason = missing_for(plan, case.needs)
         if reason:
             return mechanism, Stood("", sentence=reason)
         programs = scenario.path.parent / "programs"

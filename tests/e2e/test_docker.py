@@ -16,6 +16,7 @@ import containers
 import pytest
 
 from breakrank.catalogue import load_scenarios, select
+from breakrank.doctor import missing_for
 from breakrank.errors import BreakrankError
 from breakrank.run import Bench, Choices, load_run, make_plan
 from breakrank.runners import docker_runner
@@ -183,9 +184,21 @@ def test_what_an_image_has_is_known_by_its_normalized_name(tmp_path):
     about = tmp_path / "Some_Frame.work-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: Some_Frame.work\nVersion: 1.0\n")
-    ask = [sys.executable, "-c", docker_runner()._ASK]
-    done = subprocess.run(ask, env={"PYTHONPATH": str(tmp_path)}, check=True, capture_output=True)
-    assert json.loads(done.stdout)["some-frame-work"] == "1.0"
+    ask = [sys.executable, "-c", docker_runner()._ASK, "own", "no-such-program"]
+    (tmp_path / "own").touch(0o755)
+    found = {"PYTHONPATH": str(tmp_path), "PATH": str(tmp_path)}
+    done = subprocess.run(ask, env=found, check=True, capture_output=True)
+    versions, programs = json.loads(done.stdout)
+    assert versions["some-frame-work"] == "1.0" and programs == ["own"]
+
+
+def test_a_program_that_ranks_start_is_looked_for_in_their_image(image):
+    """What this machine has of it says nothing: a slim image has no compiler."""
+    plan, _ = plan_of("baseline::torch-ddp", image)
+    assert missing_for(plan, ["compiler"]) == (
+        f"needs compiler: there is no program cc in the image {image}; install it there"
+    )
+    assert not missing_for(plan)
 
 
 def test_an_image_that_is_nowhere_is_one_line():

@@ -9,7 +9,7 @@ import pytest
 from catalogued import CASES, names
 from plans import PROGRAMS, plan_of
 
-from breakrank.doctor import missing
+from breakrank.doctor import missing, missing_for
 from breakrank.errors import BreakrankError
 from breakrank.run import Choices, load_run, make_plan
 from breakrank.verdict import Outcome
@@ -38,7 +38,7 @@ def test_it_ends_alike_each_time_and_a_clean_job_runs_where_it_ran(bench, scenar
         plan = make_plan(scenario, case, chosen)
     except BreakrankError as error:
         pytest.skip(str(error))
-    lack = missing([*case.needs, *(need for strike in plan.strikes for need in strike.fault.needs)])
+    lack = missing_for(plan, case.needs)
     if lack:
         pytest.skip(lack)
     ended = set()

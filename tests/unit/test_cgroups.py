@@ -152,6 +152,12 @@ def test_a_group_says_each_limit_in_the_words_of_its_version(tmp_path, version, 
     assert {name: (folder / name).read_text() for name in written} == written
 
 
+def test_a_group_is_never_limited_to_fewer_than_no_processes(tmp_path):
+    limited = group(tmp_path / "group", 2)
+    limited.limit_processes(-10)
+    assert (tmp_path / "group" / "pids.max").read_text() == "0"
+
+
 @pytest.mark.parametrize(
     ("version", "written"),
     [(1, {"cpu.cfs_quota_us": "-1", "freezer.state": "THAWED"}), (2, {"cpu.max": "max", "cgroup.freeze": "0"})],

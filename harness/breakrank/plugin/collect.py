@@ -131,14 +131,9 @@ def _scripts(scenario: Scenario, options: Options) -> list[Subject]:
     except (BreakrankError, PlanError) as error:
         return [Subject(scenario, unknown, skip=f"{_NO_PLAN}{scenario.name}: {one_line(error)}")]
     return [
-        Subject(scenario, replace(unknown, name=name), plan, doctor.missing(_needs(plan)))
+        Subject(scenario, replace(unknown, name=name), plan, doctor.missing_for(plan))
         for name, plan in plans.items()
     ]
-
-
-def _needs(plan: Plan) -> list[str]:
-    walls = ["netns"] if plan.runner == "sandbox" else []
-    return [*walls, *(need for strike in plan.strikes for need in strike.fault.needs)]
 
 
 def _subject(scenario: Scenario, case: Case, options: Options) -> Subject:
@@ -150,7 +145,7 @@ def _subject(scenario: Scenario, case: Case, options: Options) -> Subject:
         plan = make_plan(scenario, case, choices(options))
     except (BreakrankError, PlanError) as error:
         return Subject(scenario, case, skip=f"{_NO_PLAN}{scenario.name}::{case.name}: {one_line(error)}")
-    return Subject(scenario, case, plan, doctor.missing([*case.needs, *_needs(plan)]))
+    return Subject(scenario, case, plan, doctor.missing_for(plan, case.needs))
 
 
 def load_replay(folder: Path) -> Replayed:

@@ -63,10 +63,10 @@ class Group:
         _write(folder, "cpu.max" if version == 2 else "cpu.cfs_quota_us", "max" if version == 2 else "-1", must=True)
 
     def limit_processes(self, headroom: int) -> None:
-        """Limit the group to `headroom` processes and threads more than it has. Raises `OSError`."""
+        """Limit the group to `headroom` processes and threads more than it has, or less. Raises `OSError`."""
         folder, _ = self._in("pids")
         count = int((folder / "pids.current").read_text()) + headroom
-        _write(folder, "pids.max", str(count), must=True)
+        _write(folder, "pids.max", str(max(0, count)), must=True)
 
     def freeze(self) -> None:
         """Have everything in the group stand still. Raises `OSError`."""

@@ -69,12 +69,16 @@ _MALFORMED = (ValueError, KeyError, TypeError, AttributeError)
 _DENIED = re.compile(
     r"no basic auth|unauthori[sz]ed|authori[sz]ation|authentication|denied|forbidden|docker login", re.I
 )
-#: Says what an image has: its Python, and the version of each distribution, by its normalized name (PEP 503).
+#: Says what an image has: its Python, and the version of each distribution, by its normalized name (PEP 503). And which
+#: of the programs that it is asked for.
 _ASK = (
-    "import importlib.metadata as m, json, platform, re\n"
+    "import importlib.metadata as m, json, platform, re, shutil, sys\n"
     "names = {re.sub('[-_.]+', '-', d.metadata['Name'] or '').lower(): d.version for d in m.distributions()}\n"
-    "print(json.dumps({**names, 'python': platform.python_version()}))\n"
+    "there = list(filter(shutil.which, sys.argv[1:]))\n"
+    "print(json.dumps([{**names, 'python': platform.python_version()}, there]))\n"
 )
+#: What ranks may start by its name.
+_PROGRAMS = ("cc",)
 
 
 @functools.cache
@@ -154,21 +158,26 @@ def _credentials(registry: str) -> tuple[dict[str, Any], str]:
 
 
 @functools.cache
-def versions(name: str) -> Mapping[str, str]:
-    """Return the versions of Python, and of each distribution, in an image. Raises `BreakrankError`."""
+def _contents(name: str) -> tuple[Mapping[str, str], Sequence[str]]:
+    """Return the versions of Python and of each distribution in an image, and the programs that it has."""
     find_image(name)
     called = f"breakrank-asked-{secrets.token_hex(6)}"
     how = {"entrypoint": ["python3"], "network_mode": "none", "name": called, "remove": True}
     try:
         # It ends by itself, whatever becomes of us.
-        printed = engine().containers.run(name, ["-c", _ASK], **how)
+        printed = engine().containers.run(name, ["-c", _ASK, *_PROGRAMS], **how)
     except (DockerException, OSError) as error:
         # What could not be started is not removed by that.
         with contextlib.suppress(DockerException, OSError):
             engine().api.remove_container(called, force=True)
         raise BreakrankError(f"the image {name} has no python3 that runs: {_said(error)}") from None
-    found: dict[str, str] = json.loads(printed)
-    return found
+    found, programs = json.loads(printed)
+    return found, programs
+
+
+def versions(name: str) -> Mapping[str, str]:
+    """Return the versions of Python, and of each distribution, in an image. Raises `BreakrankError`."""
+    return _contents(name)[0]
 
 
 def lacking(name: str, framework: str) -> str:
@@ -177,6 +186,12 @@ def lacking(name: str, framework: str) -> str:
     if framework in ("", "none") or {framework, f"{framework}-cpu"} & has.keys():
         return ""
     return f"there is no {framework} in the image {name} (Python {has['python']})"
+
+
+def lacks_program(name: str, program: str) -> str:
+    """Return that an image lacks a program, with the cure, or the empty string. Raises `BreakrankError`."""
+    there = program in _contents(name)[1]
+    return "" if there else f"there is no program {program} in the image {name}; install it there"
 
 
 @dataclass
