@@ -20,7 +20,7 @@ from breakrank import engines
 from breakrank.debugger import no_debugger
 from breakrank.errors import BreakrankError
 from breakrank.hierarchy import CONTROLLERS, mounts
-from breakrank.runners import cgroups, docker_runner
+from breakrank.runners import STARTED, cgroups, docker_runner
 from breakrank_agent.boot import let_anybody_trace
 from breakrank_agent.fault import all_faults
 from breakrank_agent.plan import Plan
@@ -30,8 +30,6 @@ FRAMEWORKS = {
     "torch": "pip install torch (the CPU build: pip install uv, then uv pip install --torch-backend=cpu torch)",
     "tensorflow": "pip install tensorflow-cpu",
 }
-#: Which capabilities are programs that the ranks start.
-_STARTED = {"compiler": "cc"}
 #: About what one rank with its framework takes; a rank of torch on a CPU was seen at 180 MB.
 _RANK_BYTES = 256 * 2**20
 #: More ranks than this on one machine say nothing that fewer do not.
@@ -100,27 +98,27 @@ def _lack(name: str) -> str:
     return _checks()[name]()
 
 
-def missing(needs: Iterable[str]) -> str:
-    """Return why the first of `needs` that this machine lacks is not there, or the empty string."""
+def missing(needs: Iterable[str], image: str = "") -> str:
+    """Return why the first of `needs` that this machine lacks is not there, or the empty string.
+
+    What ranks start themselves has to be in their image, where they have one. Raises `BreakrankError` for the image.
+    """
     for need in needs:
-        reason = _missing(need)
+        inside = image and need in STARTED
+        reason = docker_runner().lacks_program(image, STARTED[need]) if inside else _missing(need)
         if reason:
             return f"needs {need}: {reason}"
     return ""
 
 
 def missing_for(plan: Plan, needs: Iterable[str] = ()) -> str:
-    """Return why the first thing that a plan needs, or its case, is not there, or the empty string.
+    """Return why the first thing that a case needs, or its plan, is not there, or the empty string.
 
-    What ranks start themselves has to be in their image, where they have one. Raises `BreakrankError`.
+    Raises `BreakrankError` for the image.
     """
-    wanted = [*needs, *(["netns"] if plan.runner == "sandbox" else [])]
-    wanted += [need for strike in plan.strikes for need in strike.fault.needs]
-    if plan.runner != "docker":
-        return missing(wanted)
-    lacks = ((need, docker_runner().lacks_program(plan.image, _STARTED[need])) for need in wanted if need in _STARTED)
-    inside = next((f"needs {need}: {lack}" for need, lack in lacks if lack), "")
-    return inside or missing(need for need in wanted if need not in _STARTED)
+    walls = ["netns"] if plan.runner == "sandbox" else []
+    struck = (need for strike in plan.strikes for need in strike.fault.needs)
+    return missing([*needs, *walls, *struck], plan.image)
 
 
 def _missing(need: str) -> str:

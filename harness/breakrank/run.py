@@ -545,19 +545,16 @@ class Bench:
             scratch = kept.with_name(f"{kept.name}.{os.getpid()}")
             try:
                 void = self._conduct(wanted, _fill(scratch, wanted, programs), programs, watch, phase=folder.name)
-            except BaseException:
-                # The next case with this control is to begin anew.
+                void += _why_failed(read_history(scratch), folder.name)
+                if void:
+                    shutil.move(scratch, folder)
+                    return void[:1]
+                shutil.rmtree(scratch / "work")
+                with contextlib.suppress(OSError):
+                    scratch.rename(kept)
+            finally:
+                # It is still there if it was cut short, or if somebody else was first, whose is as good.
                 shutil.rmtree(scratch, ignore_errors=True)
-                raise
-            void += _why_failed(read_history(scratch), folder.name)
-            if void:
-                shutil.move(scratch, folder)
-                return void[:1]
-            shutil.rmtree(scratch / "work")
-            with contextlib.suppress(OSError):
-                scratch.rename(kept)
-            # Somebody else was first: theirs is as good.
-            shutil.rmtree(scratch, ignore_errors=True)
         shutil.copytree(kept, folder)
         return void
 

@@ -21,7 +21,7 @@ def soft_and_hard(pid: int, which: int) -> tuple[int, int]:
     return soft, hard
 
 
-def lower(pid: int, which: int, soft: int, hard: int) -> None:
+def set_soft_and_hard(pid: int, which: int, soft: int, hard: int) -> None:
     """Set both limits of a process, the hard one at most as high as it is. Raises `OSError`."""
     try:
         resource.prlimit(pid, which, (soft, hard))

@@ -38,6 +38,11 @@ def image() -> str:
     return containers.require(containers.TORCH)
 
 
+def docker(*arguments: str) -> str:
+    """Have docker's own command do something; return what it prints."""
+    return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True).stdout.strip()
+
+
 def labelled(session: str) -> list[str]:
     """Return the containers, networks and volumes that carry a session's id, as the engine lists them."""
     found: list[str] = []
@@ -121,9 +126,6 @@ def test_the_agent_boots_where_there_is_nothing_but_python(python, tmp_path):
 def test_an_image_without_python_leaves_no_container():
     image = containers.require(containers.BARE["3.13"])
 
-    def docker(*arguments: str) -> str:
-        return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True).stdout.strip()
-
     made = docker("create", image, "true")
     other = docker("commit", "--change", "USER nobody-at-all", made)
     docker("rm", made)
@@ -152,9 +154,6 @@ def test_ranks_run_as_the_images_own_user_who_may_write_where_they_work(user, nu
     image = containers.require(containers.BARE["3.13"])
     if os.geteuid() != 0:
         pytest.skip("whoever is not root has the ranks run as themselves; run the tests as root")
-
-    def docker(*arguments: str) -> str:
-        return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True).stdout.strip()
 
     made = docker("create", image, "true")
     if ":" in user:

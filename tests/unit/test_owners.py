@@ -51,11 +51,11 @@ def test_the_limits_of_somebody_elses_process_are_lowered_and_given_back(monkeyp
     with subprocess.Popen(["sleep", "60"], user=OTHER, group=OTHER, extra_groups=[]) as process:
         try:
             before = limits.soft_and_hard(process.pid, resource.RLIMIT_FSIZE)
-            limits.lower(process.pid, resource.RLIMIT_FSIZE, 4321, before[1])
+            limits.set_soft_and_hard(process.pid, resource.RLIMIT_FSIZE, 4321, before[1])
             said = Path(f"/proc/{process.pid}/limits").read_text()
             assert limits.soft_and_hard(process.pid, resource.RLIMIT_FSIZE) == (4321, before[1])
             assert any(line.split()[:4] == ["Max", "file", "size", "4321"] for line in said.splitlines())
-            limits.lower(process.pid, resource.RLIMIT_FSIZE, *before)
+            limits.set_soft_and_hard(process.pid, resource.RLIMIT_FSIZE, *before)
             assert limits.soft_and_hard(process.pid, resource.RLIMIT_FSIZE) == before
         finally:
             process.kill()

@@ -7,6 +7,9 @@ import types
 
 from breakrank.errors import BreakrankError
 
+#: The capabilities that are programs which ranks start themselves: they have to be where the ranks are.
+STARTED = {"compiler": "cc"}
+
 
 def docker_runner() -> types.ModuleType:
     """Return the module of the runner `docker`. Raises `BreakrankError` where docker's package is missing."""

@@ -34,7 +34,7 @@ from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
 from breakrank import engines
 from breakrank.errors import BreakrankError
-from breakrank.runners import hub
+from breakrank.runners import STARTED, hub
 from breakrank.runners.process import ProcessRunner
 from breakrank.runners.rank import RankProcess
 from breakrank.runners.sandbox import SandboxRunner
@@ -77,8 +77,6 @@ _ASK = (
     "there = list(filter(shutil.which, sys.argv[1:]))\n"
     "print(json.dumps([{**names, 'python': platform.python_version()}, there]))\n"
 )
-#: What ranks may start by its name.
-_PROGRAMS = ("cc",)
 
 
 @functools.cache
@@ -165,7 +163,7 @@ def _contents(name: str) -> tuple[Mapping[str, str], Sequence[str]]:
     how = {"entrypoint": ["python3"], "network_mode": "none", "name": called, "remove": True}
     try:
         # It ends by itself, whatever becomes of us.
-        printed = engine().containers.run(name, ["-c", _ASK, *_PROGRAMS], **how)
+        printed = engine().containers.run(name, ["-c", _ASK, *STARTED.values()], **how)
     except (DockerException, OSError) as error:
         # What could not be started is not removed by that.
         with contextlib.suppress(DockerException, OSError):
@@ -189,7 +187,10 @@ def lacking(name: str, framework: str) -> str:
 
 
 def lacks_program(name: str, program: str) -> str:
-    """Return that an image lacks a program, with the cure, or the empty string. Raises `BreakrankError`."""
+    """Return that an image lacks one of the programs that ranks start, with the cure, or the empty string.
+
+    Raises `BreakrankError`.
+    """
     there = program in _contents(name)[1]
     return "" if there else f"there is no program {program} in the image {name}; install it there"
 
@@ -292,6 +293,8 @@ class Cluster:
         self._framework = framework
         self._env = {**env, **session.mark}
         self.containers: list[Container] = []
+        #: The numbers of the user and the group that the ranks run as, once there is a container to ask.
+        self._owner = (0, 0)
         # Told first: whatever is made from here on is removed, even if we are killed in between.
         session.last([sys.executable, "-I", "-m", "breakrank", "sweep", "--session", session.id])
         _at_once(
@@ -318,10 +321,13 @@ class Cluster:
         """Return the containers of so many ranks, those that are missing made now, with files and folders put in."""
         missing = range(len(self.containers), ranks)
         made = _at_once(*(partial(self._create, rank) for rank in missing))
-        first = self.containers[0].handle if self.containers else made[0]
-        whole = {**({} if self.containers else {self._archive.name: self._archive}), **(parts or {})}
+        if self.containers:
+            first, packed = self.containers[0].handle, _packed(parts or {}, self._owner)
+        else:
+            first, self._owner = made[0], _user_of(made[0])
+            packed = _packed({self._archive.name: self._archive, **(parts or {})}, self._owner, ("", SOCKETS))
         # From above, since the engine leaves the folder itself to root that an archive is unpacked in.
-        first.put_archive("/", _packed(whole, _user_of(first), () if self.containers else ("", SOCKETS)))
+        first.put_archive("/", packed)
         self.containers += _at_once(*(partial(self._start, *one) for one in zip(missing, made, strict=True)))
         return self.containers[:ranks]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from breakrank_agent.fault import Fault, Target
-from breakrank_agent.limits import lower, soft_and_hard
+from breakrank_agent.limits import set_soft_and_hard, soft_and_hard
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class LimitMemory(Fault):
         before = soft_and_hard(target.pid, resource.RLIMIT_AS)
         target.kept["address space"] = before
         limit = mapped_bytes(target.pid) + self.headroom_mb * 2**20
-        lower(target.pid, resource.RLIMIT_AS, limit, before[1])
+        set_soft_and_hard(target.pid, resource.RLIMIT_AS, limit, before[1])
 
     def heal(self, target: Target) -> None:
         """Give the limit back that there was."""
-        lower(target.pid, resource.RLIMIT_AS, *target.kept["address space"])
+        set_soft_and_hard(target.pid, resource.RLIMIT_AS, *target.kept["address space"])
 
 
 @dataclass(frozen=True)

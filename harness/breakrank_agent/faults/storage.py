@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from breakrank_agent.fault import BIND, READ_ONLY, REMOUNT, Fault, Target
-from breakrank_agent.limits import lower, soft_and_hard
+from breakrank_agent.limits import set_soft_and_hard, soft_and_hard
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class LimitFileSize(Fault):
     def strike(self, target: Target) -> None:
         """Lower the soft limit; the hard one stays, so that the limit can be lifted again without privileges."""
         target.kept["limit"] = soft_and_hard(target.pid, resource.RLIMIT_FSIZE)
-        lower(target.pid, resource.RLIMIT_FSIZE, self.size, target.kept["limit"][1])
+        set_soft_and_hard(target.pid, resource.RLIMIT_FSIZE, self.size, target.kept["limit"][1])
 
     def heal(self, target: Target) -> None:
         """Give the limit back that there was."""
-        lower(target.pid, resource.RLIMIT_FSIZE, *target.kept["limit"])
+        set_soft_and_hard(target.pid, resource.RLIMIT_FSIZE, *target.kept["limit"])
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ class LimitFiles(Fault):
         target.kept["limit"] = soft_and_hard(target.pid, resource.RLIMIT_NOFILE)
         taken = {int(name) for name in os.listdir(f"/proc/{target.pid}/fd")}
         free = [number for number in range(len(taken) + self.headroom + 1) if number not in taken]
-        lower(target.pid, resource.RLIMIT_NOFILE, free[self.headroom], target.kept["limit"][1])
+        set_soft_and_hard(target.pid, resource.RLIMIT_NOFILE, free[self.headroom], target.kept["limit"][1])
 
     def heal(self, target: Target) -> None:
         """Give the limit back that there was."""
-        lower(target.pid, resource.RLIMIT_NOFILE, *target.kept["limit"])
+        set_soft_and_hard(target.pid, resource.RLIMIT_NOFILE, *target.kept["limit"])
 
 
 @dataclass(frozen=True)
