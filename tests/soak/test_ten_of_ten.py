@@ -1,15 +1,15 @@
-"""Each case of torch that strikes the machine, ten times behind walls: it ends alike, and a clean job runs after it."""
+"""Each case, ten times behind walls: it ends alike each time, and a clean job runs after it."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import containers
 import pytest
-from catalogued import CASES, names
-from plans import PROGRAMS, plan_of
+from catalogued import CASES, SCENARIOS, names
 
-from breakrank.doctor import missing, missing_for
+from breakrank.doctor import missing, missing_for, missing_framework
 from breakrank.errors import BreakrankError
 from breakrank.run import Choices, load_run, make_plan
 from breakrank.verdict import Outcome
@@ -17,23 +17,26 @@ from breakrank.verdict import Outcome
 pytestmark = pytest.mark.soak
 
 RUNS = int(os.environ.get("BREAKRANK_SOAK_RUNS", "10"))
-FAMILIES = ("network", "storage", "process", "memory", "environment")
-STRUCK = [(s, c) for s, c in CASES if s.family in FAMILIES and c.framework == "torch"]
+IMAGES = {"torch": containers.TORCH, "tensorflow": containers.TENSORFLOW}
+BASELINE = SCENARIOS["baseline"]
+CLEAN = {case.framework: case for case in BASELINE.cases if case.name in ("torch-ddp", "tf-workers")}
 
 
-def choices(runner: str) -> Choices:
-    """Return what is chosen for a runner. Skips where this machine cannot have it."""
+def choices(runner: str, framework: str) -> Choices:
+    """Return what is chosen for a runner and a framework. Skips where this machine cannot have them."""
     if runner == "docker":
-        return Choices(runner=runner, image=containers.require(containers.TORCH))
+        return Choices(runner=runner, image=containers.require(IMAGES[framework]))
+    if lack := missing_framework(framework):
+        pytest.skip(lack)
     if lack := missing(["netns"]):
         pytest.skip(lack)
     return Choices(runner=runner)
 
 
 @pytest.mark.parametrize("runner", ["sandbox", "docker"])
-@pytest.mark.parametrize(("scenario", "case"), STRUCK, ids=names(STRUCK))
+@pytest.mark.parametrize(("scenario", "case"), CASES, ids=names(CASES))
 def test_it_ends_alike_each_time_and_a_clean_job_runs_where_it_ran(bench, scenario, case, runner):
-    chosen = choices(runner)
+    chosen = choices(runner, case.framework)
     try:
         plan = make_plan(scenario, case, chosen)
     except BreakrankError as error:
@@ -48,6 +51,6 @@ def test_it_ends_alike_each_time_and_a_clean_job_runs_where_it_ran(bench, scenar
         assert not [e for e in load_run(result.folder).history.seen("strike") if e["phase"] == "unhealed"]
         ended.add((result.verdict.outcome, result.verdict.digest))
     assert len(ended) == 1, ended
-    clean = plan_of("small:train", ranks=plan.ranks, runner=runner, image=plan.image, deadline_s=60.0)
-    after = bench.run(clean, programs=PROGRAMS).verdict
+    clean = make_plan(BASELINE, CLEAN[case.framework], chosen)
+    after = bench.run(replace(clean, ranks=max(clean.ranks, plan.ranks))).verdict
     assert after.outcome is Outcome.SURVIVED, after.sentence()

@@ -5,20 +5,24 @@ First with looks made by hand, then with processes.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from breakrank import evidence
 from breakrank.conductor import TICK_S
 from breakrank.evidence import Condition, Look, Round, Stillness, is_stopped, look
-from breakrank.evidence.threads import Work, read_threads, waits_for_a_thread
+from breakrank.evidence.threads import FUTEX, POLL, Work, read_threads, waits_for_a_thread
 
+#: restart_syscall(2), as the kernel shows it on x86 and on ARM.
+RESTART_SYSCALL = ("219", "128")
 #: A main thread that is never scheduled, and a thread that polls, by number.
 MAIN, POLLER = 1, 2
 
@@ -186,6 +190,29 @@ def test_a_wait_with_a_time_out_is_limited(seconds, limited):
         while not stillness.proven(1):
             stillness.look({0: pid}, {})
         assert stillness.limited(0) is limited
+
+
+@pytest.mark.parametrize(
+    ("waits", "call", "condition"),
+    [
+        ("threading.Event().wait(3600)", FUTEX, Condition.WAITS),
+        ("select.poll().poll(3_600_000)", POLL[0], Condition.MOVES),
+    ],
+)
+def test_a_wait_that_was_interrupted_is_the_one_that_it_was(waits, call, condition):
+    code = f"import select\ndef waits():\n    {waits}"
+    with process(code, "called('pt_gloo_runloop', waits)") as pid:
+        waiter = None
+        while waiter is None or waiter.call != call:
+            waiter = next((thread for thread in read_threads(pid) if not thread.main), None)
+        os.kill(pid, signal.SIGSTOP)
+        while not is_stopped(pid):
+            pass
+        os.kill(pid, signal.SIGCONT)
+        while Path(f"/proc/{pid}/task/{waiter.tid}/syscall").read_text().split()[0] not in RESTART_SYSCALL:
+            pass
+        assert next(thread for thread in read_threads(pid) if not thread.main).call == call
+        assert look(pid).condition is condition
 
 
 def test_a_process_stands_that_a_signal_has_stopped():

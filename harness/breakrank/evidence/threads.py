@@ -16,6 +16,10 @@ _X86 = platform.machine() == "x86_64"
 FUTEX = 202 if _X86 else 98
 EPOLL = (232, 281, 441) if _X86 else (22, 441)
 POLL = (7, 271) if _X86 else (73,)
+#: restart_syscall(2): a wait with a time-out that a stop or a tracer has interrupted goes on in it, with the arguments
+#: that it had. Where the thread sleeps says which one it was.
+_RESTARTED = 219 if _X86 else 128
+_SLEEPS_IN = {"futex": FUTEX, "poll": POLL[0], "do_poll": POLL[0], "do_sys_poll": POLL[0]}
 #: Stands for no time-out where one is counted in milliseconds.
 _FOREVER = 0xFFFFFFFF
 #: FUTEX_WAIT with FUTEX_PRIVATE_FLAG, whose time-out is relative: how Abseil waits, which gRPC is built on. Python, and
@@ -64,8 +68,15 @@ def read_threads(pid: int) -> Iterator[Thread]:
         # Readable for our own descendants, as tracing them would be; a kernel that refuses gives no proof.
         words = _text(f"{folder}/syscall").split() if state == "S" else ["running"]
         call = int(words[0]) if words[0].lstrip("-").isdigit() else -1
+        call = _restarted(folder) if call == _RESTARTED else call
         arguments = tuple(int(word, 16) for word in words[1:7]) if call >= 0 else ()
         yield Thread(tid, tid == pid, name, state, call, arguments, sum(map(int, switches)))
+
+
+def _restarted(folder: str) -> int:
+    """Return the call that a thread has gone on with after an interruption; -1 where the kernel does not say."""
+    place = _text(f"{folder}/wchan")
+    return next((call for start, call in _SLEEPS_IN.items() if place.startswith(start)), -1)
 
 
 @dataclass(frozen=True)
