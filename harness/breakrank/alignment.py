@@ -54,4 +54,3 @@ def _agree(one: Sequence[Hashable], other: Sequence[Hashable]) -> bool:
     """Whether both go on alike for as long as both go on, which is one call at least."""
     length = min(len(one), len(other))
     return length > 0 and one[:length] == other[:length]
-

@@ -244,4 +244,3 @@ def _adds_up(found: Any, total: Any, dtype: str, sources: Sequence[Event], avera
     roundings = len(sources) if average else len(sources) - 1
     bound = roundings * ROUNDOFF[dtype] * size * (1 + ROUNDOFF[dtype]) ** roundings
     return bool(abs(found - total) <= bound + count * ROUNDOFF["float64"] * size)
-

@@ -426,9 +426,7 @@ class Bench:
         """
         folder = self._new_folder(plan, where)
         began = time.monotonic()
-        runner = JoinRunner(
-            self._session, self._archive, inherit=True, started=lambda pid: started(pid, folder)
-        )
+        runner = JoinRunner(self._session, self._archive, inherit=True, started=lambda pid: started(pid, folder))
         asked = partial(ends, folder)
         Conductor(plan, folder, self._session, runner, progress, "watch", View(where), asked, keep=WATCHED_BYTES).run()
         result = Result(plan, judge_saved(load_run(folder)), folder, time.monotonic() - began)

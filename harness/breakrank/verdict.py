@@ -93,9 +93,7 @@ CAUSES: dict[str, str] = {
     "same samples": "{who} trained on the same samples, from step {step} on: {count} of {expected} took others' places",
 }
 #: What is found whether or not it did harm in this run.
-HAZARDS = frozenset(
-    ("unsynchronised accesses", "unordered file accesses", "unordered renames", "unordered appends")
-)
+HAZARDS = frozenset(("unsynchronised accesses", "unordered file accesses", "unordered renames", "unordered appends"))
 #: The oracles that find what they look for at each seed, since it need not do harm.
 ALWAYS_FOUND = ("race", "files")
 

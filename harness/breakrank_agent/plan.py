@@ -86,9 +86,7 @@ class Trigger:
         return f"{who}, step {self.step}, {self.point}{visit}{attempt}"
 
 
-def at(
-    rank: Union[int, str], step: int, point: str = "step", visit: int = 1, attempt: int = 0
-) -> Trigger:
+def at(rank: Union[int, str], step: int, point: str = "step", visit: int = 1, attempt: int = 0) -> Trigger:
     """Return the trigger `rank, step, point, visit`; without a point, the end of the step.
 
     Raises `PlanError` for coordinates that cannot exist.

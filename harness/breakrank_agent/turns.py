@@ -263,11 +263,7 @@ class Turns:
     # --- who follows
 
     def _candidates(self) -> list[Member]:
-        return [
-            m
-            for m in self._members
-            if not (m.ended or m.away or m.aside) and (m.waits is None or m.waits.over())
-        ]
+        return [m for m in self._members if not (m.ended or m.away or m.aside) and (m.waits is None or m.waits.over())]
 
     def _pick(self, candidates: list[Member]) -> Member:
         if len(candidates) == 1:

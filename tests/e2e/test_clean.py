@@ -75,9 +75,7 @@ def test_the_next_start_sweeps_what_a_killed_warden_left(tmp_path):
         os.kill(os.getpid(), signal.SIGKILL)
         """
     )
-    owner = subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    owner = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     session = owner.stdout.readline().strip()
 
     def carrying() -> list[psutil.Process]:

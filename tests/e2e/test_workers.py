@@ -11,9 +11,7 @@ import pytest
 from breakrank.schemas import schema
 from breakrank.verdict import Outcome
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("tensorflow") is None, reason="the programs need tensorflow"
-)
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="the programs need tensorflow")
 
 
 def test_collectives_of_every_graph_and_eager_ones_are_on_record_with_their_lines(run):

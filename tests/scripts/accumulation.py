@@ -1,4 +1,5 @@
 """Gradient accumulation: the gradients are reduced at every second batch only."""
+
 import contextlib
 
 import torch

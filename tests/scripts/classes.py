@@ -1,4 +1,5 @@
 """A trainer class with its own dataset and a checkpoint per epoch."""
+
 import os
 
 import torch

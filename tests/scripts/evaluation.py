@@ -1,4 +1,5 @@
 """Evaluation on rank 0 while the others wait, and resuming from a file that may be there."""
+
 import os
 
 import torch

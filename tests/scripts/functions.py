@@ -1,4 +1,5 @@
 """Functions, arguments and a main guard."""
+
 import argparse
 
 import torch

@@ -1,4 +1,5 @@
 """Signal handlers, an excepthook and atexit of its own, another folder, and an uncaught exception in the end."""
+
 import atexit
 import os
 import signal

@@ -1,4 +1,5 @@
 """An iterable dataset that is read by loader workers."""
+
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel

@@ -1,4 +1,5 @@
 """bfloat16 by autocast, with gradient clipping and a learning rate schedule."""
+
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel

@@ -1,4 +1,5 @@
 """No functions, no wrappers: a loop that averages the gradients by hand."""
+
 import torch
 import torch.distributed as dist
 

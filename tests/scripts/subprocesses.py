@@ -1,4 +1,5 @@
 """Starts other Python processes, and leaves with an exit code of its own."""
+
 import multiprocessing
 import subprocess
 import sys

@@ -1,4 +1,5 @@
 """Two models against each other, each with an optimizer of its own."""
+
 import warnings
 
 import torch

@@ -235,9 +235,7 @@ def _swapped(group: Group, position: int, length: int, places: Mapping[int, Any]
             yield dict(zip(by_rank, calls, strict=True))
 
 
-def _shifted(
-    group: Group, position: int, gap: Gap, first: Any, places: Mapping[int, Any]
-) -> Iterator[dict[int, Call]]:
+def _shifted(group: Group, position: int, gap: Gap, first: Any, places: Mapping[int, Any]) -> Iterator[dict[int, Call]]:
     """Yield the calls behind a gap as they belong together: those of ranks without it came earlier by its length."""
     begins = {
         rank: position + (gap.length if (place == first) == gap.in_second else 0) for rank, place in places.items()

@@ -160,9 +160,7 @@ def _finding(leaking: Sequence[tuple[RankHistory, list[Growth]]], history: Histo
         "limits": _limits(leaking, history.attempt(lived.attempt)),
     }
     ranks = tuple(sorted(one.rank for one, _ in leaking))
-    return Finding(
-        "leak", "leak", ranks, first.since, lived.attempt, tuple(place(g.key) for g in grown), evidence
-    )
+    return Finding("leak", "leak", ranks, first.since, lived.attempt, tuple(place(g.key) for g in grown), evidence)
 
 
 def place(key: Key) -> str:

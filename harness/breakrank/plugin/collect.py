@@ -131,8 +131,7 @@ def _scripts(scenario: Scenario, options: Options) -> list[Subject]:
     except (BreakrankError, PlanError) as error:
         return [Subject(scenario, unknown, skip=f"{_NO_PLAN}{scenario.name}: {one_line(error)}")]
     return [
-        Subject(scenario, replace(unknown, name=name), plan, doctor.missing_for(plan))
-        for name, plan in plans.items()
+        Subject(scenario, replace(unknown, name=name), plan, doctor.missing_for(plan)) for name, plan in plans.items()
     ]
 
 

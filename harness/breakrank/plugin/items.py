@@ -88,9 +88,7 @@ class ScenarioItem(BreakrankItem):
     plan: Plan | None
     record: Record | None
 
-    def prepare(
-        self, scenario: Scenario, case: Case, plan: Plan | None, record: Record | None, skip: str
-    ) -> None:
+    def prepare(self, scenario: Scenario, case: Case, plan: Plan | None, record: Record | None, skip: str) -> None:
         """Say which case it is, and why it is skipped, if it is."""
         self.scenario, self.case, self.plan, self.record = scenario, case, plan, record
         recorded = record.words() if record is not None else ""

@@ -175,9 +175,7 @@ class JoinRunner:
         text = printed.read_text(errors="replace") if printed.exists() else ""
         blames = sorted({int(one or other) for one, other in _BLAMES.findall(text)})
         closed = list(dict.fromkeys(self._closed.values()))
-        write(
-            "launcher", attempt=self._attempt, status=self.status, ended=self._ended, blames=blames, closed=closed
-        )
+        write("launcher", attempt=self._attempt, status=self.status, ended=self._ended, blames=blames, closed=closed)
 
     # --- the command
 

@@ -173,9 +173,7 @@ class Form:
 class Call:
     """One call of a collective; `args` is None when it is left out."""
 
-    def __init__(
-        self, form: Form, issue: Issue, said: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
+    def __init__(self, form: Form, issue: Issue, said: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         import torch
 
         self.form = form

@@ -302,9 +302,7 @@ def _instance_keys(graph: Any, captured: Any, number: int) -> list[Optional[int]
 # --- eagerly
 
 
-def _wrap_eager(
-    agent: Agent, issuing: _Issuing, merging: _Merging, module: Any, name: str, operation: str
-) -> None:
+def _wrap_eager(agent: Agent, issuing: _Issuing, merging: _Merging, module: Any, name: str, operation: str) -> None:
     """See an operation that is issued eagerly, in whichever thread that is done; in a graph, keep its line."""
     from tensorflow.python.eager import context
 

@@ -1,4 +1,5 @@
 """Distributed data parallel as the tutorial has it: a trainer, a snapshot now and then, started by torchrun."""
+
 import argparse
 import os
 

@@ -1,4 +1,5 @@
 """Image classification: samplers, a schedule, evaluation over all ranks, a checkpoint per epoch, and resuming."""
+
 import argparse
 import os
 
@@ -22,9 +23,7 @@ def bars(size, seed):
 
 
 def network():
-    return nn.Sequential(
-        nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 4)
-    )
+    return nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 4))
 
 
 def evaluate(model, loader):

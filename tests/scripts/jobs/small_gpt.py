@@ -1,4 +1,5 @@
 """A small GPT on a made-up language, with gradients accumulated over micro-batches and reduced at the last one."""
+
 import argparse
 import contextlib
 

@@ -1,4 +1,5 @@
 """Starts a script of torchrun's style as two processes of torch.multiprocessing: python -u spawn.py train.py ..."""
+
 import os
 import runpy
 import sys

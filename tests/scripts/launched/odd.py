@@ -1,4 +1,5 @@
 """Training in which rank 1 does as it is told at the third step: raise, stand still, drift; or all ranks leak."""
+
 import os
 import signal
 import sys

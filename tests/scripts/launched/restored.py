@@ -1,4 +1,5 @@
 """Training that goes on from its checkpoint after a restart, with loader workers; `--die` ends it once, half-way."""
+
 import os
 import sys
 

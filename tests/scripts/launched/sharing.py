@@ -1,4 +1,5 @@
 """Ranks that multiprocessing starts, with tensors that they share, and what of multiprocessing orders them, or not."""
+
 import sys
 
 import torch

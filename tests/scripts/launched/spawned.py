@@ -1,4 +1,5 @@
 """Ranks that torch.multiprocessing starts: each learns its rank from the call of its function."""
+
 import sys
 
 import torch
