@@ -204,7 +204,7 @@ test: setup ## set up, then run the tests
 
 lint: setup ## set up, then ruff and mypy
 	@'$(BIN)/python' -m ruff check harness scenarios fixtures tests
-	@'$(BIN)/python' -m ruff format --check --quiet harness scenarios fixtures tests
+	@'$(BIN)/python' -m ruff format --check harness scenarios fixtures tests
 	'$(BIN)/python' -m mypy harness
 
 tox: setup ## the tests on every Python from 3.10 to 3.13 that is here, each with its own torch
