@@ -12,6 +12,7 @@ from catalogued import CASES, SCENARIOS, names
 from breakrank.doctor import missing, missing_for, missing_framework
 from breakrank.errors import BreakrankError
 from breakrank.run import Choices, load_run, make_plan
+from breakrank.runners import docker_runner
 from breakrank.verdict import Outcome
 
 pytestmark = pytest.mark.soak
@@ -45,12 +46,17 @@ def test_it_ends_alike_each_time_and_a_clean_job_runs_where_it_ran(bench, scenar
     if lack:
         pytest.skip(lack)
     ended = set()
+    pythons = set()
     for _ in range(RUNS):
         result = bench.run(plan, case.record(runner))
         assert result.as_recorded, f"{result.verdict.outcome}: {result.verdict.sentence()} ({result.folder})"
-        assert not [e for e in load_run(result.folder).history.seen("strike") if e["phase"] == "unhealed"]
+        history = load_run(result.folder).history
+        assert not [e for e in history.seen("strike") if e["phase"] == "unhealed"]
+        pythons |= {lived.events[0]["python"] for lived in history.last if lived.events}
         ended.add((result.verdict.outcome, result.verdict.digest))
     assert len(ended) == 1, ended
+    if runner == "docker":
+        assert pythons <= {docker_runner().versions(plan.image)["python"]}, "the ranks' Python is the image's own"
     clean = make_plan(BASELINE, CLEAN[case.framework], chosen)
     after = bench.run(replace(clean, ranks=max(clean.ranks, plan.ranks))).verdict
     assert after.outcome is Outcome.SURVIVED, after.sentence()
