@@ -234,6 +234,24 @@ def test_a_script_runs_in_containers_and_its_folder_stays_as_it_was(tmp_path):
     assert {path.name for path in (result.folder / "work").glob("written-*")} == {"written-0.txt", "written-1.txt"}
 
 
+def test_a_script_has_the_environment_that_the_engine_gives_to_any(tmp_path):
+    """An image may say nothing of PATH, which compilers and whoever starts a program look into; none says HOME."""
+    image = containers.require(containers.BARE["3.13"])
+    says = "import json, os; print(json.dumps(dict(os.environ)))"
+    usual = json.loads(subprocess.run(["docker", "run", "--rm", image, "python3", "-c", says], stdout=-1).stdout)
+    (tmp_path / "train.py").write_text(says)
+    plan = Plan("test", "train.py", "", framework="none", command=("train.py",), pin=False, steps=0, oracles=("ends",))
+    with Bench(tmp_path / "runs") as bench:
+        result = bench.run(replace(plan, runner="docker", image=image), where=tmp_path)
+    found = [json.loads((result.folder / f"attempt-0/rank-{rank}.out").read_text()) for rank in (0, 1)]
+    assert "PATH" in usual and usual.keys() <= found[0].keys()
+    hosts = [env.pop("HOSTNAME") for env in found]
+    assert hosts[0] != hosts[1] and all(hosts)
+    assert {name: env[name] for env in found for name in usual.keys() & env.keys()} == {
+        name: value for name, value in usual.items() if name != "HOSTNAME"
+    }
+
+
 def test_two_sessions_leave_each_others_containers_alone(tmp_path):
     image = containers.require(containers.BARE["3.13"])
     docker, archive = docker_runner(), stage_agent(tmp_path)

@@ -55,6 +55,8 @@ LABEL = "breakrank.session"
 SHARED = "/breakrank"
 #: The folder in it where the zygotes listen, which whoever runs the ranks may write in.
 SOCKETS = "sockets"
+#: What an engine sets where an image does not, as for whatever `docker run` starts.
+_ADDED = ("PATH", "HOME", "HOSTNAME")
 #: Where a data loader's workers pass their batches on; an engine gives 64 MB by itself.
 _SHM = "1g"
 #: How long the processes of a container may take to be gone once they are killed. A limit, not a trigger.
@@ -205,6 +207,8 @@ class Container:
     host: str
     control: socket.socket
     network: str = ""
+    #: What the engine adds to the environment of whatever runs in it.
+    given: Mapping[str, str] = field(default_factory=dict)
     #: Whether it was off its network for a while: the engine then gives it another interface than it was made with.
     worn: bool = False
 
@@ -383,7 +387,7 @@ class Cluster:
             lines = b"".join(said).decode(errors="replace").strip().splitlines() or ["it said nothing"]
             raise BreakrankError(f"no rank can run in a container of {self._image}: {lines[-1]}")
         address = handle.attrs["NetworkSettings"]["Networks"][self._name]["IPAddress"]
-        return Container(handle, pid, address, host, control, self._name)
+        return Container(handle, pid, address, host, control, self._name, _given(pid))
 
 
 class Clusters:
@@ -493,7 +497,7 @@ class DockerRunner(SandboxRunner):
                 boot[name] = len(sent)
                 sent.append(descriptor)
             boot["programs"] = f"{self._shared}/programs"
-            env = {**env, **self.session.mark}
+            env = {**container.given, **env, **self.session.mark}
             request = {"boot": boot, "env": env, "cwd": str(view.folder), "walls": NO_WALLS}
             if plan.command:
                 request["argv"] = self._command(plan.command)
@@ -639,6 +643,13 @@ def _seen_from_here(handle: docker.models.containers.Container) -> int:
         except NotFound:
             return 0
     return 0
+
+
+def _given(pid: int) -> dict[str, str]:
+    """Return what an engine adds to the environment of a container's processes, the image's own going before it."""
+    lines = os.fsdecode(Path(f"/proc/{pid}/environ").read_bytes()).split("\0")
+    values = dict(line.split("=", 1) for line in lines if "=" in line)
+    return {name: values[name] for name in _ADDED if name in values}
 
 
 @functools.cache
