@@ -331,7 +331,7 @@ class Bench:
             self.runs.mkdir(parents=True, exist_ok=True)
             # What lies here is for people to look at, never for their version control.
             (self.runs / ".gitignore").write_text("*\n")
-            self._archive = stage_agent(self.runs, agent_source)
+            self._staged = stage_agent(self.runs, agent_source)
         except OSError as error:
             raise BreakrankError(
                 f"cannot use {self.runs} for the runs: {error.strerror}; choose another folder with the ini option "
@@ -386,7 +386,7 @@ class Bench:
         began = time.monotonic()
         programs = programs or packaged_programs()
         if plan.runner == "process":
-            ProcessRunner(self._session, self._archive, programs, agent, self._zygotes).warm_up(plan)
+            ProcessRunner(self._session, self._staged, programs, agent, self._zygotes).warm_up(plan)
         folder = self._new_folder(plan, where or programs)
         conduct = partial(self._conduct, where=where, in_place=in_place)
         void: list[str] = []
@@ -426,7 +426,7 @@ class Bench:
         """
         folder = self._new_folder(plan, where)
         began = time.monotonic()
-        runner = JoinRunner(self._session, self._archive, inherit=True, started=lambda pid: started(pid, folder))
+        runner = JoinRunner(self._session, self._staged, inherit=True, started=lambda pid: started(pid, folder))
         asked = partial(ends, folder)
         Conductor(plan, folder, self._session, runner, progress, "watch", View(where), asked, keep=WATCHED_BYTES).run()
         result = Result(plan, judge_saved(load_run(folder)), folder, time.monotonic() - began)
@@ -488,12 +488,12 @@ class Bench:
         runner: Runner
         view = None
         if plan.runner == "join":
-            runner = JoinRunner(self._session, self._archive, agent)
+            runner = JoinRunner(self._session, self._staged, agent)
         elif plan.runner == "docker":
             runner, view = self._in_containers(plan, folder, programs, agent, where)
             where = None
         else:
-            runner = RUNNERS[plan.runner](self._session, self._archive, programs, agent, self._zygotes)
+            runner = RUNNERS[plan.runner](self._session, self._staged, programs, agent, self._zygotes)
         if where is not None:
             view = View(where) if in_place else make_view(self._session, where, folder / "work", self.runs)
             if view.holder:
@@ -515,11 +515,11 @@ class Bench:
         """Start the containers that the ranks will run in, with what they work on; return the runner and the view."""
         docker = docker_runner()
         if self._clusters is None:
-            self._clusters = docker.Clusters(self._session, self._archive)
+            self._clusters = docker.Clusters(self._session, self._staged)
         if where is not None:
             copy_folder(where, folder / "work", self.runs, "the ranks are in containers")
         runner = docker.DockerRunner(
-            self._session, self._archive, programs, agent, clusters=self._clusters, cold=self._cold
+            self._session, self._staged, programs, agent, clusters=self._clusters, cold=self._cold
         )
         return runner, runner.lay(plan, folder)
 
@@ -560,7 +560,7 @@ class Bench:
         """Return what a control depends on, as a name: plan, programs, agent, data and versions."""
         import breakrank.fixtures.data as data
 
-        parts = [plan.dumps(), self._archive.name, *_software(plan)]
+        parts = [plan.dumps(), self._staged.name, *_software(plan)]
         parts += [path.read_text() for path in sorted(programs.glob("*.py"))]
         parts.append(Path(data.__file__).read_text())
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]

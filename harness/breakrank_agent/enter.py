@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Holds the specification of a child that is spawned, while its rank starts it.
 SPAWNED = "BREAKRANK_CHILD"
-#: The module at the top of the archive that Python finds; see `breakrank.runners.process.stage_agent`.
+#: The module beside the agent's copy that Python finds; see `breakrank.runners.process.stage_agent`.
 SITECUSTOMIZE = "import breakrank_agent.enter\n\nbreakrank_agent.enter.enter(__file__)\n"
 
 

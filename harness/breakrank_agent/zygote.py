@@ -66,7 +66,7 @@ def main() -> None:
 
 def _warm_up(framework: str) -> None:
     """Import what a rank that is forked from us has need of."""
-    # The agent is among it: from an archive, each import of a rank would compile it anew.
+    # The agent is among it.
     from breakrank_agent.fault import all_faults
     from breakrank_agent.hooks import all_hooks
 

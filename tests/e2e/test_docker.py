@@ -254,11 +254,11 @@ def test_a_script_has_the_environment_that_the_engine_gives_to_any(tmp_path):
 
 def test_two_sessions_leave_each_others_containers_alone(tmp_path):
     image = containers.require(containers.BARE["3.13"])
-    docker, archive = docker_runner(), stage_agent(tmp_path)
-    env = {"PYTHONPATH": f"{docker.SHARED}/{archive.name}"}
+    docker, staged = docker_runner(), stage_agent(tmp_path)
+    env = {"PYTHONPATH": f"{docker.SHARED}/{staged.name}"}
     one, other = Session(), Session()
     try:
-        clusters = [docker.Cluster(session, archive, image, "", env) for session in (one, other)]
+        clusters = [docker.Cluster(session, staged, image, "", env) for session in (one, other)]
         for cluster in clusters:
             cluster.grow(2)
         there = labelled(other.id)
@@ -280,9 +280,9 @@ from breakrank.runners import docker_runner
 from breakrank.runners.process import stage_agent
 from breakrank.session import Session
 
-session, archive = Session(), stage_agent(Path(sys.argv[1]))
+session, staged = Session(), stage_agent(Path(sys.argv[1]))
 print(session.id, session.warden_pid, flush=True)
-cluster = docker_runner().Cluster(session, archive, sys.argv[2], "", {"PYTHONPATH": f"/breakrank/{archive.name}"})
+cluster = docker_runner().Cluster(session, staged, sys.argv[2], "", {"PYTHONPATH": f"/breakrank/{staged.name}"})
 cluster.grow(2)
 print("stands", flush=True)
 sys.stdin.read()

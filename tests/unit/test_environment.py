@@ -13,7 +13,7 @@ PLAN = Plan("test", "case", "some:main", framework="tensorflow", ranks=2)
 
 
 def test_what_all_ranks_have_in_common_is_known_before_they_have_addresses():
-    runner = ProcessRunner(SimpleNamespace(id="1"), Path("agent.zip"), Path("programs"))
+    runner = ProcessRunner(SimpleNamespace(id="1"), Path("agent"), Path("programs"))
     before = runner._environment(PLAN, 0, 0, 0)
     assert "TF_CONFIG" not in before
     port = runner._find_port(PLAN)

@@ -287,9 +287,9 @@ def _refusals() -> Iterator[None]:
 class Cluster:
     """The containers of one job. They stand until they are closed, or their owner is gone."""
 
-    def __init__(self, session: Session, archive: Path, image: str, framework: str, env: dict[str, str]) -> None:
+    def __init__(self, session: Session, staged: Path, image: str, framework: str, env: dict[str, str]) -> None:
         self._session = session
-        self._archive = archive
+        self._staged = staged
         self._image = image
         self._name = f"breakrank-{session.id}-{secrets.token_hex(3)}"
         self._labels = {LABEL: session.id}
@@ -329,7 +329,7 @@ class Cluster:
             first, packed = self.containers[0].handle, _packed(parts or {}, self._owner)
         else:
             first, self._owner = made[0], _user_of(made[0])
-            packed = _packed({self._archive.name: self._archive, **(parts or {})}, self._owner, ("", SOCKETS))
+            packed = _packed({self._staged.name: self._staged, **(parts or {})}, self._owner, ("", SOCKETS))
         # From above, since the engine leaves the folder itself to root that an archive is unpacked in.
         first.put_archive("/", packed)
         self.containers += _at_once(*(partial(self._start, *one) for one in zip(missing, made, strict=True)))
@@ -393,9 +393,9 @@ class Cluster:
 class Clusters:
     """The cluster of one session, which is made anew where other ones are needed."""
 
-    def __init__(self, session: Session, archive: Path) -> None:
+    def __init__(self, session: Session, staged: Path) -> None:
         self._session = session
-        self._archive = archive
+        self._staged = staged
         self._key: tuple[object, ...] = ()
         self._cluster: Cluster | None = None
 
@@ -404,7 +404,7 @@ class Clusters:
         key = (find_image(image).id, framework, tuple(sorted(env.items())))
         if self._cluster is None or key != self._key or not self._cluster.stands:
             self.close()
-            self._cluster, self._key = Cluster(self._session, self._archive, image, framework, env), key
+            self._cluster, self._key = Cluster(self._session, self._staged, image, framework, env), key
         return self._cluster
 
     def close(self) -> None:
@@ -527,7 +527,7 @@ class DockerRunner(SandboxRunner):
         return dict(line.split("=", 1) for line in config.get("Env") or ())
 
     def _staged(self) -> str:
-        return f"{SHARED}/{self.archive.name}"
+        return f"{SHARED}/{self.staged.name}"
 
 
 def remove(session: str) -> list[str]:

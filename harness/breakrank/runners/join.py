@@ -56,7 +56,7 @@ class _Caller:
 
 
 class JoinRunner:
-    """Runs one command, and takes in the ranks that call. `archive` is the staged agent.
+    """Runs one command, and takes in the ranks that call. `staged` is the agent's copy.
 
     Without `agent` the command runs as if we were not there. With `inherit` it has our own stdin, stdout and stderr,
     else what it prints is kept in the run directory.
@@ -67,14 +67,14 @@ class JoinRunner:
     def __init__(
         self,
         session: Session,
-        archive: Path,
+        staged: Path,
         agent: bool = True,
         inherit: bool = False,
         started: Callable[[int], None] | None = None,
     ) -> None:
         self._started = started
         self._session = session
-        self._archive = archive
+        self._staged = staged
         self._agent = agent
         self._inherit = inherit
         self._home = f"breakrank-{secrets.token_hex(8)}"
@@ -182,7 +182,7 @@ class JoinRunner:
     def _launch(self, plan: Plan, folder: Path, view: View) -> None:
         env = {k: v for k, v in os.environ.items() if not k.startswith(OURS) and k not in RANK_VARIABLES}
         if self._agent:
-            path = [str(self._archive), env.get("PYTHONPATH", "")]
+            path = [str(self._staged), env.get("PYTHONPATH", "")]
             env |= {"PYTHONPATH": os.pathsep.join(filter(None, path)), HOME: self._home, SECRET: self._secret}
         with contextlib.ExitStack() as theirs:
             null = os.open(os.devnull, os.O_RDONLY)

@@ -33,13 +33,13 @@ RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTE
 
 @dataclass
 class ProcessRunner:
-    """Starts the ranks of one attempt. `archive` is the staged agent, `programs` the folder of the programs.
+    """Starts the ranks of one attempt. `staged` is the agent's copy, `programs` the folder of the programs.
 
     With `zygotes`, ranks are forked from a warm process; without, each starts cold, as a user's script always does.
     """
 
     session: Session
-    archive: Path
+    staged: Path
     programs: Path
     agent: bool = True
     zygotes: Zygotes | None = None
@@ -217,8 +217,8 @@ class ProcessRunner:
         return {k: v for k, v in os.environ.items() if not k.startswith(OURS) and k not in RANK_VARIABLES}
 
     def _staged(self) -> str:
-        """Return the path of the agent's archive as the ranks see it."""
-        return str(self.archive)
+        """Return the path of the agent's copy as the ranks see it."""
+        return str(self.staged)
 
 
 def _reserve_port() -> socket.socket:
@@ -234,33 +234,39 @@ def _reserve_port() -> socket.socket:
 
 
 def stage_agent(folder: Path, source: Path | None = None) -> Path:
-    """Pack the agent into one archive in `folder` and return its path; an equal one that is there already is used.
+    """Copy the agent into a folder of its own in `folder` and return that; an equal one that is there already is used.
 
-    `source` is another agent than the installed one. The archive goes on the path of whatever interpreter runs the
-    ranks, which need nothing else of ours.
+    `source` is another agent than the installed one. The copy goes on the path of whatever interpreter runs the ranks,
+    which need nothing else of ours. It is compiled for this interpreter: no rank has to do that anew.
     """
+    import compileall
     import hashlib
-    import io
-    import zipfile
 
     import breakrank_agent
 
     source = source or Path(breakrank_agent.__file__).parent
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr(zipfile.ZipInfo("sitecustomize.py", (2020, 1, 1, 0, 0, 0)), SITECUSTOMIZE)
-        for path in sorted(source.rglob("*.py")):
-            # A fixed date: equal sources give an equal archive.
-            entry = zipfile.ZipInfo(str(Path(source.name) / path.relative_to(source)), (2020, 1, 1, 0, 0, 0))
-            archive.writestr(entry, path.read_bytes())
-    data = packed.getvalue()
+    contents = hashlib.sha256(SITECUSTOMIZE.encode())
+    for path in sorted(source.rglob("*.py")):
+        contents.update(b"\0".join((os.fsencode(path.relative_to(source)), path.read_bytes(), b"")))
     # Frames of a file with these two words in its name are passed over when `warnings` and `logging` count the calls of
     # `stacklevel` (Lib/warnings.py, _is_internal_filename): a user's warning names the user's line, not our wrapper's.
-    target = folder / f"agent-{hashlib.sha256(data).hexdigest()[:12]}-importlib_bootstrap.zip"
-    if not target.exists():
-        scratch = folder / f"{target.name}.{os.getpid()}"
-        scratch.write_bytes(data)
-        os.replace(scratch, target)
+    target = folder / f"agent-{contents.hexdigest()[:12]}-importlib_bootstrap"
+    if target.exists():
+        return target
+    if not sys.dont_write_bytecode:
+        # Where it is installed, if one may write there: the next copy has it then.
+        compileall.compile_dir(source, quiet=2)
+    scratch = folder / f"{target.name}.{os.getpid()}"
+    shutil.copytree(source, scratch / source.name)
+    (scratch / "sitecustomize.py").write_text(SITECUSTOMIZE)
+    compileall.compile_dir(scratch, quiet=2)
+    try:
+        scratch.rename(target)
+    except OSError:
+        # Another session was faster.
+        shutil.rmtree(scratch)
+        if not target.exists():
+            raise
     return target
 
 

@@ -159,8 +159,8 @@ class _Children:
         spec = {"plan": agent.plan_path, "rank": agent.rank, "attempt": agent.attempt, "step": agent.clock.step}
         os.environ[SPAWNED] = json.dumps({**spec, "name": name, "log": log, "path": path})
         # Ranks of our own programs have found the agent without it.
-        archive = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (archive, path)))
+        copy = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (copy, path)))
         try:
             yield
         finally:
