@@ -58,5 +58,7 @@ def test_it_ends_alike_each_time_and_a_clean_job_runs_where_it_ran(bench, scenar
     if runner == "docker":
         assert pythons <= {docker_runner().versions(plan.image)["python"]}, "the ranks' Python is the image's own"
     clean = make_plan(BASELINE, CLEAN[case.framework], chosen)
-    after = bench.run(replace(clean, ranks=max(clean.ranks, plan.ranks))).verdict
+    # How much more ranks learn in the same few steps is another matter.
+    oracles = tuple(name for name in clean.oracles if name != "progress")
+    after = bench.run(replace(clean, ranks=max(clean.ranks, plan.ranks), oracles=oracles)).verdict
     assert after.outcome is Outcome.SURVIVED, after.sentence()
