@@ -38,19 +38,22 @@ def stand(standing: Standing, cases: Sequence[tuple[Scenario, Case]], seed: int,
     }
     number, total = 0, sum(not lacks[case.framework] for _, case in cases)
     print("; ".join([f"{standing.image}: {total} of {len(cases)} cases", *filter(None, lacks.values())]))
-    with Bench(runs) as bench:
-        for scenario, case in cases:
-            lack = lacks[case.framework]
-            if not lack:
-                number += 1
-                # Said before it runs, so that one sees what takes long.
-                print(f"{number:>4}/{total}  {scenario.name}::{case.name}  ", end="", flush=True)
-            began = time.monotonic()
-            mechanism, stood = _case(bench, scenario, case, choices, lack)
-            standing.cases[key(scenario.name, case.name, mechanism)] = stood
-            if not lack:
-                print(f"{stood.words()}  {time.monotonic() - began:.0f} s", flush=True)
-    standing.save(runs)
+    try:
+        with Bench(runs) as bench:
+            for scenario, case in cases:
+                lack = lacks[case.framework]
+                if not lack:
+                    number += 1
+                    # Said before it runs, so that one sees what takes long.
+                    print(f"{number:>4}/{total}  {scenario.name}::{case.name}  ", end="", flush=True)
+                began = time.monotonic()
+                mechanism, stood = _case(bench, scenario, case, choices, lack)
+                standing.cases[key(scenario.name, case.name, mechanism)] = stood
+                if not lack:
+                    print(f"{stood.words()}  {time.monotonic() - began:.0f} s", flush=True)
+    finally:
+        # Whoever interrupts the hundredth case has run ninety-nine.
+        standing.save(runs)
 
 
 def _case(bench: Bench, scenario: Scenario, case: Case, choices: Choices, lack: str) -> tuple[str, Stood]:
@@ -69,3 +72,6 @@ def _case(bench: Bench, scenario: Scenario, case: Case, choices: Choices, lack: 
         return mechanism, Stood(str(verdict.outcome), finding(verdict), verdict.sentence())
     except (BreakrankError, PlanError) as error:
         return mechanism, Stood("", sentence=" ".join(str(error).split()))
+    except Exception as error:
+        # The catalogue runs for long, perhaps at night: what goes wrong with one case, if only our own, ends no other.
+        return mechanism, Stood("", sentence=f"an error of Breakrank's own: {type(error).__name__}: {error}")

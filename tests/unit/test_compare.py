@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
+from breakrank import images
 from breakrank.catalogue import load_scenarios, select
 from breakrank.errors import BreakrankError
 from breakrank.report.compare import Comparison, Standing, Stood, key, load_standing
 from breakrank.run import Choices, make_plan
+from breakrank.verdict import Outcome, Verdict
+from breakrank_agent.plan import Plan
 
 FINE, LOUD, QUIET = Stood("SURVIVED"), Stood("DETECTED", sentence="it raised"), Stood("SILENT", "race: lost update")
 SKIPPED = Stood("", sentence="there is no torch")
@@ -137,6 +143,41 @@ def test_a_standing_of_an_image_that_was_built_anew_begins_from_nothing(tmp_path
     Standing("some", "1", {}, {"a": FINE}).save(tmp_path)
     Standing("some", "2", {}, {"b": LOUD}).save(tmp_path)
     assert load_standing(tmp_path, "some").cases == {"b": LOUD}
+
+
+class Failing:
+    """A bench whose first run ends in an error that nobody has thought of, and whose third is interrupted."""
+
+    def __init__(self, runs: Path) -> None:
+        self._number = 0
+
+    def __enter__(self) -> Failing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def run(self, plan: Plan, *_: object) -> SimpleNamespace:
+        self._number += 1
+        if self._number == 3:
+            raise KeyboardInterrupt
+        if self._number == 1:
+            raise ZeroDivisionError("nobody has thought of it")
+        return SimpleNamespace(verdict=Verdict(Outcome.SURVIVED))
+
+
+def test_what_goes_wrong_with_one_case_ends_no_other_and_what_was_run_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(images, "docker_runner", lambda: SimpleNamespace(lacking=lambda *_: ""))
+    monkeypatch.setattr(images, "missing_for", lambda *_: "")
+    monkeypatch.setattr(images, "Bench", Failing)
+    cases = select(load_scenarios(), ["baseline::torch-ddp", "killed_rank::torch-plain", "race_condition"])
+    with pytest.raises(KeyboardInterrupt):
+        images.stand(Standing("some", "1", {}), cases, 0, tmp_path)
+    kept = load_standing(tmp_path, "some").cases
+    assert [(stood.outcome, stood.sentence) for stood in kept.values()] == [
+        ("", "an error of Breakrank's own: ZeroDivisionError: nobody has thought of it"),
+        ("SURVIVED", "no rank reported and no oracle objects"),
+    ]
 
 
 def test_an_image_that_was_never_run_cannot_be_compared_with(tmp_path):
