@@ -10,10 +10,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from breakrank import evidence
@@ -128,13 +129,14 @@ def computes():
 
 
 @contextmanager
-def process(code: str, starts: str, main: str = WAITS) -> Iterator[int]:
-    """Yield the pid of a process that has begun to do this."""
-    command = [sys.executable, "-c", PROGRAM.format(code=code, starts=starts, main=main)]
+def process(code: str, starts: str, main: str = WAITS, behind: Sequence[str] = ()) -> Iterator[int]:
+    """Yield the pid of a process that has begun to do this, or of what a command that it stands behind has started."""
+    command = [*behind, sys.executable, "-c", PROGRAM.format(code=code, starts=starts, main=main)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
         try:
             assert started.stdout is not None and started.stdout.readline() == "ready\n"
-            yield started.pid
+            below = psutil.Process(started.pid).children()
+            yield below[0].pid if below else started.pid
         finally:
             started.kill()
 
@@ -179,6 +181,26 @@ def test_only_a_thread_that_was_seen_to_poll_can_be_between_two_polls():
         assert look(pid).condition is Condition.MOVES
         seen = look(pid, "", {busy})
         assert (seen.condition, seen.open, [*seen.polls]) == (Condition.WAITS, True, [busy])
+
+
+#: Starts a thread that waits for good, and waits for its end, as C does; Python itself waits for a lock.
+STARTS = """
+libc, number, semaphore = ctypes.CDLL(None), ctypes.c_ulong(), ctypes.create_string_buffer(64)
+libc.pthread_create(ctypes.byref(number), None, libc.sem_wait, semaphore)
+"""
+JOINS = "libc.pthread_join(number, None)"
+OWN_NUMBERS = ["unshare", "--map-root-user", "--pid", "--fork", "--kill-child"]
+
+
+@pytest.mark.parametrize("behind", [[], OWN_NUMBERS], ids=["here", "in a namespace of its own"])
+def test_who_waits_for_the_end_of_a_thread_of_its_own_is_still(behind):
+    if behind and subprocess.run([*behind, "true"], capture_output=True).returncode:
+        pytest.skip("needs unshare (util-linux), and a kernel that lets it make user namespaces")
+    with process(STARTS, "", JOINS, behind) as pid:
+        assert is_proven(pid, 1000)
+        main = next(read_threads(pid))
+        assert main.call == FUTEX and main.arguments[2] > 0
+        assert (main.arguments[2] == max(thread.tid for thread in read_threads(pid))) is not bool(behind)
 
 
 @pytest.mark.parametrize(("seconds", "limited"), [("", False), ("3600", True)])

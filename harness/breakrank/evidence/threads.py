@@ -135,7 +135,15 @@ def _joins(thread: Thread) -> bool:
     """Whether a thread waits in pthread_join(3): until the kernel clears the other one's number."""
     if thread.state != "S" or thread.call != FUTEX or len(thread.arguments) < 4 or thread.arguments[3] != 0:
         return False
-    return thread.arguments[2] > 0 and Path(f"/proc/{thread.tid}/task/{thread.arguments[2]}").exists()
+    return thread.arguments[2] > 0 and _has_thread(thread.tid, thread.arguments[2])
+
+
+def _has_thread(pid: int, number: int) -> bool:
+    """Whether a process has a thread that it knows by this number: behind walls, it is another one than here."""
+    if len(fields(f"/proc/{pid}/status").get("NSpid", "").split()) < 2:
+        return Path(f"/proc/{pid}/task/{number}").exists()
+    own = (fields(f"/proc/{pid}/task/{tid}/status") for tid in os.listdir(f"/proc/{pid}/task"))
+    return any(int(one["NSpid"].split()[-1]) == number for one in own)
 
 
 def in_futex(thread: Thread) -> bool:
