@@ -79,7 +79,7 @@ def test_a_job_that_raises_keeps_its_exit_code_and_its_rank_is_blamed(watch):
 def test_a_stalled_job_is_explained_while_it_stands_still(watch):
     done = watch("stop", "--end-stalled")
     assert done.returncode == 124
-    where = "all_reduce 3 (4 × float32, odd.py:21)"
+    where = "all_reduce 3 (4 × float32, odd.py:22)"
     assert f"breakrank: stalled: rank 0 waits in {where} at step 3 for rank 1, which stands still" in done.stderr
     assert "breakrank: blame: rank 1: stands still while others wait for it" in done.stderr
     assert "odd.py:" in done.stderr

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from breakrank.evidence import BACKENDS, interpreter
-from breakrank.evidence.threads import State, Thread, in_futex, read_threads
+from breakrank.evidence.threads import State, Thread, has_limit, in_futex, read_threads
 
 #: The main thread keeps the global lock in a call of C that does not end; another thread wants it, or waits for more.
 PROGRAM = """
@@ -29,13 +29,16 @@ ctypes.{how}(None).pause()
 
 @contextmanager
 def threads(other: str, how: str) -> Iterator[list[Thread]]:
-    """Yield the process's threads but the main one, once all of them are in a futex."""
+    """Yield the process's threads but the main one, once all of them are in a futex with a time-out.
+
+    On its way to that, a thread may be met in one without: at the mutex that guards the global lock.
+    """
     command = [sys.executable, "-c", PROGRAM.format(other=other, how=how)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None and process.stdout.readline() == "ready\n"
             found: list[Thread] = []
-            while not found or not all(map(in_futex, found)):
+            while not found or not all(in_futex(thread) and has_limit(thread) for thread in found):
                 assert process.poll() is None
                 found = [thread for thread in read_threads(process.pid) if not thread.main]
             yield found
