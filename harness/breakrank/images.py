@@ -15,18 +15,24 @@ from breakrank.runners import docker_runner
 from breakrank.scenario import Case, Scenario
 from breakrank_agent.plan import PlanError
 
+#: How a case's sentence begins where what went wrong was not the image's doing, nor the user's.
+_OWN = "an error of Breakrank's own"
+
 
 def validate(new: str, old: str, names: Sequence[str], seed: int, runs: Path) -> int:
     """Run the scenarios `names` on both images and print what differs; return the comparison's status.
 
+    An error of our own leaves a case untested on both, perhaps: it is never passed over, the status is then 2.
     Raises `BreakrankError` if there is no engine, or no such image: before anything runs.
     """
     cases = select(load_scenarios(), names)
-    comparison = Comparison(new_standing(old), new_standing(new))
-    for standing in (comparison.old, comparison.new):
+    standings = new_standing(old), new_standing(new)
+    comparison = Comparison(*standings)
+    for standing in standings:
         stand(standing, cases, seed, runs.absolute())
     print("\n" + "\n".join(comparison.lines()))
-    return comparison.status
+    ours = any(stood.sentence.startswith(_OWN) for one in standings for stood in one.cases.values())
+    return comparison.status or (2 if ours else 0)
 
 
 def stand(standing: Standing, cases: Sequence[tuple[Scenario, Case]], seed: int, runs: Path) -> None:
@@ -74,4 +80,4 @@ def _case(bench: Bench, scenario: Scenario, case: Case, choices: Choices, lack: 
         return mechanism, Stood("", sentence=" ".join(str(error).split()))
     except Exception as error:
         # The catalogue runs for long, perhaps at night: what goes wrong with one case, if only our own, ends no other.
-        return mechanism, Stood("", sentence=f"an error of Breakrank's own: {type(error).__name__}: {error}")
+        return mechanism, Stood("", sentence=f"{_OWN}: {type(error).__name__}: {error}")

@@ -45,8 +45,7 @@ def test_it_ends_alike_each_time_and_a_clean_job_runs_where_it_ran(bench, scenar
     lack = missing_for(plan, case.needs)
     if lack:
         pytest.skip(lack)
-    ended = set()
-    pythons = set()
+    ended, pythons = set(), set()
     for _ in range(RUNS):
         result = bench.run(plan, case.record(runner))
         assert result.as_recorded, f"{result.verdict.outcome}: {result.verdict.sentence()} ({result.folder})"
@@ -58,7 +57,10 @@ def test_it_ends_alike_each_time_and_a_clean_job_runs_where_it_ran(bench, scenar
     if runner == "docker":
         assert pythons <= {docker_runner().versions(plan.image)["python"]}, "the ranks' Python is the image's own"
     clean = make_plan(BASELINE, CLEAN[case.framework], chosen)
-    # How much more ranks learn in the same few steps is another matter.
-    oracles = tuple(name for name in clean.oracles if name != "progress")
-    after = bench.run(replace(clean, ranks=max(clean.ranks, plan.ranks), oracles=oracles)).verdict
+    if plan.ranks > clean.ranks:
+        # The goal of TensorFlow's is one of two workers: more of them miss it, however many steps they make.
+        left_out = "progress" if case.framework == "tensorflow" else ""
+        oracles = tuple(name for name in clean.oracles if name != left_out)
+        clean = replace(clean, ranks=plan.ranks, oracles=oracles)
+    after = bench.run(clean).verdict
     assert after.outcome is Outcome.SURVIVED, after.sentence()

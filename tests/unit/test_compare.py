@@ -146,7 +146,9 @@ def test_a_standing_of_an_image_that_was_built_anew_begins_from_nothing(tmp_path
 
 
 class Failing:
-    """A bench whose first run ends in an error that nobody has thought of, and whose third is interrupted."""
+    """A bench whose first run ends in an error that nobody has thought of, and one of whose others is interrupted."""
+
+    interrupted = 0
 
     def __init__(self, runs: Path) -> None:
         self._number = 0
@@ -159,17 +161,24 @@ class Failing:
 
     def run(self, plan: Plan, *_: object) -> SimpleNamespace:
         self._number += 1
-        if self._number == 3:
+        if self._number == self.interrupted:
             raise KeyboardInterrupt
         if self._number == 1:
             raise ZeroDivisionError("nobody has thought of it")
         return SimpleNamespace(verdict=Verdict(Outcome.SURVIVED))
 
 
-def test_what_goes_wrong_with_one_case_ends_no_other_and_what_was_run_is_kept(tmp_path, monkeypatch):
+@pytest.fixture
+def failing(monkeypatch) -> type[Failing]:
     monkeypatch.setattr(images, "docker_runner", lambda: SimpleNamespace(lacking=lambda *_: ""))
     monkeypatch.setattr(images, "missing_for", lambda *_: "")
+    monkeypatch.setattr(images, "new_standing", lambda name: Standing(name, "1", {}))
     monkeypatch.setattr(images, "Bench", Failing)
+    return Failing
+
+
+def test_what_goes_wrong_with_one_case_ends_no_other_and_what_was_run_is_kept(failing, tmp_path, monkeypatch):
+    monkeypatch.setattr(failing, "interrupted", 3)
     cases = select(load_scenarios(), ["baseline::torch-ddp", "killed_rank::torch-plain", "race_condition"])
     with pytest.raises(KeyboardInterrupt):
         images.stand(Standing("some", "1", {}), cases, 0, tmp_path)
@@ -178,6 +187,11 @@ def test_what_goes_wrong_with_one_case_ends_no_other_and_what_was_run_is_kept(tm
         ("", "an error of Breakrank's own: ZeroDivisionError: nobody has thought of it"),
         ("SURVIVED", "no rank reported and no oracle objects"),
     ]
+
+
+def test_an_error_of_our_own_is_not_passed_over_though_no_image_is_worse(failing, tmp_path, capsys):
+    assert images.validate("new", "old", ["race_condition"], 0, tmp_path) == 2
+    assert "an error of Breakrank's own: ZeroDivisionError: nobody has thought of it" in capsys.readouterr().out
 
 
 def test_an_image_that_was_never_run_cannot_be_compared_with(tmp_path):

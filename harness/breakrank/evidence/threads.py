@@ -119,6 +119,14 @@ def fields(path: str) -> dict[str, str]:
     return {name: value.strip() for name, _, value in pairs}
 
 
+def read_numbers(folder: str) -> list[int]:
+    """Return what a process or a thread is called, by its folder in /proc: here first, in its own namespace last.
+
+    A kernel may say nothing of it. Raises `OSError`.
+    """
+    return [int(number) for number in fields(f"{folder}/status").get("NSpid", "").split()]
+
+
 def _text(path: str) -> str:
     """Return what the kernel writes into a file; a thread may have any bytes for a name."""
     # Unbuffered: of a rank with a framework a hundred threads are read, again and again.
@@ -140,10 +148,10 @@ def _joins(thread: Thread) -> bool:
 
 def _has_thread(pid: int, number: int) -> bool:
     """Whether a process has a thread that it knows by this number: behind walls, it is another one than here."""
-    if len(fields(f"/proc/{pid}/status").get("NSpid", "").split()) < 2:
-        return Path(f"/proc/{pid}/task/{number}").exists()
-    own = (fields(f"/proc/{pid}/task/{tid}/status") for tid in os.listdir(f"/proc/{pid}/task"))
-    return any(int(one["NSpid"].split()[-1]) == number for one in own)
+    tasks = f"/proc/{pid}/task"
+    if len(read_numbers(f"/proc/{pid}")) < 2:
+        return Path(f"{tasks}/{number}").exists()
+    return any(read_numbers(f"{tasks}/{tid}")[-1] == number for tid in os.listdir(tasks))
 
 
 def in_futex(thread: Thread) -> bool:

@@ -30,10 +30,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import docker
+import psutil
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
 from breakrank import engines
 from breakrank.errors import BreakrankError
+from breakrank.evidence.threads import read_numbers
 from breakrank.runners import STARTED, hub
 from breakrank.runners.process import ProcessRunner
 from breakrank.runners.rank import RankProcess
@@ -647,8 +649,7 @@ def _seen_from_here(handle: docker.models.containers.Container) -> int:
 
 def _given(pid: int) -> dict[str, str]:
     """Return what an engine adds to the environment of a container's processes, the image's own going before it."""
-    lines = os.fsdecode(Path(f"/proc/{pid}/environ").read_bytes()).split("\0")
-    values = dict(line.split("=", 1) for line in lines if "=" in line)
+    values = psutil.Process(pid).environ()
     return {name: values[name] for name in _ADDED if name in values}
 
 
@@ -734,9 +735,7 @@ def _heard(control: socket.socket) -> dict[str, Any]:
 def _inner_pid(pid: int) -> int:
     """Return how a process is called in its own process namespace; 0 if it is gone."""
     with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("NSpid:"):
-                return int(line.split()[-1])
+        return (read_numbers(f"/proc/{pid}") or [0])[-1]
     return 0
 
 

@@ -257,7 +257,8 @@ def stage_agent(folder: Path, source: Path | None = None) -> Path:
         # Where it is installed, if one may write there: the next copy has it then.
         compileall.compile_dir(source, quiet=2)
     scratch = folder / f"{target.name}.{os.getpid()}"
-    shutil.copytree(source, scratch / source.name)
+    # One that was killed in the midst of it may have left a part, under the same number.
+    shutil.copytree(source, scratch / source.name, dirs_exist_ok=True)
     (scratch / "sitecustomize.py").write_text(SITECUSTOMIZE)
     compileall.compile_dir(scratch, quiet=2)
     try:
