@@ -343,6 +343,7 @@ class Bench:
         self._session = Session(controller_pid)
         self._zygotes = None if cold else Zygotes(self._session, self.runs)
         self._clusters: Clusters | None = None
+        self._controls: dict[tuple[str, Path | None], Path] = {}
         self._cold = cold
 
     @property
@@ -391,14 +392,19 @@ class Bench:
         conduct = partial(self._conduct, where=where, in_place=in_place)
         void: list[str] = []
         if plan.command and plan.control and agent:
-            for name, phase in (("control", "control"), ("control-again", "second control")):
-                void += self._fresh_model(control_plan(plan), folder / name, conduct, progress, phase)
-                if void:
-                    break
-                conduct = partial(conduct, steps=_steps_of(read_history(folder / name)))
+            wanted = control_plan(plan)
+            void += self._fresh_model(wanted, folder / "control", conduct, progress, "control")
+            if not void:
+                conduct = partial(conduct, steps=_steps_of(read_history(folder / "control")))
                 if plan.runner == "join":
-                    plan = resolve_launched(plan, read_history(folder / name))
+                    plan = resolve_launched(plan, read_history(folder / "control"))
                     _write_plan(folder, plan)
+                earlier = None if in_place else self._earlier_control(wanted, where, folder / "control")
+                if earlier is not None:
+                    shutil.copytree(earlier, folder / "control-again", ignore=shutil.ignore_patterns("work"))
+                else:
+                    again = folder / "control-again"
+                    void += self._fresh_model(control_plan(plan), again, conduct, progress, "second control")
         elif plan.control and agent:
             void = self._model(control_plan(replayed or plan), folder / "control", programs, progress)
         if plan.reference and agent and not void:
@@ -526,13 +532,24 @@ class Bench:
     def _fresh_model(
         self, wanted: Plan, folder: Path, conduct: Callable[..., list[str]], watch: Watch | None, phase: str
     ) -> list[str]:
-        """Run a user's script to compare with; it is never kept for another run. Return why it failed."""
+        """Run a user's script to compare with. Return why it failed."""
         what = phase.removeprefix("second ")
         conduct(wanted, _fill(folder, wanted, folder), folder, watch, phase=phase)
         history = read_history(folder)
         if not history.attempts:
             return [f"the {what} failed: {why_no_rank(history, wanted)}"]
         return _why_failed(history, what)
+
+    def _earlier_control(self, wanted: Plan, where: Path | None, control: Path) -> Path | None:
+        """Return the control of an earlier run of this session that had the same plan, and remember this one.
+
+        It is the second control of a script: what changes from one run to the next is seen in a script that is run
+        later as well as in one that is run twice, and the control that a run is compared with is always its own.
+        """
+        key = (wanted.dumps(), where)
+        earlier, self._controls[key] = self._controls.get(key), control
+        # The oldest runs make room, perhaps that one.
+        return earlier if earlier is not None and (earlier / "plan.json").exists() else None
 
     def _model(self, wanted: Plan, folder: Path, programs: Path, watch: Watch | None) -> list[str]:
         """Lay a control's or reference's history into a folder, from the cache or by a run; return why it failed."""

@@ -9,6 +9,7 @@ import pytest
 import styles
 from styles import SCRIPTS, plan_of_script
 
+from breakrank.conductor import Progress
 from breakrank.errors import BreakrankError
 from breakrank.oracles import all_oracles
 from breakrank.run import load_run
@@ -55,6 +56,25 @@ def test_a_script_that_is_not_reproducible_is_never_silent_on_the_result_alone(b
     result = bench.run(plan_of_script("drifting.py", [placebo]), where=tmp_path)
     assert any(note.startswith("result not comparable: not reproducible by itself") for note in result.verdict.notes)
     assert result.verdict.outcome is Outcome.SURVIVED or "control" not in {f.oracle for f in result.verdict.findings}
+
+
+def test_the_second_control_is_the_one_of_the_run_before(bench, tmp_path):
+    outside = tmp_path / "outside"
+    outside.write_text("7")
+    (tmp_path / "job").mkdir()
+    read = f"manual_seed(int(open({str(outside)!r}).read()))"
+    text = (SCRIPTS / "plain_loop.py").read_text().replace("manual_seed(7)", read)
+    (tmp_path / "job" / "reading.py").write_text(text)
+    placebo = faults.Placebo() @ at(rank=1, step=2, point="backward")
+    phases, notes = [], []
+    for seed in (7, 7, 8, 8):
+        outside.write_text(str(seed))
+        seen: list[Progress] = []
+        result = bench.run(plan_of_script("reading.py", [placebo]), where=tmp_path / "job", progress=seen.append)
+        phases.append(list(dict.fromkeys(one.phase for one in seen)))
+        notes.append([note for note in result.verdict.notes if "not reproducible by itself" in note])
+    assert phases == [["control", "second control", "run"], *[["control", "run"]] * 3]
+    assert [len(found) for found in notes] == [0, 0, 1, 0]
 
 
 def test_a_script_that_does_not_train_says_nothing(bench, tmp_path):
