@@ -73,6 +73,12 @@ def test_a_case_comes_to_its_record_in_containers(bench, image, name):
         assert result.as_recorded, result.verdict
 
 
+def test_a_port_where_a_store_was_just_now_can_be_taken(bench, image):
+    for name in ("baseline::torch-ddp", "port_in_use::torch-stranger"):
+        result = bench.run(*plan_of(name, image))
+        assert result.as_recorded, result.verdict.sentence()
+
+
 def test_a_container_that_the_engine_takes_off_its_network_is_where_it_was_when_the_job_starts_again(bench, image):
     plan, _ = plan_of("cut_link::torch-limited", image)
     (cut,) = plan.strikes

@@ -411,6 +411,8 @@ class TakePort(Fault):
     def strike(self, target: Target) -> None:
         """Listen there. Raises `OSError` if the rank does already."""
         one = target.kept["listener"] = target.walls.open_socket(socket.AF_INET, socket.SOCK_STREAM)
+        # Connections to the store of an earlier job there, closed a minute ago at most, do not keep it from listening.
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         one.bind(("0.0.0.0", self.port or target.store))
         one.listen()
 
