@@ -16,10 +16,11 @@ _AGREED = (
     ("world", "world size differs", "came with another world size"),
     ("master", "master differs", "came to another master"),
     ("backend", "backend differs", "came with another backend"),
-    ("cluster", "cluster differs", "came with another list of workers"),
 )
-#: What ranks may disagree on, but are likely to be stuck for if nothing else is wrong.
+#: What ranks may disagree on, but are likely to be stuck for if nothing else is wrong. Workers of TensorFlow meet at
+#: the first one's address, whatever the others' are in their lists: those are used from the first collective on.
 _MAY_DIFFER = (
+    ("cluster", "cluster differs", "came with another list of workers"),
     ("interface", "interface differs", "came on another interface"),
     ("proxy", "proxy between", "asks a proxy for the way to its peers"),
 )

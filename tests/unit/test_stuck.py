@@ -178,7 +178,6 @@ def meeting(*entered: tuple[int, dict[str, Any]]) -> dict[int, Ledger]:
     ({"world": 4}, "world size differs"),
     ({"master": "m:2"}, "master differs"),
     ({"backend": "mpi"}, "backend differs"),
-    ({"cluster": "m:1,m:3"}, "cluster differs"),
     ({"rank": 0}, "rank twice"),
 ])  # fmt: skip
 def test_the_one_that_says_something_else_is_odd(other, why):
@@ -213,11 +212,15 @@ def test_a_full_meeting_beside_another_is_left_alone():
     assert found is not None and (found.why, found.peers, sorted(found.waits)) == ("rank missing", (0,), [2])
 
 
-def test_another_interface_is_suspected_of_a_full_meeting_only():
-    ledgers = meeting((0, {}), (1, {}), (2, {"interface": "eth0"}))
+@pytest.mark.parametrize(("name", "said", "why"), [
+    ("interface", "eth0", "interface differs"),
+    ("cluster", "m:1,m:3", "cluster differs"),
+])  # fmt: skip
+def test_what_ranks_may_disagree_on_is_suspected_of_a_full_meeting_only(name, said, why):
+    ledgers = meeting((0, {}), (1, {}), (2, {name: said}))
     suspected = suspect_meeting(ledgers)
     assert explain_meeting(ledgers, [], [], {}) is None
-    assert suspected is not None and (suspected.why, suspected.peers) == ("interface differs", (2,))
+    assert suspected is not None and (suspected.why, suspected.peers) == (why, (2,))
     assert suspect_meeting(meeting((0, {}), (1, {}), (2, {}))) is None
     proxied = suspect_meeting(meeting((0, {"proxy": ""}), (1, {"proxy": "http://p:1"})))
     assert proxied is not None and (proxied.why, proxied.peers) == ("proxy between", (1,))
