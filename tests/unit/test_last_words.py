@@ -89,6 +89,11 @@ class TestCrash:
         assert finding.sentence().endswith(", while thread evict was in evict (train.py:9) (THPStorage_resize_)")
         assert finding.places == ("train.py:7", "train.py:9", "train.py:4")
 
+    def test_gives_no_number_for_a_thread_without_a_name(self) -> None:
+        threads = [{**thread("train", 9), "thread": "thread 0x7fa97deac2c0"}]
+        (finding,) = ask("crash", dead(threads=threads).history())
+        assert finding.sentence().endswith("Python line is known, while another thread was in train (train.py:9)")
+
     def test_says_so_where_nothing_is_known_of_the_line(self) -> None:
         (finding,) = ask("crash", dead().history())
         assert finding.sentence() == "rank 1 died of SIGSEGV at step 2 where no Python line is known"

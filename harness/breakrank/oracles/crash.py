@@ -65,8 +65,10 @@ def _freeing(thread: Event) -> str:
 
 
 def _meanwhile(thread: Event) -> str:
-    call = _freeing(thread)
-    return f", while thread {thread['thread']} was in {_place(thread)}{f' ({call})' if call else ''}"
+    call, name = _freeing(thread), str(thread["thread"])
+    # One that has no name is known by a number, which is another one in each run.
+    who = "another thread" if name.startswith("thread ") else f"thread {name}"
+    return f", while {who} was in {_place(thread)}{f' ({call})' if call else ''}"
 
 
 def _place(thread: Event) -> str:
