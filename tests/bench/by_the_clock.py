@@ -1,0 +1,40 @@
+"""A fault by the clock, as tools set one that know no step: kills rank 1 so many seconds after it was started.
+
+`python by_the_clock.py RUNS SECONDS` waits for the next run whose record comes to lie in the folder RUNS.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+
+def started(runs: Path, known: set[Path]) -> tuple[int, float]:
+    """Return pid and start of rank 1 of the next run: what a tool learns from whoever starts the job."""
+    while True:
+        for record in set(runs.glob("*/conductor.jsonl")) - known:
+            for line in record.read_text().splitlines(keepends=True):
+                event = json.loads(line) if line.endswith("\n") else {}
+                if event.get("kind") == "spawned" and event["rank"] == 1:
+                    return event["pid"], event["t"]
+        time.sleep(0.001)
+
+
+def main() -> None:
+    runs, delay = Path(sys.argv[1]), float(sys.argv[2])
+    known = set(runs.glob("*/conductor.jsonl"))
+    print("ready", flush=True)
+    pid, began = started(runs, known)
+    time.sleep(max(0.0, began + delay - time.monotonic()))
+    # It may be too late: the job is over.
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()
