@@ -285,16 +285,15 @@ class Threads:
     def sync(self, do: str, key: Union[str, Callable[[], str]]) -> None:
         """Record a sync of one of the user's threads; a lock taken while one is being recorded is none.
 
-        A lock gets its name from the first of them, so that its number tells of no thread that is not watched.
+        A lock gets its name from the first of them, so that its number tells of no thread that is not watched, nor of
+        locks that were taken while a cold rank imported what a warm one has. Before there are threads, all that the
+        process does is in order.
         """
-        if getattr(self._inside, "busy", False) or not self._is_users():
+        if not self.agent.accesses.threaded or getattr(self._inside, "busy", False) or not self._is_users():
             return
         self._inside.busy = True
         try:
-            name = key if isinstance(key, str) else key()
-            # Before there are threads, all that the process does is in order.
-            if self.agent.accesses.threaded:
-                self.agent.accesses.sync(do, name)
+            self.agent.accesses.sync(do, key if isinstance(key, str) else key())
         finally:
             self._inside.busy = False
 
