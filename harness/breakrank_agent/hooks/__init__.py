@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from breakrank_agent.probe import Agent
 
 
+_FRAMEWORKS = frozenset({"torch", "tensorflow", "keras"})
+
+
 @functools.cache
 def all_hooks() -> tuple[Any, ...]:
     """Return every hook, imported, in the order of their names."""
@@ -44,8 +47,11 @@ def install_in_child(agent: Agent) -> None:
 
 
 def after_import(name: str, follow: Callable[[], None]) -> None:
-    """Call `follow` as soon as the module `name` has been imported; now, if it has been."""
-    if name in sys.modules:
+    """Call `follow` as soon as the module `name` has been imported; now, if it has been.
+
+    One that is being imported is not yet: Keras, for one, imports TensorFlow before it is through itself.
+    """
+    if name in sys.modules and name not in _waiter.running:
         follow()
         return
     _waiter.waiting.setdefault(name, []).append(follow)
@@ -53,11 +59,18 @@ def after_import(name: str, follow: Callable[[], None]) -> None:
         sys.meta_path.insert(0, _waiter)
 
 
+def imports_framework() -> bool:
+    """Whether a framework is just being imported, with all that it brings along."""
+    return not _FRAMEWORKS.isdisjoint(_waiter.running)
+
+
 class _Waiter(importlib.abc.MetaPathFinder):
     """Finds nothing itself: it lets the others find, and what waits is called once the module has run."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, list[Callable[[], None]]] = {}
+        #: The modules that are just being run.
+        self.running: set[str] = set()
 
     def find_spec(
         self, fullname: str, path: Optional[Sequence[str]] = None, target: Optional[ModuleType] = None
@@ -98,7 +111,11 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module as ever, put its own loader back, then do what waits for it."""
-        self._loader.exec_module(module)
+        _waiter.running.add(module.__name__)
+        try:
+            self._loader.exec_module(module)
+        finally:
+            _waiter.running.discard(module.__name__)
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader

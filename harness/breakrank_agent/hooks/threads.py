@@ -25,6 +25,7 @@ from types import FrameType
 from typing import Any, Callable, Optional, Union
 from weakref import WeakKeyDictionary
 
+from breakrank_agent.hooks import imports_framework
 from breakrank_agent.lookout import look_out
 from breakrank_agent.probe import Agent, pythons
 from breakrank_agent.turns import Member, Turns
@@ -98,6 +99,10 @@ class _Lock:
     """A lock as `_thread` makes it, on record; under a controlled schedule others move while a thread waits for it."""
 
     __slots__ = ("__weakref__", "_key", "_owner", "_real")
+
+    def __new__(cls) -> Any:
+        """Return one of Python's own to a framework that is being imported: in a warm rank it has been before us."""
+        return allocate_lock() if imports_framework() else super().__new__(cls)
 
     def __init__(self) -> None:
         self._real = allocate_lock()
