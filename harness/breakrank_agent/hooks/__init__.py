@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 if TYPE_CHECKING:
     from breakrank_agent.probe import Agent
 
-
+#: The outermost modules of what a zygote imports (`breakrank_agent.zygote.WARM`); hooks wait for each of them.
 _FRAMEWORKS = frozenset({"torch", "tensorflow", "keras"})
 
 
