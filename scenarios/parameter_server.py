@@ -1,6 +1,7 @@
 """A task under ParameterServerStrategy is lost: a worker, whose work another one does, or the server of the weights.
 
-A worker that stands still is never given up: the coordinator waits for what it has been told to do.
+A worker that stands still is never given up: the coordinator waits for what it has been told to do, and where it raises
+instead, it does not come to its end, since TensorFlow has each worker forget the functions that Python finalizes.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, hung
 
 TASKS = {"BREAKRANK_TASKS": "chief,worker,worker,ps"}
 WORKER, SERVER = at(rank=1, step=3), at(rank=3, step=3)
+STALLED = hung(oracle="progress", rank=0, cause="no progress")
 
 SCENARIO = Scenario(
     family="process",
@@ -26,7 +28,8 @@ SCENARIO = Scenario(
         for name, program, strike, expect in (
             ("killed-worker", "plain", faults.Kill() @ WORKER, SURVIVED),
             ("killed-server", "plain", faults.Kill() @ SERVER, DETECTED),
-            ("stopped-worker", "plain", faults.Stop() @ WORKER, hung(oracle="progress", rank=0, cause="no progress")),
+            ("stopped-worker", "plain", faults.Stop() @ WORKER, STALLED),
+            ("stopped-worker-raising", "raising", faults.Stop() @ WORKER, STALLED),
             ("stopped-worker-limited", "limited", faults.Stop() @ WORKER, DETECTED),
         )
     ],

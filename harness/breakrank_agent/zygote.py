@@ -161,18 +161,19 @@ def _middle(
     os.close(reader)
     os.close(writer)
     control.close()
-    code = 70
+    code, programs = 70, ""
     try:
         _become(request, descriptors)
         if "argv" in request:
             os.execvpe(request["argv"][0], request["argv"], request["env"])
         from breakrank_agent import boot
 
+        programs = request["boot"]["programs"] + os.sep
         code = boot.run_here(request["boot"])
     except BaseException:
         traceback.print_exc()
     finally:
-        _leave(code)
+        _leave(code, programs)
 
 
 def _enter(holder: int, kinds: int) -> None:
@@ -213,20 +214,46 @@ def _duplicate(descriptor: int) -> int:
     return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 256)
 
 
-def _leave(code: int) -> NoReturn:
+def _leave(code: int, programs: str) -> NoReturn:
     """End as Python would, but without taking the interpreter apart, which costs seconds in a forked process."""
     with contextlib.suppress(BaseException):
         threading._shutdown()  # type: ignore[attr-defined]
     with contextlib.suppress(BaseException):
         atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):
-            stream.flush()
+    _flush()
+    with contextlib.suppress(BaseException):
+        _finalize(programs)
+    _flush()
     with contextlib.suppress(BaseException):
         from breakrank_agent import probe
 
         probe.take_leave()
     _end(code)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+
+
+def _finalize(programs: str) -> None:
+    """Finalize what nobody holds any more once the modules below `programs` are gone, as Python does.
+
+    Files that were left open are written so, and a finalizer can wait for ever: a function of TensorFlow's has each
+    worker forget it. Nothing is freed (gc.DEBUG_SAVEALL; finalizers come first, PEP 442): only native code would see
+    it, and take up to seconds for it.
+    """
+    gone: list[Any] = []
+    for name, module in list(sys.modules.items()):
+        # A module that is loaded when something of it is asked for is not asked.
+        if programs and str(getattr(module, "__dict__", {}).get("__file__")).startswith(programs):
+            gone.append(sys.modules.pop(name))
+    # A cycle is for the collector to find.
+    gone.append(gone)
+    del gone, module
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    gc.collect()
 
 
 if __name__ == "__main__":

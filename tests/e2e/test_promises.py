@@ -100,6 +100,18 @@ def test_a_cold_rank_gives_the_digest_of_a_warm_one(bench, run, tmp_path, progra
     assert (warm.verdict.outcome, warm.verdict.digest) == (other.verdict.outcome, other.verdict.digest)
 
 
+def test_a_warm_rank_finalizes_at_its_end_what_a_cold_one_does(bench, run, tmp_path):
+    left = {}
+    with Bench(tmp_path / "cold", cold=True) as cold:
+        for name, on in (("warm", bench), ("cold", cold)):
+            result, _ = run("small:leaves_it_to_python", on=on, steps=1, oracles=("ends",), deadline_s=120.0)
+            assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
+            files = (path for path in (result.folder / "work").iterdir() if path.name.split("-")[0] in ("held", "left"))
+            left[name] = {path.name: path.read_text() for path in files}
+    assert left["cold"] == {"held-by-nobody": "tidied", "held-by-the-module": "tidied", "left-open": "flushed"}
+    assert left["warm"] == left["cold"]
+
+
 def test_a_replay_gives_the_same_digest_and_a_changed_program_is_void(bench, tmp_path):
     programs = tmp_path / "programs"
     programs.mkdir()
