@@ -67,13 +67,16 @@ def main() -> None:
 def _warm_up(framework: str) -> None:
     """Import what a rank that is forked from us has need of."""
     # The agent is among it.
+    from breakrank_agent import hooks
     from breakrank_agent.fault import all_faults
-    from breakrank_agent.hooks import all_hooks
+    from breakrank_agent.schedules import all_policies
 
-    all_hooks()
+    hooks.all_hooks()
     all_faults()
+    all_policies()
     for name in ("breakrank_agent.boot", *WARM.get(framework, (framework,))):
         importlib.import_module(name)
+    hooks.warm_up()
     _forget_finalizers()
     gc.collect()
     # Collections in the ranks then leave the pages that they share with us alone.

@@ -2,7 +2,8 @@
 
 A hook is a module with `WAITS_FOR` (the name of a module of the program, or empty: at once) and `install(agent)`. What
 it waits for is imported exactly when the program would have imported it, never earlier. With `IN_CHILDREN` it is
-installed in the children of a rank that are watched, too.
+installed in the children of a rank that are watched, too. What its `warm_up()` does, if it has one, a zygote does for
+all its ranks.
 """
 
 from __future__ import annotations
@@ -28,6 +29,13 @@ _FRAMEWORKS = frozenset({"torch", "tensorflow", "keras"})
 def all_hooks() -> tuple[Any, ...]:
     """Return every hook, imported, in the order of their names."""
     return tuple(importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
+
+
+def warm_up() -> None:
+    """Do, in a zygote, what would cost each rank time; what the hooks wait for has been imported."""
+    for hook in all_hooks():
+        if hook.WAITS_FOR in sys.modules and hasattr(hook, "warm_up"):
+            hook.warm_up()
 
 
 def install_all(agent: Agent) -> None:

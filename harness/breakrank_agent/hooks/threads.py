@@ -422,6 +422,7 @@ def starter_of(frame: Optional[FrameType], between: tuple[str, ...]) -> str:
     return "Python"
 
 
+@functools.cache
 def _is_librarys(file: str) -> bool:
     """Whether a file of code is Python's, or of an installed package, which may be another environment's."""
     paths = sysconfig.get_paths()

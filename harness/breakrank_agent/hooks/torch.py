@@ -52,14 +52,18 @@ def install(agent: Agent) -> None:
     training = Training(agent)
     agent.adopt(training, training.summarize, trains=False)
     agent.record("note", text=f"torch {torch.__version__}", torch=torch.__version__)
-    after_import("torch._dynamo.trace_rules", _pass_by)
+    after_import("torch._dynamo.trace_rules", warm_up)
     _wrap_backward(agent, training)
     _hook_optimizers(agent, training)
     _Outermost(agent, training).discover()
 
 
-def _pass_by() -> None:
-    """Have torch's compiler leave our own functions as they are, where it traces what calls them."""
+@functools.cache
+def warm_up() -> None:
+    """Have torch's compiler leave our own functions as they are, where it traces what calls them.
+
+    Torch compiles a long regular expression anew for it: once in a zygote, not in each rank.
+    """
     from torch._dynamo import trace_rules
 
     trace_rules.add("breakrank_agent")
