@@ -21,11 +21,11 @@ MOMENTS = {
     "the control's folder is there": lambda job: job.files("controls/*/plan.json"),
     "the control's ranks run": lambda job: job.files("controls/*/attempt-0/rank-1.jsonl"),
     "the run's folder is there": lambda job: job.files("killed_rank-*/plan.json"),
-    "the first rank was started": lambda job: job.files("killed_rank-*/attempt-0/rank-0.log"),
-    "the second rank was started": lambda job: job.files("killed_rank-*/attempt-0/rank-1.log"),
+    "the first rank was started": lambda job: job.files("killed_rank-*/lines/attempt-0/rank-0.log"),
+    "the second rank was started": lambda job: job.files("killed_rank-*/lines/attempt-0/rank-1.log"),
     "the ranks train": lambda job: job.text("killed_rank-*/attempt-0/rank-0.jsonl", '"step":2'),
     "the strike has landed": lambda job: job.text("killed_rank-*/conductor.jsonl", '"landed"'),
-    "the second attempt runs": lambda job: job.files("killed_rank-*/attempt-1/rank-0.log"),
+    "the second attempt runs": lambda job: job.files("killed_rank-*/lines/attempt-1/rank-0.log"),
 }
 
 

@@ -19,7 +19,7 @@ _TICK_S = 0.02
 
 
 def take_stacks(session: Session, folder: Path, ranks: Mapping[int, Rank], why: str) -> dict[int, str]:
-    """Return the stacks of live ranks as text. `folder` is the attempt's, into which each rank dumps its own."""
+    """Return the stacks of live ranks as text. `folder` is that of the lines, into which each dumps its own."""
     texts, waiting = {}, {}
     stopped = {n: r.process.pid for n, r in ranks.items() if is_stopped(r.process.pid)}
     for number, rank in ranks.items():

@@ -7,6 +7,7 @@ import json
 import os
 import select
 import selectors
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from typing import Any
 from breakrank.autopsy import take_stacks
 from breakrank.chronicle import Chronicle
 from breakrank.heirs import find_heirs
+from breakrank.history import LINES, lines_of, records_of
 from breakrank.output import Output
 from breakrank.ranks import Rank
 from breakrank.runners.rank import RankProcess, Runner
@@ -86,6 +88,10 @@ class Conductor:
         #: The files of the working folder that ranks have written, in any attempt.
         self.written: set[str] = set()
         self._events = (folder / "conductor.jsonl").open("wb", buffering=0)
+        (folder / LINES).mkdir(mode=0o700, exist_ok=True)
+        (folder / LINES / "plan.json").write_text(plan.dumps())
+        if self.view.notes:
+            self.write("view", notes=list(self.view.notes))
 
     def run(self) -> None:
         """Start the group, and again as often as it may be restarted, until an attempt needs no other."""
@@ -104,6 +110,7 @@ class Conductor:
             self.runner.sum_up(self.write)
             self.runner.close()
             self._events.close()
+            shutil.rmtree(self.folder / LINES, ignore_errors=True)
 
     def write(self, kind: str, **values: Any) -> None:
         """Append one of the Conductor's own events."""
@@ -128,6 +135,9 @@ class Attempt:
         self._plan = conductor.plan
         self._session = conductor.session
         self._number = number
+        self._records, self._lines = records_of(conductor.folder, number), lines_of(conductor.folder, number)
+        for folder in (self._records, self._lines):
+            folder.mkdir(mode=0o700, exist_ok=True)
         self._ranks: dict[int, Rank] = {}
         self._selector = selectors.DefaultSelector()
         self._strikes = Strikes(self._plan, number, self._session, conductor.view, conductor.write)
@@ -169,7 +179,7 @@ class Attempt:
 
     def _admit(self, process: RankProcess) -> None:
         """Take a rank in that has been started."""
-        base = self._conductor.folder / f"attempt-{self._number}" / f"rank-{process.rank}"
+        base = self._records / f"rank-{process.rank}"
         outputs = {name: Output(base.with_suffix(f".{name}")) for name in process.pipes}
         chronicle = Chronicle(base.with_suffix(".jsonl"), self._conductor.keep)
         self._ranks[process.rank] = Rank(process, chronicle, outputs)
@@ -340,7 +350,7 @@ class Attempt:
     def _log_of(self, number: int, child: str = "") -> Path:
         """Return where the log of a rank lies, or that of its child."""
         name = f"rank-{number}.{child}.log" if child else f"rank-{number}.log"
-        return self._conductor.folder / f"attempt-{self._number}" / name
+        return self._lines / name
 
     # --- answering
 
@@ -434,8 +444,7 @@ class Attempt:
         if hung:
             self._conductor.write("hung", attempt=self._number, **reason)
         standing = {n: r for n, r in self._ranks.items() if r.live}
-        attempt = self._conductor.folder / f"attempt-{self._number}"
-        for number, text in take_stacks(self._session, attempt, standing, reason["why"]).items():
+        for number, text in take_stacks(self._session, self._lines, standing, reason["why"]).items():
             self._conductor.write("stacks", attempt=self._number, rank=number, text=text)
         live = list(standing.values())
         self._conductor.runner.end()
@@ -482,8 +491,8 @@ class Attempt:
             for path in (own, *own.parent.glob(f"{own.stem}.*.log")):
                 path.unlink(missing_ok=True)
             stacks = own.with_suffix(".stacks")
-            if stacks.exists() and stacks.stat().st_size == 0:
-                stacks.unlink()
+            if stacks.exists() and stacks.stat().st_size:
+                stacks.rename(self._records / stacks.name)
         self._selector.close()
 
 

@@ -10,6 +10,19 @@ from pathlib import Path
 from breakrank.chronicle import read_chronicle
 from breakrank_agent.history import Event, read_events, read_log
 
+#: Of a run directory, what ranks reach while they live: their logs, and the lines by which they speak when they die.
+LINES = "lines"
+
+
+def lines_of(run: Path, attempt: int) -> Path:
+    """Return the folder of what the ranks of one attempt reach of ours."""
+    return run / LINES / f"attempt-{attempt}"
+
+
+def records_of(run: Path, attempt: int) -> Path:
+    """Return the folder of what is kept of one attempt."""
+    return run / f"attempt-{attempt}"
+
 
 @dataclass(frozen=True)
 class RankHistory:
@@ -159,10 +172,9 @@ def read_history(folder: Path) -> History:
     started: Iterable[tuple[int, int]] = [(e["attempt"], e["rank"]) for e in conductor if e["kind"] == "spawned"]
     ranks: dict[tuple[int, int], RankHistory] = {}
     for attempt, rank in started:
-        base = folder / f"attempt-{attempt}" / f"rank-{rank}"
-        path, log = base.with_suffix(".jsonl"), base.with_suffix(".log")
-        events = tuple(read_chronicle(path))
-        for left in [log, *sorted(base.parent.glob(f"{base.name}.*.log"))]:
+        name, lines = f"rank-{rank}", lines_of(folder, attempt)
+        events = tuple(read_chronicle(records_of(folder, attempt) / f"{name}.jsonl"))
+        for left in [lines / f"{name}.log", *sorted(lines.glob(f"{name}.*.log"))]:
             # The run was cut short: what the rank had recorded and nobody had drained is still in its log.
             events += tuple(read_log(str(left))) if left.exists() else ()
         exit_event = exits.get((attempt, rank))

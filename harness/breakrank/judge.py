@@ -62,6 +62,7 @@ def judge(
     limits = (e["text"] for lived in history.last for e in lived.of_kind("note") if e.get("limits"))
     account.notes.extend(dict.fromkeys(limits))
     account.notes.extend(_children_unseen(history))
+    account.notes.extend(note for event in history.seen("view") for note in event["notes"])
     launcher = history.launcher_failures
     return Verdict(
         outcome=decide(last, judged, account.void, launcher_reported=bool(launcher)),

@@ -63,11 +63,15 @@ class Thread:
 
 
 class LastWords:
-    """The FIFO that the last words of one rank come through; `path` names it. Raises `OSError`."""
+    """The FIFO that the last words of one rank come through; `path` names it. Raises `OSError`.
 
-    def __init__(self, path: Path) -> None:
+    All that is known of its end is written to `crash`.
+    """
+
+    def __init__(self, path: Path, crash: Path) -> None:
         os.mkfifo(path, 0o600)
         self.path = path
+        self._crash = crash
         # Open for both, it never comes to an end of file while nobody has spoken, or somebody has.
         self.descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._pid = 0
@@ -106,7 +110,7 @@ class LastWords:
             return None
         text = self._text.decode(errors="replace")
         threads = self._known(parse_words(text))
-        self.path.with_suffix(".crash").write_text("\n".join([text, *map(_in_full, threads)]))
+        self._crash.write_text("\n".join([text, *map(_in_full, threads)]))
         seen = [t.to_json() for t in threads if t.died or t.own]
         unread = self._unread or self._native.unread
         return {"text": text[:_MOST_TEXT], "threads": seen, "address": self._native.address, "unread": unread}

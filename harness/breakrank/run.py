@@ -31,7 +31,7 @@ from breakrank.runners.join import JoinRunner
 from breakrank.runners.process import ProcessRunner, free_space, stage_agent
 from breakrank.runners.rank import Runner
 from breakrank.runners.sandbox import SandboxRunner
-from breakrank.runners.view import View, copy_folder, make_view
+from breakrank.runners.view import View, close_view, copy_folder, make_view
 from breakrank.runners.zygotes import Zygotes
 from breakrank.scenario import DEFAULT_ORACLES, Case, Scenario
 from breakrank.script import is_script, title
@@ -501,7 +501,7 @@ class Bench:
         else:
             runner = RUNNERS[plan.runner](self._session, self._staged, programs, agent, self._zygotes)
         if where is not None:
-            view = View(where) if in_place else make_view(self._session, where, folder / "work", self.runs)
+            view = View(where) if in_place else make_view(self._session, where, folder, self.runs, self._staged)
             if view.holder:
                 self._session.kept.add(view.holder)
         try:
@@ -512,7 +512,7 @@ class Bench:
             if where is not None and view is not None and view.holder:
                 self._session.kept.discard(view.holder)
                 self._session.clear()
-                shutil.rmtree(folder / "work.overlay", ignore_errors=True)
+                close_view(view, folder, self.runs)
         return []
 
     def _in_containers(

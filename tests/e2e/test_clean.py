@@ -20,7 +20,7 @@ from breakrank_agent.plan import Plan
 #: The same of a run behind walls.
 WALLED = {
     "the walls of the control stand": lambda job: job.processes("hub.py") and job.networks(),
-    "a rank runs behind them": lambda job: job.files("delayed_link-*/attempt-0/rank-1.log"),
+    "a rank runs behind them": lambda job: job.files("delayed_link-*/lines/attempt-0/rank-1.log"),
     "a wire is laid": lambda job: job.processes("wire.py"),
     "the strike has landed": lambda job: job.text("delayed_link-*/conductor.jsonl", '"landed"'),
 }

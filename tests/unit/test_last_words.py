@@ -30,7 +30,7 @@ Extension modules: torch._C (total: 1)
 
 
 def test_a_process_that_has_spoken_waits_to_be_heard(tmp_path: Path) -> None:
-    words = LastWords(tmp_path / "rank-0.words")
+    words = LastWords(tmp_path / "rank-0.words", tmp_path / "rank-0.crash")
     assert not words.waits
     words.path.write_bytes(SAID.encode())
     assert words.waits

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from breakrank.errors import BreakrankError
+from breakrank.history import LINES, lines_of, records_of
 from breakrank.last_words import LastWords
 from breakrank.output import Output
 from breakrank.runners.process import OURS, RANK_VARIABLES
@@ -91,6 +92,7 @@ class JoinRunner:
         self.pid = self._attempt = self._world = 0
         self._status: int | None = None
         self._gone = self._ended = False
+        self._view = View(Path())
 
     @property
     def status(self) -> int | None:
@@ -103,8 +105,7 @@ class JoinRunner:
         """Start the command with the first attempt; yield the ranks of this attempt that have called already."""
         self._attempt = attempt
         self._here.clear()
-        self._folder = folder
-        (folder / f"attempt-{attempt}").mkdir(exist_ok=True)
+        self._folder, self._view = folder, view
         if not self.pid:
             self._listener.bind("\0" + self._home)
             self._listener.listen(128)
@@ -182,7 +183,7 @@ class JoinRunner:
     def _launch(self, plan: Plan, folder: Path, view: View) -> None:
         env = {k: v for k, v in os.environ.items() if not k.startswith(OURS) and k not in RANK_VARIABLES}
         if self._agent:
-            path = [str(self._staged), env.get("PYTHONPATH", "")]
+            path = [str(view.inside(self._staged)), env.get("PYTHONPATH", "")]
             env |= {"PYTHONPATH": os.pathsep.join(filter(None, path)), HOME: self._home, SECRET: self._secret}
         with contextlib.ExitStack() as theirs:
             null = os.open(os.devnull, os.O_RDONLY)
@@ -251,12 +252,14 @@ class JoinRunner:
     def _admit(self, caller: _Caller) -> RankProcess | None:
         """Tell a caller what it needs to begin; None if it has ended since."""
         rank = caller.hello["rank"]
-        base = self._folder / f"attempt-{self._attempt}" / f"rank-{rank}"
-        log = base.with_suffix(".log")
+        lines = lines_of(self._folder, self._attempt)
+        log, stacks = lines / f"rank-{rank}.log", lines / f"rank-{rank}.stacks"
         try:
             self._session.follow(caller.pid)
             create_log(str(log))
-            words = LastWords(base.with_suffix(".words"))
+            words = LastWords(
+                lines / f"rank-{rank}.words", records_of(self._folder, self._attempt) / f"rank-{rank}.crash"
+            )
         except ProcessLookupError:
             caller.line.close()
             return None
@@ -266,13 +269,13 @@ class JoinRunner:
         self._pids.add(caller.pid)
         self._world = caller.hello["world"]
         boot = {
-            "plan": str(self._folder / "plan.json"),
+            "plan": str(self._view.inside(self._folder / LINES / "plan.json")),
             "rank": rank,
             "attempt": self._attempt,
             "world": self._world,
-            "log": str(log),
-            "stacks": str(base.with_suffix(".stacks")),
-            "words": str(words.path),
+            "log": str(self._view.inside(log)),
+            "stacks": str(self._view.inside(stacks)),
+            "words": str(self._view.inside(words.path)),
         }
         with contextlib.suppress(OSError):
             caller.line.send(json.dumps(boot).encode() + b"\n")

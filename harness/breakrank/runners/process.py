@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from breakrank.errors import BreakrankError
+from breakrank.history import LINES, lines_of, records_of
 from breakrank.last_words import LastWords
 from breakrank.runners import contract
 from breakrank.runners.rank import RankProcess
@@ -48,6 +49,8 @@ class ProcessRunner:
     #: For frameworks whose ranks listen each at an address of its own.
     _ports: list[socket.socket] = field(default_factory=list)
     _restarts: int = 0
+    #: Where the ranks run, once they are started.
+    _view: View | None = None
 
     def warm_up(self, plan: Plan) -> None:
         """Have imported what the plan's ranks are forked from, while other things are made ready."""
@@ -56,9 +59,8 @@ class ProcessRunner:
 
     def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterator[RankProcess]:
         """Start the ranks of `attempt` in `view`, one after the other. Raises `BreakrankError`."""
-        self._restarts = plan.restarts
+        self._restarts, self._view = plan.restarts, view
         port = self._find_port(plan)
-        (folder / f"attempt-{attempt}").mkdir(exist_ok=True)
         for rank in range(plan.ranks):
             yield self._start_rank(plan, rank, attempt, folder, view, port)
 
@@ -118,21 +120,21 @@ class ProcessRunner:
         self._ports = []
 
     def _start_rank(self, plan: Plan, rank: int, attempt: int, folder: Path, view: View, port: int) -> RankProcess:
-        base = folder / f"attempt-{attempt}" / f"rank-{rank}"
-        log = base.with_suffix(".log")
+        lines = lines_of(folder, attempt)
+        log, stacks = lines / f"rank-{rank}.log", lines / f"rank-{rank}.stacks"
         try:
             create_log(str(log))
-            words = LastWords(base.with_suffix(".words"))
+            words = LastWords(lines / f"rank-{rank}.words", records_of(folder, attempt) / f"rank-{rank}.crash")
         except OSError as error:
             raise BreakrankError(f"cannot allocate the log of rank {rank} in {folder}: {error.strerror}") from None
         boot = {
-            "plan": str(folder / "plan.json"),
+            "plan": str(view.inside(folder / LINES / "plan.json")),
             "rank": rank,
             "attempt": attempt,
             "world": plan.ranks,
-            "log": str(log),
-            "stacks": str(base.with_suffix(".stacks")),
-            "words": str(words.path),
+            "log": str(view.inside(log)),
+            "stacks": str(view.inside(stacks)),
+            "words": str(view.inside(words.path)),
             "channel": 3,
             "program": plan.program,
             "programs": str(self.programs),
@@ -218,7 +220,7 @@ class ProcessRunner:
 
     def _staged(self) -> str:
         """Return the path of the agent's copy as the ranks see it."""
-        return str(self.staged)
+        return str(self.staged if self._view is None else self._view.inside(self.staged))
 
 
 def _reserve_port() -> socket.socket:

@@ -1,76 +1,161 @@
 """The private view of the user's folder: every run starts from the same files, and the folder is untouched.
 
 An overlay in a mount namespace of its own where the kernel allows one (the script then sees the same path as ever),
-else a copy up to a stated size. What the run writes is kept in the run directory, in `work`.
+else a copy up to a stated size. What the run writes is kept in the run directory, in `work`. What is mounted below the
+folder is in the view, too, protected where it can be; the runs are not.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
+import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from breakrank.errors import BreakrankError
+from breakrank.history import LINES
 from breakrank.runners import holder
 from breakrank.session import Session
 
 #: The most that is copied where there is no overlay.
 COPY_MB = 1024
+#: An empty folder that is there wherever Breakrank is: in a view, what ranks must reach of ours is mounted there.
+PLACE = Path(holder.__file__).parent / "place"
 
 
 @dataclass(frozen=True)
 class View:
-    """Where the ranks run: their folder, and the process whose namespaces they join (0: none)."""
+    """Where the ranks run: their folder, and the process whose namespaces they join (0: none).
+
+    `agent` is the agent's copy and `lines` this run's, which lie elsewhere in the view of a holder. `notes` say what is
+    not as it would be without a view, or not protected.
+    """
 
     folder: Path
     holder: int = 0
-    note: str = ""
+    notes: tuple[str, ...] = ()
+    agent: Path = Path()
+    lines: Path = Path()
+    #: The numbers of mounts below the folder that have an overlay of their own, and their paths from there.
+    overlaid: tuple[tuple[int, str], ...] = ()
 
     @property
     def seen_from_outside(self) -> Path:
         """The folder with what the ranks have written, for whoever is not in the view."""
         return Path(f"/proc/{self.holder}/root{self.folder}") if self.holder else self.folder
 
+    def inside(self, path: Path) -> Path:
+        """Return the path by which ranks reach the agent's copy, or what lies among the lines."""
+        if not self.holder:
+            return path
+        if path == self.agent:
+            return PLACE / path.name
+        return PLACE / LINES / path.relative_to(self.lines)
 
-def make_view(session: Session, folder: Path, work: Path, runs: Path) -> View:
-    """Return a private view of `folder` that keeps in `work` what is written; `runs` stays as it is.
 
-    Raises `BreakrankError` if there is neither an overlay nor room for a copy.
+def make_view(session: Session, folder: Path, run: Path, runs: Path, agent: Path) -> View:
+    """Return a private view of `folder` that keeps in `work` of the run directory `run` what is written.
+
+    The folder of the runs is not in it; the agent's copy and the run's lines are (`View.inside`).
+    Raises `BreakrankError` if there is neither an overlay nor room for a copy, or the runs lie in the folder itself.
     """
-    scratch = work.with_name("work.overlay")
-    scratch.mkdir()
+    if os.path.realpath(runs) == os.path.realpath(folder):
+        raise BreakrankError(
+            f"the runs cannot be kept in the folder of the script itself ({folder}): name one below it, or another, "
+            "with the ini option scenario_runs"
+        )
+    work, scratch, lines = run / "work", run / "work.overlay", run / LINES
+    for made in (scratch, lines):
+        made.mkdir(mode=0o700, exist_ok=True)
+    order = holder.Order(*map(str, (folder, work, scratch, runs, PLACE, agent, lines)))
+    said, pid = _hold(session, order)
+    if said.startswith("ready "):
+        carried = json.loads(said.removeprefix("ready "))
+        overlaid = tuple((number, path) for number, (path, _, how) in enumerate(carried) if how == holder.OVERLAID)
+        return View(folder, pid, tuple(filter(None, (_words(*one) for one in carried))), agent, lines, overlaid)
+    shutil.rmtree(scratch, ignore_errors=True)
+    why = said or "the process that holds it died"
+    # What was begun of a view is no part of a copy.
+    shutil.rmtree(work, ignore_errors=True)
+    copy_folder(folder, work, runs, f"no overlay: {why}")
+    return View(work, 0, (f"no overlay here ({why}): the script ran in a copy of its folder",))
+
+
+def _hold(session: Session, order: holder.Order) -> tuple[str, int]:
+    """Start the process that holds the view; return what it says, and its pid."""
     reader, writer = os.pipe()
     try:
         null = os.open(os.devnull, os.O_RDWR)
-        command = [sys.executable, "-I", "-S", holder.__file__, str(folder), str(work), str(scratch), str(runs)]
+        command = [sys.executable, "-I", "-S", holder.__file__, json.dumps(order._asdict())]
         pid = session.spawn(command, {"PATH": os.environ.get("PATH", "")}, Path("/"), [null, writer, null])
         os.close(null)
     finally:
         os.close(writer)
     with os.fdopen(reader) as pipe:
-        said = pipe.readline().strip()
-    if said == "ready":
-        return View(folder, pid)
+        return pipe.readline().strip(), pid
+
+
+def _words(path: str, kind: str, how: str) -> str:
+    """Say of a mount below the folder what is not as it would be without a view; empty if nothing is."""
+    if how == holder.READ_ONLY:
+        return f"what is mounted at {path} ({kind}) could only be read: it can be no layer of a private view"
+    if how == holder.AS_IT_IS:
+        return f"what is mounted at {path} ({kind}) is not protected: the script had the machine's own"
+    return ""
+
+
+def close_view(view: View, run: Path, runs: Path) -> None:
+    """Take away what a view was made of, when no process is in it any more, and lay in `work` all that was written."""
+    work, scratch = run / "work", run / "work.overlay"
+    left_out = os.path.relpath(os.path.realpath(runs), os.path.realpath(view.folder))
+    with contextlib.suppress(OSError):
+        # In place of the runs the upper layer has a device, unless the script has made something there.
+        if stat.S_ISCHR((work / left_out).lstat().st_mode):
+            (work / left_out).unlink()
+    for number, path in view.overlaid:
+        _merge(scratch / str(number) / "upper", work / path)
     shutil.rmtree(scratch, ignore_errors=True)
-    why = said or "the process that holds it died"
-    copy_folder(folder, work, runs, f"no overlay: {why}")
-    return View(work, 0, f"no overlay here ({why}): the script runs in a copy of its folder")
+
+
+def _merge(upper: Path, work: Path) -> None:
+    """Move what was written to a mount below the folder to its place in `work`."""
+    written = sorted(upper.iterdir())
+    if written:
+        work.mkdir(parents=True, exist_ok=True)
+    for path in written:
+        path.rename(work / path.name)
 
 
 def copy_folder(folder: Path, work: Path, runs: Path, why: str) -> None:
-    """Copy `folder`, without `runs`, into `work`. Raises `BreakrankError` if it is too large, with the reason `why`."""
+    """Copy `folder`, without `runs`, into `work`: files, folders, and symlinks as they are; nothing else is copied.
+
+    Raises `BreakrankError` if it is too large, with the reason `why`, or cannot be read.
+    """
     size = sum(p.lstat().st_size for p in folder.rglob("*") if runs not in p.parents and not p.is_dir())
     if size > COPY_MB * 1_000_000:
         raise BreakrankError(
             f"{folder} cannot be kept untouched ({why}): {size // 1_000_000} MB are more than the {COPY_MB} MB that "
             "would be copied; run from a smaller folder, or with --scenario-in-place"
         )
-    shutil.copytree(
-        folder,
-        work,
-        symlinks=True,
-        dirs_exist_ok=True,
-        ignore=lambda where, names: [n for n in names if Path(where, n) == runs],
-    )
+
+    def left_out(where: str, names: list[str]) -> list[str]:
+        return [name for name in names if Path(where, name) == runs or not _is_copied(Path(where, name))]
+
+    try:
+        shutil.copytree(folder, work, symlinks=True, dirs_exist_ok=True, ignore=left_out)
+    except shutil.Error as error:
+        # Its one argument lists source, copy and reason of each file.
+        source, _, reason = error.args[0][0]
+        raise BreakrankError(f"{folder} cannot be copied ({why}): {source}: {reason}; make it readable") from None
+    except OSError as error:
+        raise BreakrankError(f"{folder} cannot be copied ({why}): {error.strerror}") from None
+
+
+def _is_copied(path: Path) -> bool:
+    """Whether a copy of a folder has it: no pipe, no socket and no device, which are nobody's bytes."""
+    mode = path.lstat().st_mode
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)

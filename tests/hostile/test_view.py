@@ -1,0 +1,176 @@
+"""A script's view is its folder: what is mounted below it is there, and nothing of ours is.
+
+Goal: no script can tell that it runs in a view by what it misses, and none destroys what it never had.
+Method: real mounts below a real folder, in each runner that has a view; the machine's side is compared afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from plans import plan_of
+
+from breakrank.errors import BreakrankError
+from breakrank.run import load_run
+from breakrank.runners import holder
+from breakrank.verdict import Outcome
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts where everybody sees it")
+
+#: How one rank is started in the view of a script's folder.
+RUNNERS = {
+    "process": {"runner": "process", "command": ("train.py",)},
+    "sandbox": {"runner": "sandbox", "command": ("train.py",)},
+    "launcher": {"runner": "join", "command": (sys.executable, "train.py"), "ranks": 0},
+}
+
+#: Says what it finds, tries to write everywhere, and removes what it may.
+LOOKS = """\
+import os, shutil
+
+def tried(what, *words):
+    try:
+        what(*words)
+        return "done"
+    except OSError as error:
+        return os.strerror(error.errno)
+
+def write(path):
+    with open(path, "w") as file:
+        file.write("changed")
+
+found = []
+for where, folders, names in os.walk("."):
+    folders[:] = [name for name in folders if name != "proc"]
+    found += [os.path.join(where, name)[2:] for name in names]
+answers = [tried(write, path) for path in ("data/new", "data/inner/new", "frozen/new", "single")]
+tried(os.remove, "data/old")
+with open("seen.txt", "w") as file:
+    print(sorted(found), os.path.exists("proc/self/status"), answers, file=file, sep="\\n")
+"""
+
+#: A training that is sound, and then removes whatever lies in its folder, as some do to begin anew.
+EMPTIES = """\
+import os, shutil
+import torch
+
+weight = torch.ones(2, requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for step in range(3):
+    weight.sum().backward()
+    optimizer.step()
+    for name in os.listdir("."):
+        shutil.rmtree(name) if os.path.isdir(name) else os.remove(name)
+    with open("left.txt", "w") as file:
+        file.write(str(os.listdir(".")))
+"""
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    """Return a folder with mounts of each kind below it, which are taken away in the end."""
+    folder, single = tmp_path / "a job: of, mine", tmp_path / "single"
+    for name in ("data", "frozen", "proc"):
+        (folder / name).mkdir(parents=True)
+    single.write_text("single")
+    (folder / "single").touch()
+    made = []
+
+    def mount(where, *how):
+        subprocess.run(["mount", *how, str(where)], check=True)
+        made.append(where)
+
+    mount(folder / "data", "-t", "tmpfs", "none")
+    (folder / "data" / "inner").mkdir()
+    mount(folder / "data" / "inner", "-t", "tmpfs", "none")
+    mount(folder / "frozen", "-t", "tmpfs", "-o", "ro", "none")
+    mount(folder / "proc", "-t", "proc", "none")
+    mount(folder / "single", "--bind", str(single))
+    for name in ("data/old", "data/inner/old", "train.py"):
+        (folder / name).write_text("old")
+    yield folder
+    for where in reversed(made):
+        subprocess.run(["umount", str(where)], check=True)
+
+
+def state(folder):
+    """Return what lies in a folder and its mounts, by path: the bytes of files, and when each was changed."""
+    found = {}
+    for where, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != "proc"]
+        for path in (Path(where, name) for name in (*folders, *names)):
+            found[str(path.relative_to(folder))] = (path.is_file() and path.read_bytes(), path.lstat().st_mtime_ns)
+    return found
+
+
+def script_plan(how):
+    return replace(plan_of(""), **{"ranks": 1, "pin": False, "steps": 0, "oracles": ("ends",), **RUNNERS[how]})
+
+
+@pytest.mark.parametrize("how", RUNNERS)
+def test_what_is_mounted_below_the_folder_is_there_and_stays_untouched(bench, mounted, how):
+    (mounted / "train.py").write_text(LOOKS)
+    before = state(mounted)
+    result = bench.run(script_plan(how), where=mounted)
+    assert state(mounted) == before
+    work = result.folder / "work"
+    found, proc, answers = (work / "seen.txt").read_text().splitlines()
+    assert found == "['data/inner/old', 'data/old', 'single', 'train.py']" and proc == "True"
+    refused = os.strerror(30)
+    assert answers == str(["done", "done", refused, refused])
+    # What was written is kept at its place.
+    assert (work / "data/new").read_text() == (work / "data/inner/new").read_text() == "changed"
+    assert {path.name for path in work.iterdir()} == {"data", "seen.txt"}
+    assert [note for note in result.verdict.notes if "mounted" in note] == [
+        "what is mounted at proc (proc) is not protected: the script had the machine's own",
+        f"what is mounted at single ({kind_of(mounted)}) could only be read: it can be no layer of a private view",
+    ]
+
+
+def kind_of(folder):
+    """Return what kind of file system the folder lies on, as the kernel calls it."""
+    done = subprocess.run(["stat", "--file-system", "--format=%T", folder], capture_output=True, text=True, check=True)
+    return {"ext2/ext3": "ext4", "overlayfs": "overlay"}.get(done.stdout.strip(), done.stdout.strip())
+
+
+@pytest.mark.parametrize("how", RUNNERS)
+def test_a_script_that_empties_its_folder_destroys_no_record(tmp_path, how):
+    from breakrank.run import Bench
+
+    (tmp_path / "train.py").write_text(EMPTIES)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "old").write_text("old")
+    with Bench(tmp_path / ".breakrank") as bench:
+        earlier = bench.run(script_plan(how), where=tmp_path)
+        before = state(earlier.folder)
+        command = script_plan(how).command
+        env = {"RANK": "0", "WORLD_SIZE": "1"} if how == "launcher" else {}
+        result = bench.run(replace(script_plan(how), command=command, environment=env), where=tmp_path)
+    assert (tmp_path / "data" / "old").read_text() == "old" and (tmp_path / "train.py").exists()
+    assert state(earlier.folder) == before
+    # All that was there could be removed: nothing of ours was among it.
+    assert (result.folder / "work" / "left.txt").read_text() == "['left.txt']"
+    assert load_run(result.folder).history.last[0].ended_well
+    assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
+
+
+def test_the_runs_cannot_lie_in_the_folder_itself(bench, tmp_path):
+    (bench.runs / "train.py").write_text("")
+    with pytest.raises(BreakrankError, match="cannot be kept in the folder of the script itself"):
+        bench.run(script_plan("process"), where=bench.runs)
+
+
+def test_a_mount_that_another_one_hides_is_none_of_the_view(mounted):
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(mounted / "data")], check=True)
+    try:
+        found = holder.mounts_below(str(mounted))
+        for one in found:
+            os.close(one.root)
+    finally:
+        subprocess.run(["umount", str(mounted / "data")], check=True)
+    assert sorted(os.path.relpath(one.path, mounted) for one in found) == ["data", "frozen", "proc", "single"]
