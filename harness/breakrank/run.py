@@ -522,12 +522,13 @@ class Bench:
         docker = docker_runner()
         if self._clusters is None:
             self._clusters = docker.Clusters(self._session, self._staged)
+        left_out: tuple[str, ...] = ()
         if where is not None:
-            copy_folder(where, folder / "work", self.runs, "the ranks are in containers")
+            left_out = copy_folder(where, folder / "work", self.runs, "the ranks are in containers")
         runner = docker.DockerRunner(
             self._session, self._staged, programs, agent, clusters=self._clusters, cold=self._cold
         )
-        return runner, runner.lay(plan, folder)
+        return runner, replace(runner.lay(plan, folder), notes=left_out)
 
     def _fresh_model(
         self, wanted: Plan, folder: Path, conduct: Callable[..., list[str]], watch: Watch | None, phase: str

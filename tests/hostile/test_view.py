@@ -18,6 +18,7 @@ from plans import plan_of
 from breakrank.errors import BreakrankError
 from breakrank.run import load_run
 from breakrank.runners import holder
+from breakrank.runners.view import copy_folder
 from breakrank.verdict import Outcome
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts where everybody sees it")
@@ -157,6 +158,16 @@ def test_a_script_that_empties_its_folder_destroys_no_record(tmp_path, how):
     assert (result.folder / "work" / "left.txt").read_text() == "['left.txt']"
     assert load_run(result.folder).history.last[0].ended_well
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
+
+
+def test_a_copy_has_what_is_mounted_and_holds_files_and_says_what_it_lacks(mounted, tmp_path):
+    os.mkfifo(mounted / "pipe")
+    before, copy = state(mounted), tmp_path / "copy"
+    said = copy_folder(mounted, copy, mounted / "none", "a test")
+    assert said == ("what is mounted at proc (proc) was not there: it cannot be copied",)
+    assert {path: what for path, (what, _) in state(copy).items()} == {
+        path: what for path, (what, _) in before.items() if path not in ("pipe", "proc")
+    }
 
 
 def test_the_runs_cannot_lie_in_the_folder_itself(bench, tmp_path):

@@ -13,6 +13,7 @@ import os
 import shutil
 import stat
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,8 +50,11 @@ class View:
         return Path(f"/proc/{self.holder}/root{self.folder}") if self.holder else self.folder
 
     def inside(self, path: Path) -> Path:
-        """Return the path by which ranks reach the agent's copy, or what lies among the lines."""
-        if not self.holder:
+        """Return the path by which ranks reach the agent's copy, or what lies among the lines.
+
+        Into containers what lies there goes open: its path is ours.
+        """
+        if self.lines == Path():
             return path
         if path == self.agent:
             return PLACE / path.name
@@ -81,8 +85,8 @@ def make_view(session: Session, folder: Path, run: Path, runs: Path, agent: Path
     why = said or "the process that holds it died"
     # What was begun of a view is no part of a copy.
     shutil.rmtree(work, ignore_errors=True)
-    copy_folder(folder, work, runs, f"no overlay: {why}")
-    return View(work, 0, (f"no overlay here ({why}): the script ran in a copy of its folder",))
+    left_out = copy_folder(folder, work, runs, f"no overlay: {why}")
+    return View(work, 0, (f"no overlay here ({why}): the script ran in a copy of its folder", *left_out))
 
 
 def _hold(session: Session, order: holder.Order) -> tuple[str, int]:
@@ -130,21 +134,23 @@ def _merge(upper: Path, work: Path) -> None:
         path.rename(work / path.name)
 
 
-def copy_folder(folder: Path, work: Path, runs: Path, why: str) -> None:
-    """Copy `folder`, without `runs`, into `work`: files, folders, and symlinks as they are; nothing else is copied.
+def copy_folder(folder: Path, work: Path, runs: Path, why: str) -> tuple[str, ...]:
+    """Copy `folder`, without `runs`, into `work`: files, folders, and symlinks as they are; return what is left out.
 
     Raises `BreakrankError` if it is too large, with the reason `why`, or cannot be read.
     """
-    size = sum(p.lstat().st_size for p in folder.rglob("*") if runs not in p.parents and not p.is_dir())
+    without = {str(runs): "", **_not_to_copy(folder)}
+
+    def left_out(where: str, names: list[str]) -> list[str]:
+        paths = ((name, os.path.join(where, name)) for name in names)
+        return [name for name, path in paths if path in without or not _is_copied(path)]
+
+    size = _size(folder, left_out)
     if size > COPY_MB * 1_000_000:
         raise BreakrankError(
             f"{folder} cannot be kept untouched ({why}): {size // 1_000_000} MB are more than the {COPY_MB} MB that "
             "would be copied; run from a smaller folder, or with --scenario-in-place"
         )
-
-    def left_out(where: str, names: list[str]) -> list[str]:
-        return [name for name in names if Path(where, name) == runs or not _is_copied(Path(where, name))]
-
     try:
         shutil.copytree(folder, work, symlinks=True, dirs_exist_ok=True, ignore=left_out)
     except shutil.Error as error:
@@ -153,9 +159,37 @@ def copy_folder(folder: Path, work: Path, runs: Path, why: str) -> None:
         raise BreakrankError(f"{folder} cannot be copied ({why}): {source}: {reason}; make it readable") from None
     except OSError as error:
         raise BreakrankError(f"{folder} cannot be copied ({why}): {error.strerror}") from None
+    return tuple(filter(None, without.values()))
 
 
-def _is_copied(path: Path) -> bool:
+def _not_to_copy(folder: Path) -> dict[str, str]:
+    """Return what is mounted below a folder and holds no files of anybody's, by its path, with what is said of it."""
+    found = {}
+    real = os.path.realpath(folder)
+    for mount in holder.mounts_below(real):
+        os.close(mount.root)
+        if mount.kind in holder.KERNELS_OWN:
+            path = os.path.relpath(mount.path, real)
+            found[str(folder / path)] = f"what is mounted at {path} ({mount.kind}) was not there: it cannot be copied"
+    return found
+
+
+def _size(folder: Path, left_out: Callable[[str, list[str]], list[str]]) -> int:
+    """Return the bytes of the files in a folder that would be copied."""
+    size = 0
+    for where, folders, names in os.walk(folder):
+        kept = set(folders + names) - set(left_out(where, folders + names))
+        folders[:] = [name for name in folders if name in kept]
+        with contextlib.suppress(OSError):
+            size += sum(os.lstat(os.path.join(where, name)).st_size for name in names if name in kept)
+    return size
+
+
+def _is_copied(path: str) -> bool:
     """Whether a copy of a folder has it: no pipe, no socket and no device, which are nobody's bytes."""
-    mode = path.lstat().st_mode
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        # It has gone since it was listed.
+        return False
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
