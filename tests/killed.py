@@ -34,15 +34,16 @@ class Job:
 
     def __init__(self, folder: Path, *options: str, case: str = "killed_rank::torch-resuming-optimize") -> None:
         (folder / "pytest.ini").write_text("[pytest]\n")
-        self.folder = folder
+        self.folder, self.printed = folder, folder / "printed.txt"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "breakrank.plugin"]
-        self.owner = subprocess.Popen(
-            [*command, f"--scenario={case}", *options],
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={k: v for k, v in os.environ.items() if not k.startswith("PYTEST")},
-        )
+        with self.printed.open("wb") as printed:
+            self.owner = subprocess.Popen(
+                [*command, f"--scenario={case}", *options],
+                cwd=folder,
+                stdout=printed,
+                stderr=printed,
+                env={k: v for k, v in os.environ.items() if not k.startswith("PYTEST")},
+            )
 
     def kill_at(self, moment: Callable[[Job], object]) -> None:
         """Kill pytest as soon as the moment has come."""

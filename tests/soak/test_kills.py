@@ -1,0 +1,169 @@
+"""A hundred kills at drawn moments, of each process that a run consists of: nothing hangs, and nothing is left.
+
+Goal: whoever dies, pytest ends in time with its table, unless it is pytest itself; nothing of the session is left.
+Method: a seed draws the victim and how much of the run is on record when it is killed; what is left is asked of /proc
+and of the engine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import containers
+import psutil
+import pytest
+from killed import Job, dead, network
+from test_killed import REMOVED_S, in_the_engine
+
+from breakrank.doctor import missing
+
+pytestmark = pytest.mark.soak
+
+#: How many kills there are in each runner: a hundred in all.
+TRIES = {"process": 34, "sandbox": 33, "docker": 33}
+#: How long pytest may take to end once something of its run was killed. A limit, no more.
+ENDS_S = 240.0
+#: The most records that a run is let write before the kill; every run writes more.
+MOST_RECORDS = 14
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "plain_loop.py"
+#: A traceback of ours in what pytest prints: ranks print their own.
+OURS = re.compile(r"INTERNALERROR|harness/breakrank/[\w/]+\.py[:\"]")
+HEADLINE = re.compile(r"^\d+ (as recorded|fine), ", re.MULTILINE)
+
+
+def zygotes(job: Job) -> list[psutil.Process]:
+    """Return the warm processes: of those with their command line, the ones that are no rank."""
+    return [one for one in job.processes("breakrank_agent.zygote") if one.pid not in spawned(job)]
+
+
+def spawned(job: Job) -> list[int]:
+    """Return the pids of the ranks that were started, the latest first."""
+    events = [json.loads(line) for line in records(job) if line.startswith(b'{"kind":"spawned"')]
+    return [event["pid"] for event in sorted(events, key=lambda event: -event["t"])]
+
+
+def records(job: Job) -> list[bytes]:
+    """Return the whole lines that Conductors of this job have written."""
+    lines: list[bytes] = []
+    # Folders come and go meanwhile.
+    for where, _, names in os.walk(job.folder / ".breakrank"):
+        if "conductor.jsonl" in names:
+            with contextlib.suppress(FileNotFoundError):
+                written = Path(where, "conductor.jsonl").read_bytes().splitlines(keepends=True)
+                lines += [line for line in written if line.endswith(b"\n")]
+    return lines
+
+
+def workers(job: Job) -> list[psutil.Process]:
+    """Return the workers of pytest-xdist, which execnet starts by this line."""
+    return [one for one in psutil.Process(job.owner.pid).children() if "exec(eval(" in " ".join(one.cmdline())]
+
+
+#: Whoever may be killed, and how that one is found once it is there.
+VICTIMS: dict[str, Callable[[Job], list[psutil.Process]]] = {
+    "pytest": lambda job: [psutil.Process(job.owner.pid)],
+    "warden": lambda job: job.processes("warden.py"),
+    "zygote": zygotes,
+    "rank": lambda job: [psutil.Process(pid) for pid in spawned(job) if psutil.pid_exists(pid)][:1],
+    "holder": lambda job: job.processes("holder.py") + job.processes("hub.py") or zygotes(job),
+    "worker": workers,
+}
+
+
+def start(folder: Path, runner: str, victim: str) -> Job:
+    """Start a pytest that has such a victim in such a runner."""
+    options = {
+        "process": [],
+        "sandbox": ["--scenario-runner=sandbox"],
+        "docker": [f"--scenario-image={containers.TORCH}"],
+    }
+    if victim == "worker":
+        return Job(folder, "-n2", "-k", "torch-resuming or torch-plain", *options[runner], case="killed_rank")
+    if victim == "holder" and runner != "docker":
+        shutil.copy(SCRIPT, folder / "train.py")
+        return Job(folder, "--scenario-train=train.py", "-k", "collective", *options[runner], case="killed_rank")
+    return Job(folder, *options[runner])
+
+
+def kill(job: Job, victim: str, after: int) -> str:
+    """Kill the victim once so many records are there; return what came of it."""
+    while job.owner.poll() is None:
+        # Not in order to wait for anything: a look takes the processor from what is looked at.
+        time.sleep(0.01)
+        if len(records(job)) < after:
+            continue
+        found: list[psutil.Process] = []
+        try:
+            found = VICTIMS[victim](job)
+            for one in found[:1]:
+                os.kill(one.pid, signal.SIGKILL)
+                return "killed"
+        except (psutil.Error, ProcessLookupError):
+            continue
+    return "over before"
+
+
+def left(job: Job, networks: set[str]) -> list[object]:
+    """Return what is left of a job: processes, what the engine has, networks that somebody is in."""
+    processes: list[object] = [process for process in job.processes() if not dead(process)]
+    inside = networks & {network(pid) for pid in psutil.pids()}
+    engine = in_the_engine(job) if not containers.lacking() else []
+    return [*processes, *inside, *engine]
+
+
+@pytest.mark.parametrize("runner", TRIES)
+def test_nothing_hangs_and_nothing_is_left_whoever_is_killed(
+    tmp_path: Path, runner: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if runner == "docker":
+        containers.require(containers.TORCH)
+    elif runner == "sandbox" and (lack := missing(["netns"])):
+        pytest.skip(lack)
+    counts: Counter[str] = Counter()
+    wrong: list[str] = []
+    for seed in range(TRIES[runner]):
+        draw = random.Random(f"{runner}:{seed}")
+        victim, after = list(VICTIMS)[seed % len(VICTIMS)], draw.randrange(MOST_RECORDS)
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        job = start(folder, runner, victim)
+        outcome = kill(job, victim, after)
+        networks = job.networks()
+        counts["tries"] += 1
+        counts[f"{victim} {outcome}"] += 1
+        told = f"{runner}, seed {seed}: {victim} {outcome} after {after} records"
+        try:
+            job.owner.wait(ENDS_S)
+        except subprocess.TimeoutExpired:
+            counts["hangs"] += 1
+            wrong.append(f"{told}: pytest did not end")
+            job.kill()
+        printed = job.printed.read_text(errors="replace")
+        if OURS.search(printed):
+            counts["tracebacks"] += 1
+            wrong.append(f"{told}: a traceback of ours:\n{printed[-3000:]}")
+        elif victim != "pytest" and not HEADLINE.search(printed):
+            counts["without a headline"] += 1
+            wrong.append(f"{told}: no headline:\n{printed[-3000:]}")
+        until = time.monotonic() + REMOVED_S
+        while remains := left(job, networks):
+            if time.monotonic() > until:
+                counts["leftovers"] += 1
+                wrong.append(f"{told}: left: {remains}")
+                break
+    with capsys.disabled():
+        zero = {name: counts[name] for name in ("tracebacks", "hangs", "leftovers", "without a headline")}
+        print(f"\n{runner}: {dict(counts) | zero}")
+    assert not wrong, "\n\n".join(wrong)
