@@ -6,6 +6,7 @@ Method: real mounts below a real folder, in each runner that has a view; the mac
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from plans import plan_of
 
+from breakrank.doctor import missing
 from breakrank.errors import BreakrankError
 from breakrank.run import load_run
 from breakrank.runners import holder
@@ -168,6 +170,40 @@ def test_a_copy_has_what_is_mounted_and_holds_files_and_says_what_it_lacks(mount
     assert {path: what for path, (what, _) in state(copy).items()} == {
         path: what for path, (what, _) in before.items() if path not in ("pipe", "proc")
     }
+
+
+#: What a person may do who is not root: nothing outside of a user namespace.
+NOBODY = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+
+
+@pytest.mark.skipif(bool(missing(["namespaces"])), reason=missing(["namespaces"]))
+def test_without_root_a_view_leaves_nothing_behind_and_a_copy_has_what_is_mounted(mounted, tmp_path):
+    (mounted / "train.py").write_text(LOOKS)
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    (alone / "train.py").write_text(LOOKS)
+    for folder, found in ((alone, "['train.py']"), (mounted, "['data/inner/old', 'data/old', 'single', 'train.py']")):
+        options = [
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "breakrank.plugin",
+            "--scenario=baseline",
+            "--scenario-ranks=1",
+        ]
+        command = [*NOBODY, sys.executable, "-m", "pytest", *options, "--scenario-train=train.py"]
+        (folder / "pytest.ini").write_text("[pytest]\n")
+        subprocess.run(command, cwd=folder, capture_output=True)
+        (folder / "pytest.ini").unlink()
+        (run,) = (folder / ".breakrank").glob("baseline-*")
+        lines = (run / "work" / "seen.txt").read_text().splitlines()
+        assert lines[0].replace("'pytest.ini', ", "") == found
+        assert not (run / "work.overlay").exists()
+        notes = json.loads((run / "verdict.json").read_text())["notes"]
+        assert [note.startswith("no overlay here") for note in notes if "overlay" in note] == [True] * (
+            folder == mounted
+        )
 
 
 def test_the_runs_cannot_lie_in_the_folder_itself(bench, tmp_path):

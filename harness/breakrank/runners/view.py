@@ -81,7 +81,7 @@ def make_view(session: Session, folder: Path, run: Path, runs: Path, agent: Path
         carried = json.loads(said.removeprefix("ready "))
         overlaid = tuple((number, path) for number, (path, _, how) in enumerate(carried) if how == holder.OVERLAID)
         return View(folder, pid, tuple(filter(None, (_words(*one) for one in carried))), agent, lines, overlaid)
-    shutil.rmtree(scratch, ignore_errors=True)
+    _remove(scratch)
     why = said or "the process that holds it died"
     # What was begun of a view is no part of a copy.
     shutil.rmtree(work, ignore_errors=True)
@@ -122,6 +122,14 @@ def close_view(view: View, run: Path, runs: Path) -> None:
             (work / left_out).unlink()
     for number, path in view.overlaid:
         _merge(scratch / str(number) / "upper", work / path)
+    _remove(scratch)
+
+
+def _remove(scratch: Path) -> None:
+    """Remove what overlays were made of. The kernel makes a folder in each that nobody but root may look into."""
+    for made in scratch.glob("*/work/work"):
+        with contextlib.suppress(OSError):
+            made.chmod(0o700)
     shutil.rmtree(scratch, ignore_errors=True)
 
 
