@@ -6,11 +6,11 @@ Home is an abstract socket (unix(7)), known with its secret from the environment
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
 import secrets
+import select
 import signal
 import socket
 import struct
@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from breakrank.errors import BreakrankError
 from breakrank.last_words import LastWords
-from breakrank.output import Output
+from breakrank.output import Output, open_pipe
+from breakrank.room import unwritable
 from breakrank.runners.process import OURS, RANK_VARIABLES
 from breakrank.runners.rank import RankProcess
 from breakrank.runners.view import View
@@ -36,7 +36,6 @@ from breakrank_agent.plan import Plan
 
 #: The longest that a caller may take over its first line.
 _HELLO_BYTES = 4096
-_PIPE_BYTES = 1 << 20
 #: How often it is looked for ranks that cannot call, while some are missing.
 _LOOK_S = 0.1
 #: Options of the interpreter that keep our `sitecustomize` out.
@@ -85,6 +84,7 @@ class JoinRunner:
         self._here: set[int] = set()
         self._pids: set[int] = set()
         self._outputs: dict[int, Output] = {}
+        self._sources = select.epoll()
         self._closed: dict[int, str] = {}
         self._looked = 0.0
         #: The command's process; 0 before it is started.
@@ -109,12 +109,13 @@ class JoinRunner:
             self._listener.bind("\0" + self._home)
             self._listener.listen(128)
             self._listener.setblocking(False)
+            self._sources.register(self._listener, select.EPOLLIN)
             self._launch(plan, folder, view)
         return self.arrivals()
 
     def sources(self) -> list[int]:
-        """Return the socket that is called."""
-        return [self._listener.fileno()]
+        """Return what is readable when somebody calls, or the command has printed something."""
+        return [self._sources.fileno()]
 
     def arrivals(self) -> Iterator[RankProcess]:
         """Yield the ranks of this attempt that have called since the last time."""
@@ -161,6 +162,7 @@ class JoinRunner:
         self._callers.clear()
         self._listener.close()
         self._read_outputs()
+        self._sources.close()
         for descriptor, output in self._outputs.items():
             os.close(descriptor)
             output.close()
@@ -189,12 +191,10 @@ class JoinRunner:
             theirs.callback(os.close, null)
             ends = [0, 1, 2] if self._inherit else [null]
             for name in () if self._inherit else ("out", "err"):
-                reader, into = os.pipe()
+                reader, into = open_pipe()
                 theirs.callback(os.close, into)
-                os.set_blocking(reader, False)
-                # It is read from time to time: until then it is to hold what is printed.
-                fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
                 self._outputs[reader] = Output(folder / f"launcher.{name}")
+                self._sources.register(reader, select.EPOLLIN)
                 ends.append(into)
             command = command_line(plan.command)
             env |= dict(plan.environment)
@@ -204,9 +204,10 @@ class JoinRunner:
 
     def _read_outputs(self) -> None:
         for descriptor, output in self._outputs.items():
-            with contextlib.suppress(BlockingIOError):
-                while data := os.read(descriptor, 65536):
-                    output.take(data)
+            if not output.drain(descriptor):
+                # Whoever waits for something to read need not be told of its end again and again.
+                with contextlib.suppress(OSError):
+                    self._sources.unregister(descriptor)
 
     def _others(self) -> list[int]:
         """Return what runs below the warden beside what outlives a run."""
@@ -261,7 +262,7 @@ class JoinRunner:
             caller.line.close()
             return None
         except OSError as error:
-            raise BreakrankError(f"cannot take rank {rank} in, in {self._folder}: {error.strerror}") from None
+            raise unwritable(f"cannot take rank {rank} in", self._folder, error) from None
         self._here.add(rank)
         self._pids.add(caller.pid)
         self._world = caller.hello["world"]

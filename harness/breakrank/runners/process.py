@@ -15,6 +15,8 @@ from typing import Any, ClassVar
 
 from breakrank.errors import BreakrankError
 from breakrank.last_words import LastWords
+from breakrank.output import open_pipe
+from breakrank.room import unwritable
 from breakrank.runners import contract
 from breakrank.runners.rank import RankProcess
 from breakrank.runners.view import View
@@ -124,7 +126,7 @@ class ProcessRunner:
             create_log(str(log))
             words = LastWords(base.with_suffix(".words"))
         except OSError as error:
-            raise BreakrankError(f"cannot allocate the log of rank {rank} in {folder}: {error.strerror}") from None
+            raise unwritable(f"cannot allocate the log of rank {rank}", folder, error) from None
         boot = {
             "plan": str(folder / "plan.json"),
             "rank": rank,
@@ -148,15 +150,13 @@ class ProcessRunner:
             pipes: dict[str, int] = {}
             ends = [null]
             for name in ("out", "err"):
-                pipes[name], into = os.pipe()
+                pipes[name], into = open_pipe()
                 ours.callback(os.close, pipes[name])
                 theirs.callback(os.close, into)
                 ends.append(into)
             pid = self._spawn(plan, boot, env, view, [*ends, end.fileno()], channel)
             ours.pop_all()
         channel.setblocking(False)
-        for descriptor in pipes.values():
-            os.set_blocking(descriptor, False)
         return RankProcess(rank, pid, LogReader(str(log)), channel, words, pipes, port, plan.ranks, self._walls(rank))
 
     def _spawn(
