@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from breakrank.conductor import Conductor, Progress
+from breakrank.detour import is_passable, make_detour, remove_detours
 from breakrank.digest import explain_difference
 from breakrank.errors import BreakrankError, NoSpaceError
 from breakrank.history import History, picks, read_history
@@ -341,7 +342,10 @@ class Bench:
         _make_room(self.runs, limit_mb)
         sweep()
         cgroups.sweep()
+        remove_detours()
         self._session = Session(controller_pid)
+        #: What ranks on this machine import the agent from.
+        self._importable = self._find_way()
         self._zygotes = None if cold else Zygotes(self._session, self.runs)
         self._clusters: Clusters | None = None
         self._controls: dict[tuple[str, Path | None], Path] = {}
@@ -364,7 +368,21 @@ class Bench:
             self._zygotes.close()
         if self._clusters is not None:
             self._clusters.close()
+        if self._importable != self._staged:
+            remove_detours(self._session.id)
         self._session.close()
+
+    def _find_way(self) -> Path:
+        """Return the agent's copy as a search path can hold it; what is made for that is gone when we are."""
+        if is_passable(self._staged):
+            return self._staged
+        try:
+            # Told first: it is removed even if we are killed in between.
+            self._session.last([sys.executable, "-I", "-m", "breakrank", "sweep", "--session", self._session.id])
+            return make_detour(self._staged, self._session.id)
+        except BreakrankError:
+            self._session.close()
+            raise
 
     def run(
         self,
@@ -388,7 +406,7 @@ class Bench:
         began = time.monotonic()
         programs = programs or packaged_programs()
         if plan.runner == "process":
-            ProcessRunner(self._session, self._staged, programs, agent, self._zygotes).warm_up(plan)
+            ProcessRunner(self._session, self._importable, programs, agent, self._zygotes).warm_up(plan)
         folder = self._new_folder(plan, where or programs)
         conduct: Callable[..., list[str]] = partial(self._conduct, where=where, in_place=in_place)
         void: list[str] = []
@@ -457,7 +475,7 @@ class Bench:
         """
         folder = self._new_folder(plan, where)
         began = time.monotonic()
-        runner = JoinRunner(self._session, self._staged, inherit=True, started=lambda pid: started(pid, folder))
+        runner = JoinRunner(self._session, self._importable, inherit=True, started=lambda pid: started(pid, folder))
         asked = partial(ends, folder)
         Conductor(plan, folder, self._session, runner, progress, "watch", View(where), asked, keep=WATCHED_BYTES).run()
         result = Result(plan, judge_saved(load_run(folder)), folder, time.monotonic() - began)
@@ -519,12 +537,12 @@ class Bench:
         runner: Runner
         view = None
         if plan.runner == "join":
-            runner = JoinRunner(self._session, self._staged, agent)
+            runner = JoinRunner(self._session, self._importable, agent)
         elif plan.runner == "docker":
             runner, view = self._in_containers(plan, folder, programs, agent, where)
             where = None
         else:
-            runner = RUNNERS[plan.runner](self._session, self._staged, programs, agent, self._zygotes)
+            runner = RUNNERS[plan.runner](self._session, self._importable, programs, agent, self._zygotes)
         if where is not None:
             view = View(where) if in_place else make_view(self._session, where, folder / "work", self.runs)
             if view.holder:

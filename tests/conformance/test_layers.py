@@ -17,7 +17,7 @@ LAYERS = [
         *("digest", "laws", "lineage", "ends", "blame", "script", "witness", "soundings", "ordering"),
         *("calls", "reductions", "alignment", "mismatch", "evidence", "waits", "stuck", "rendezvous", "oddity"),
         *("warden", "session", "output", "weights", "roster", "stacks", "follower", "heirs"),
-        *("debugger", "in_gdb", "last_words", "hierarchy", "engines"),
+        *("debugger", "in_gdb", "last_words", "hierarchy", "engines", "detour"),
     ),
     ("runners", "oracles", "catalogue"),
     ("turnstile", "strikes", "ranks", "ways", "watchdog", "autopsy", "conductor", "judge", "doctor", "looks", "why"),

@@ -76,10 +76,10 @@ FORKED = "def pytest_addoption(parser): parser.addoption('--forked', action='sto
 
 
 def test_a_process_of_its_own_for_each_case_is_refused_in_one_line(made_up):
-    (made_up / "forked.py").write_text(FORKED)
+    (made_up / "forks.py").write_text(FORKED)
     env = environment()
     env["PYTHONPATH"] += f"{os.pathsep}{made_up}"
-    plugins = ("no:pytest_forked", "forked", *FAKE)
+    plugins = ("no:pytest_forked", "forks", *FAKE)
     done = pytest_in(made_up, "--scenario=lost", "--forked", plugins=plugins, env=env)
     assert done.returncode == 4, done.stdout + done.stderr
     assert done.stderr.startswith("ERROR: breakrank: --forked would end the warden") and done.stderr.count("\n") <= 2

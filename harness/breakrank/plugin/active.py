@@ -61,12 +61,15 @@ def _no_path_given(config: pytest.Config) -> bool:
 
 
 def _check_plugins(config: pytest.Config) -> None:
-    """Raise `BreakrankError` if another plugin would run each case in a process that is gone after it."""
+    """Raise `BreakrankError` for what another plugin cannot do with us, or cannot do here."""
     if config.getoption("forked", False):
         raise BreakrankError(
             "--forked would end the warden and the warm processes with each case; leave it out: ranks are processes of "
             "their own anyway"
         )
+    where = str(config.rootpath)
+    if config.getoption("numprocesses", None) and where != where.encode(errors="replace").decode():
+        raise BreakrankError(f"xdist cannot tell its workers of {where!r}, whose name is no UTF-8; leave out -n")
 
 
 def _check_runs(runs: Path) -> None:

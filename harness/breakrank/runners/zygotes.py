@@ -137,4 +137,4 @@ def lasting(env: dict[str, str]) -> dict[str, str]:
 
 def _key(framework: str, env: dict[str, str]) -> str:
     kept = sorted(f"{k}={v}" for k, v in lasting(env).items())
-    return hashlib.sha256("\0".join([framework, sys.executable, *kept]).encode()).hexdigest()
+    return hashlib.sha256(os.fsencode("\0".join([framework, sys.executable, *kept]))).hexdigest()
