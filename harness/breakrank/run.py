@@ -27,6 +27,7 @@ from breakrank.digest import explain_difference
 from breakrank.errors import BreakrankError, NoSpaceError
 from breakrank.history import History, picks, read_history
 from breakrank.judge import judge, why_no_rank
+from breakrank.private import make_part, make_private, make_runs, seal
 from breakrank.room import FULL, Room, keep_room, removed_if_cut_short, unwritable, write_verdict
 from breakrank.runners import cgroups, docker_runner
 from breakrank.runners.join import JoinRunner
@@ -330,9 +331,7 @@ class Bench:
     ) -> None:
         self.runs = runs.absolute()
         try:
-            self.runs.mkdir(parents=True, exist_ok=True)
-            # What lies here is for people to look at, never for their version control.
-            (self.runs / ".gitignore").write_text("*\n")
+            make_runs(self.runs)
             self._staged = stage_agent(self.runs, agent_source)
         except OSError as error:
             raise BreakrankError(
@@ -603,7 +602,7 @@ class Bench:
         kept = self.runs / "controls" / self._control_key(wanted, programs)
         void: list[str] = []
         if not (kept / "plan.json").exists():
-            kept.parent.mkdir(exist_ok=True)
+            make_part(kept.parent)
             scratch = kept.with_name(f"{kept.name}.{os.getpid()}")
             try:
                 void = self._conduct(wanted, _fill(scratch, wanted, programs), programs, watch, phase=folder.name)
@@ -612,6 +611,7 @@ class Bench:
                     shutil.move(scratch, folder)
                     return void[:1]
                 shutil.rmtree(scratch / "work")
+                seal(scratch)
                 with contextlib.suppress(OSError):
                     scratch.rename(kept)
             finally:
@@ -662,7 +662,7 @@ def _fill(folder: Path, plan: Plan, programs: Path, keep: bool = False) -> Path:
     from breakrank.fixtures.data import lay
 
     try:
-        folder.mkdir()
+        make_private(folder)
         _write_plan(folder, plan)
         (folder / "meta.json").write_text(json.dumps(_meta(plan, programs), indent=1) + "\n")
         (folder / "work").mkdir()
@@ -745,6 +745,7 @@ def _save_verdict(result: Result) -> None:
         void = (f"no space left in {result.folder.parent}", *result.verdict.void)
         bare = Verdict(Outcome.VOID, void=tuple(dict.fromkeys(void)), digest=result.verdict.digest)
         write_verdict(result.folder, _verdict_text(replace(result, verdict=bare)))
+    seal(result.folder)
 
 
 def _verdict_text(result: Result) -> bytes:

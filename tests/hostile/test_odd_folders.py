@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -160,10 +161,8 @@ def test_no_way_is_left_when_its_owner_is_killed(odd):
     ways, warden = map(int, done.stdout.split())
     assert ways == 1, done.stderr
     # The warden ends what is left, and then itself.
-    try:
+    with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(warden).wait(30)
-    except psutil.NoSuchProcess:
-        pass
     assert detours(odd) == []
 
 

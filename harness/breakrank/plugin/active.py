@@ -20,6 +20,7 @@ from breakrank.plugin.collect import Collection, NothingElse, Replayed, Subject,
 from breakrank.plugin.items import ACTIVE, ScenarioItem
 from breakrank.plugin.options import Options
 from breakrank.plugin.progress import Live
+from breakrank.private import make_runs
 from breakrank.report import compare, explain, plan_words
 from breakrank.report.terminal import Row, headline, verdict_table
 from breakrank.run import Bench, Result, load_run, make_plan
@@ -76,7 +77,7 @@ def _check_runs(runs: Path) -> None:
     """Raise `BreakrankError` if no run directory can be made: no right, or no room."""
     probe = runs / f".probe-{os.getpid()}"
     try:
-        runs.mkdir(parents=True, exist_ok=True)
+        make_runs(runs)
         probe.write_bytes(b"probe")
         probe.unlink()
         free = shutil.disk_usage(runs).free

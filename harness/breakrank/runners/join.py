@@ -306,7 +306,7 @@ def _why_closed(pid: int) -> str:
         return ""
     if not command or is_launcher(command):
         return ""
-    text = " ".join(command)[:200]
+    text = _short(command, program)
     if program.startswith("python"):
         options = "".join(_options(command))
         keeps = next((option for letter, option in _CLOSED.items() if letter in options), "")
@@ -316,6 +316,12 @@ def _why_closed(pid: int) -> str:
     if who is None or shell or HOME not in environment or descendants(pid):
         return ""
     return f"'{text}' is rank {who.rank} and no Python"
+
+
+def _short(command: list[str], program: str) -> str:
+    """Return what a process is called: its program and script. The rest of its words may hold what is secret."""
+    script = next((word for word in command[1:] if word.endswith(".py")), "")
+    return f"{program} {os.path.basename(script)}".rstrip()
 
 
 def _words(path: Path) -> list[str]:

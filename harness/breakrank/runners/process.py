@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from breakrank.errors import BreakrankError
 from breakrank.last_words import LastWords
 from breakrank.output import open_pipe
+from breakrank.private import check_ours
 from breakrank.room import unwritable
 from breakrank.runners import contract
 from breakrank.runners.rank import RankProcess
@@ -251,7 +252,8 @@ def stage_agent(folder: Path, source: Path | None = None) -> Path:
     # Frames of a file with these two words in its name are passed over when `warnings` and `logging` count the calls of
     # `stacklevel` (Lib/warnings.py, _is_internal_filename): a user's warning names the user's line, not our wrapper's.
     target = folder / f"agent-{contents.hexdigest()[:12]}-importlib_bootstrap"
-    if target.exists():
+    if os.path.lexists(target):
+        check_ours(target)
         return target
     if not sys.dont_write_bytecode:
         # Where it is installed, if one may write there: the next copy has it then.
