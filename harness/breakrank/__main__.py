@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,9 @@ _USAGE = 4
 def main(arguments: Sequence[str] | None = None) -> int:
     """Answer one command; return the exit code: 0, 1 if a judgement disagrees with the saved one, 4 for bad usage."""
     options = _parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # The name of a folder may be no UTF-8: it is written as well as it can be.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         if options.command == "show":
             return show(options.run)
@@ -95,11 +99,13 @@ def validate_image(options: argparse.Namespace) -> int:
 def sweep(dry_run: bool, session: str) -> int:
     """Remove what dead sessions left behind, or what carries the id `session`, and say what it was."""
     from breakrank import session as sessions
+    from breakrank.detour import remove_detours
     from breakrank.runners import docker_runner
 
     left = [] if session else [f"process {pid} ({name})" for pid, name in sessions.leftovers().items()]
     if not dry_run and not session:
         sessions.sweep()
+    left += remove_detours(session, dry_run)
     try:
         docker = docker_runner()
         left += docker.sweep(dry_run, session)

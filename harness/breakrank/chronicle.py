@@ -6,30 +6,35 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from breakrank_agent.history import Event, append, read_events
+from breakrank.room import RecordFile, Room
+from breakrank_agent.history import Event, read_events
 
 #: What a bounded history is made of, in order: its beginning, and two parts of which the older one gives way.
 _PARTS = ("", ".before", ".latest")
 
 
 class Chronicle:
-    """Writes the events of one rank to `path`; with `keep`, at most that many bytes of them stay on disk."""
+    """Writes the events of one rank to `path`; with `keep`, at most that many bytes of them stay on disk.
 
-    def __init__(self, path: Path, keep: int = 0) -> None:
+    Once one of them finds no `room`, none of the later ones is written.
+    """
+
+    def __init__(self, path: Path, keep: int = 0, room: Room | None = None) -> None:
         self._path = path
+        self._room = room or Room(path.parent)
         #: The beginning has a quarter of the room, each of the other parts three eighths.
         self._first, self._part = keep // 4, keep * 3 // 8
         self._size = self._lines = self._older = 0
         self._begun = False
         #: How many events have been given up.
         self.left_out = 0
-        self._file = path.open("wb", buffering=0)
+        self._file = RecordFile(path, self._room)
 
     def append(self, line: bytes) -> None:
         """Append one encoded event."""
         if self._part and self._size + len(line) >= (self._part if self._begun else self._first):
             self._turn_over()
-        append(self._file, line)
+        self._file.write(line + b"\n")
         self._size += len(line) + 1
         self._lines += 1
 
@@ -46,7 +51,7 @@ class Chronicle:
             self.left_out += self._older
             self._older = self._lines
         self._begun, self._size, self._lines = True, 0, 0
-        self._file = latest.open("wb", buffering=0)
+        self._file = RecordFile(latest, self._room)
 
 
 def read_chronicle(path: Path) -> Iterator[Event]:

@@ -22,6 +22,7 @@ from breakrank.heirs import find_heirs
 from breakrank.history import LINES, lines_of, records_of
 from breakrank.output import Output
 from breakrank.ranks import Rank
+from breakrank.room import RecordFile, Room, unwritable
 from breakrank.runners.rank import RankProcess, Runner
 from breakrank.runners.view import View
 from breakrank.session import Session
@@ -29,7 +30,7 @@ from breakrank.strikes import Strikes
 from breakrank.turnstile import Turnstile
 from breakrank.waits import lags
 from breakrank.watchdog import Watchdog
-from breakrank_agent.history import Event, LogReader, append, encode
+from breakrank_agent.history import Event, LogReader, encode
 from breakrank_agent.hooks.files import digest_file
 from breakrank_agent.plan import Plan
 from breakrank_agent.schedules import Diverged, policy
@@ -40,6 +41,8 @@ TICK_S = 0.02
 _OF_CHILD = b'{"kind":"child"'
 #: How long a rank that is through lingers for peers that do not move.
 LINGER_S = 0.5
+#: How long one round of the loop may take. What takes longer, as a terminal that is held, stops ranks that print.
+AWAY_S = 1.0
 #: How a launcher ends the other ranks when one has failed.
 _ENDS_PEERS = (-signal.SIGTERM, -signal.SIGKILL)
 
@@ -60,6 +63,7 @@ class Conductor:
     `view` is where the ranks run, by default `work` in the folder.
     `ends` is asked, with the hung event, whether ranks that do not move are ended; by default they are. `steps` is how
     many the job makes, where the plan does not say it, `keep` how many bytes of each rank's history stay (0: all).
+    `room` is told what the disk does not take; ranks that nobody can record are ended, unless `ends` is to be asked.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class Conductor:
         ends: Callable[[Event], bool] | None = None,
         steps: int = 0,
         keep: int = 0,
+        room: Room | None = None,
     ) -> None:
         self.plan = plan
         self.folder = folder
@@ -87,9 +92,8 @@ class Conductor:
         self._phase = phase
         #: The files of the working folder that ranks have written, in any attempt.
         self.written: set[str] = set()
-        self._events = (folder / "conductor.jsonl").open("wb", buffering=0)
-        (folder / LINES).mkdir(mode=0o700, exist_ok=True)
-        (folder / LINES / "plan.json").write_text(plan.dumps())
+        self.room = room or Room(folder.parent)
+        self._events = RecordFile(folder / "conductor.jsonl", self.room, goes_on=True)
         if self.view.notes:
             self.write("view", notes=list(self.view.notes))
 
@@ -100,7 +104,7 @@ class Conductor:
             while number is not None:
                 attempt = Attempt(self, number)
                 again = attempt.run()
-                number = self.runner.follows(number, again)
+                number = self.runner.follows(number, again) if self.recorded else None
                 if self.plan.elastic:
                     self.plan = replace(self.plan, ranks=self.plan.ranks - attempt.lost)
                     number = number if self.plan.ranks else None
@@ -112,10 +116,15 @@ class Conductor:
             self._events.close()
             shutil.rmtree(self.folder / LINES, ignore_errors=True)
 
+    @property
+    def recorded(self) -> bool:
+        """Whether what the ranks do is still recorded, or their job is none of ours to end."""
+        return not self.room.lack or self.ends is not None
+
     def write(self, kind: str, **values: Any) -> None:
         """Append one of the Conductor's own events."""
         event: Event = {"kind": kind, "t": round(time.monotonic(), 6), **values}
-        append(self._events, encode(event))
+        self._events.write(encode(event) + b"\n")
 
     def show(self, attempt: int, ranks: dict[int, Rank]) -> None:
         """Tell whoever watches how far the ranks are."""
@@ -136,14 +145,12 @@ class Attempt:
         self._session = conductor.session
         self._number = number
         self._records, self._lines = records_of(conductor.folder, number), lines_of(conductor.folder, number)
-        for folder in (self._records, self._lines):
-            folder.mkdir(mode=0o700, exist_ok=True)
         self._ranks: dict[int, Rank] = {}
         self._selector = selectors.DefaultSelector()
         self._strikes = Strikes(self._plan, number, self._session, conductor.view, conductor.write)
         self._watchdog = Watchdog(self._plan, conductor.steps, partial(find_heirs, self._session))
         self._turnstile: Turnstile | None = None
-        self._moved = self._shown = time.monotonic()
+        self._moved = self._shown = self._heard = time.monotonic()
         self._told_of = 0.0
         if self._plan.schedule.mode == "controlled":
             chooser = policy(self._plan.schedule, str(self._plan.seed))
@@ -169,7 +176,20 @@ class Attempt:
         """How many ranks a signal has ended that was not ours."""
         return sum((rank.status or 0) < 0 and not rank.ended_by_us for rank in self._ranks.values())
 
+    def _make_folders(self) -> None:
+        """Make the places of what is kept of the attempt, and of what ranks reach. Raises `BreakrankError`."""
+        try:
+            for folder in (self._records, self._lines.parent, self._lines):
+                folder.mkdir(mode=0o700, exist_ok=True)
+            plan = self._lines.parent / "plan.json"
+            if not plan.exists():
+                # An elastic job's later attempts have fewer ranks, and the same plan.
+                plan.write_text(self._plan.dumps())
+        except OSError as error:
+            raise unwritable(f"cannot begin attempt {self._number}", self._conductor.folder.parent, error) from None
+
     def _start(self) -> None:
+        self._make_folders()
         self._selector.register(self._session, selectors.EVENT_READ, None)
         runner, view = self._conductor.runner, self._conductor.view
         for process in runner.start(self._plan, self._number, self._conductor.folder, view):
@@ -180,8 +200,9 @@ class Attempt:
     def _admit(self, process: RankProcess) -> None:
         """Take a rank in that has been started."""
         base = self._records / f"rank-{process.rank}"
-        outputs = {name: Output(base.with_suffix(f".{name}")) for name in process.pipes}
-        chronicle = Chronicle(base.with_suffix(".jsonl"), self._conductor.keep)
+        room = self._conductor.room
+        outputs = {name: Output(base.with_suffix(f".{name}"), room) for name in process.pipes}
+        chronicle = Chronicle(base.with_suffix(".jsonl"), self._conductor.keep, room)
         self._ranks[process.rank] = Rank(process, chronicle, outputs)
         self._selector.register(process.channel, selectors.EVENT_READ, (process.rank, "channel"))
         self._selector.register(process.words.descriptor, selectors.EVENT_READ, (process.rank, "words"))
@@ -196,6 +217,7 @@ class Attempt:
     def _loop(self) -> bool:
         """Answer and watch until every rank has ended; return whether one had to be ended because it hung."""
         while any(rank.live for rank in self._ranks.values()) or not self._conductor.runner.over():
+            self._excuse()
             self._wait()
             for process in self._conductor.runner.arrivals():
                 self._admit(process)
@@ -206,6 +228,8 @@ class Attempt:
             self._dismiss()
             self._let_leave()
             self._show()
+            if not self._conductor.recorded:
+                return self._end({"why": ""})
             reason = self._reason_to_end()
             if reason is not None and self._may_end(reason):
                 return self._end(reason)
@@ -220,6 +244,14 @@ class Attempt:
         return told != self._moved and bool(reason["why"]) and self._conductor.ends(event)
 
     # --- hearing
+
+    def _excuse(self) -> None:
+        """Do not count against the ranks the time in which nobody heard them: they may have waited for us."""
+        now = time.monotonic()
+        away, self._heard = now - self._heard, now
+        if away > AWAY_S:
+            self._told_of += away if self._told_of == self._moved else 0.0
+            self._moved += away
 
     def _wait(self) -> None:
         for key, _ in self._selector.select(TICK_S):
@@ -268,13 +300,7 @@ class Attempt:
 
     def _read_output(self, rank: Rank, name: str) -> None:
         descriptor = rank.process.pipes[name]
-        try:
-            data = os.read(descriptor, 65536)
-        except BlockingIOError:
-            return
-        if data:
-            rank.outputs[name].take(data)
-        else:
+        if not rank.outputs[name].drain(descriptor):
             self._selector.unregister(descriptor)
 
     def _reported(self, report: dict[str, Any]) -> None:
@@ -473,10 +499,8 @@ class Attempt:
             self._drain_rank(rank)
             for name in rank.outputs:
                 while select_readable(rank.process.pipes[name]):
-                    data = os.read(rank.process.pipes[name], 65536)
-                    if not data:
+                    if not rank.outputs[name].drain(rank.process.pipes[name]):
                         break
-                    rank.outputs[name].take(data)
                 rank.outputs[name].close()
             rank.file.close()
             if rank.file.left_out:

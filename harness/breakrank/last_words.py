@@ -110,7 +110,9 @@ class LastWords:
             return None
         text = self._text.decode(errors="replace")
         threads = self._known(parse_words(text))
-        self._crash.write_text("\n".join([text, *map(_in_full, threads)]))
+        # On a full disk the event says it all the same.
+        with contextlib.suppress(OSError):
+            self._crash.write_text("\n".join([text, *map(_in_full, threads)]))
         seen = [t.to_json() for t in threads if t.died or t.own]
         unread = self._unread or self._native.unread
         return {"text": text[:_MOST_TEXT], "threads": seen, "address": self._native.address, "unread": unread}

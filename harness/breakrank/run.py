@@ -22,10 +22,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from breakrank.conductor import Conductor, Progress
+from breakrank.detour import is_passable, make_detour, remove_detours
 from breakrank.digest import explain_difference
-from breakrank.errors import BreakrankError
+from breakrank.errors import BreakrankError, NoSpaceError
 from breakrank.history import History, picks, read_history
 from breakrank.judge import judge, why_no_rank
+from breakrank.private import make_part, make_private, make_runs, seal
+from breakrank.room import FULL, Room, keep_room, removed_if_cut_short, unwritable, write_verdict
 from breakrank.runners import cgroups, docker_runner
 from breakrank.runners.join import JoinRunner
 from breakrank.runners.process import ProcessRunner, free_space, stage_agent
@@ -328,9 +331,7 @@ class Bench:
     ) -> None:
         self.runs = runs.absolute()
         try:
-            self.runs.mkdir(parents=True, exist_ok=True)
-            # What lies here is for people to look at, never for their version control.
-            (self.runs / ".gitignore").write_text("*\n")
+            make_runs(self.runs)
             self._staged = stage_agent(self.runs, agent_source)
         except OSError as error:
             raise BreakrankError(
@@ -340,7 +341,10 @@ class Bench:
         _make_room(self.runs, limit_mb)
         sweep()
         cgroups.sweep()
+        remove_detours()
         self._session = Session(controller_pid)
+        #: What ranks on this machine import the agent from.
+        self._importable = self._find_way()
         self._zygotes = None if cold else Zygotes(self._session, self.runs)
         self._clusters: Clusters | None = None
         self._controls: dict[tuple[str, Path | None], Path] = {}
@@ -363,7 +367,21 @@ class Bench:
             self._zygotes.close()
         if self._clusters is not None:
             self._clusters.close()
+        if self._importable != self._staged:
+            remove_detours(self._session.id)
         self._session.close()
+
+    def _find_way(self) -> Path:
+        """Return the agent's copy as a search path can hold it; what is made for that is gone when we are."""
+        if is_passable(self._staged):
+            return self._staged
+        try:
+            # Told first: it is removed even if we are killed in between.
+            self._session.last([sys.executable, "-I", "-m", "breakrank", "sweep", "--session", self._session.id])
+            return make_detour(self._staged, self._session.id)
+        except BreakrankError:
+            self._session.close()
+            raise
 
     def run(
         self,
@@ -387,35 +405,59 @@ class Bench:
         began = time.monotonic()
         programs = programs or packaged_programs()
         if plan.runner == "process":
-            ProcessRunner(self._session, self._staged, programs, agent, self._zygotes).warm_up(plan)
+            ProcessRunner(self._session, self._importable, programs, agent, self._zygotes).warm_up(plan)
         folder = self._new_folder(plan, where or programs)
-        conduct = partial(self._conduct, where=where, in_place=in_place)
+        conduct: Callable[..., list[str]] = partial(self._conduct, where=where, in_place=in_place)
         void: list[str] = []
-        if plan.command and plan.control and agent:
-            wanted = control_plan(plan)
-            void += self._fresh_model(wanted, folder / "control", conduct, progress, "control")
-            if not void:
-                conduct = partial(conduct, steps=_steps_of(read_history(folder / "control")))
-                if plan.runner == "join":
-                    plan = resolve_launched(plan, read_history(folder / "control"))
-                    _write_plan(folder, plan)
-                earlier = None if in_place else self._earlier_control(wanted, where, folder / "control")
-                if earlier is not None:
-                    shutil.copytree(earlier, folder / "control-again", ignore=shutil.ignore_patterns("work"))
-                else:
-                    again = folder / "control-again"
-                    void += self._fresh_model(control_plan(plan), again, conduct, progress, "second control")
-        elif plan.control and agent:
-            void = self._model(control_plan(replayed or plan), folder / "control", programs, progress)
-        if plan.reference and agent and not void:
-            void += self._fresh_model(reference_plan(plan), folder / "reference", conduct, progress, "reference")
-        elif "reference" in plan.oracles and not plan.command and agent:
-            void += self._model(reference_plan(plan), folder / "reference", programs, progress)
-        if not (void and plan.command):
-            void += conduct(plan, folder, programs, progress, agent=agent)
-        result = Result(plan, judge_saved(load_run(folder), void), folder, time.monotonic() - began, record)
+        try:
+            if plan.command and plan.control and agent:
+                plan, conduct, void = self._model_script(plan, folder, conduct, progress, where, in_place)
+            elif plan.control and agent:
+                void = self._model(control_plan(replayed or plan), folder / "control", programs, progress)
+            if plan.reference and agent and not void:
+                void += self._fresh_model(reference_plan(plan), folder / "reference", conduct, progress, "reference")
+            elif "reference" in plan.oracles and not plan.command and agent:
+                void += self._model(reference_plan(plan), folder / "reference", programs, progress)
+            if not (void and plan.command):
+                void += conduct(plan, folder, programs, progress, agent=agent)
+        except (NoSpaceError, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in FULL:
+                raise
+            void.append(f"no space left in {self.runs}")
+        verdict = judge_saved(load_run(folder), list(dict.fromkeys(void)))
+        result = Result(plan, verdict, folder, time.monotonic() - began, record)
         _save_verdict(result)
         return result
+
+    def _model_script(
+        self,
+        plan: Plan,
+        folder: Path,
+        conduct: Callable[..., list[str]],
+        progress: Watch | None,
+        where: Path | None,
+        in_place: bool,
+    ) -> tuple[Plan, Callable[..., list[str]], list[str]]:
+        """Run a user's script twice to compare with, the second time perhaps that of an earlier run.
+
+        Return the plan with its ranks, how it is conducted now that its steps are known, and why nothing can be said.
+        """
+        wanted = control_plan(plan)
+        void = self._fresh_model(wanted, folder / "control", conduct, progress, "control")
+        if void:
+            return plan, conduct, void
+        conduct = partial(conduct, steps=_steps_of(read_history(folder / "control")))
+        if plan.runner == "join":
+            plan = resolve_launched(plan, read_history(folder / "control"))
+            _write_plan(folder, plan)
+        earlier = None if in_place else self._earlier_control(wanted, where, folder / "control")
+        again = folder / "control-again"
+        if earlier is not None:
+            with removed_if_cut_short(again):
+                shutil.copytree(earlier, again, ignore=shutil.ignore_patterns("work"))
+        else:
+            void = self._fresh_model(control_plan(plan), again, conduct, progress, "second control")
+        return plan, conduct, void
 
     def watch(
         self,
@@ -432,7 +474,7 @@ class Bench:
         """
         folder = self._new_folder(plan, where)
         began = time.monotonic()
-        runner = JoinRunner(self._session, self._staged, inherit=True, started=lambda pid: started(pid, folder))
+        runner = JoinRunner(self._session, self._importable, inherit=True, started=lambda pid: started(pid, folder))
         asked = partial(ends, folder)
         Conductor(plan, folder, self._session, runner, progress, "watch", View(where), asked, keep=WATCHED_BYTES).run()
         result = Result(plan, judge_saved(load_run(folder)), folder, time.monotonic() - began)
@@ -470,12 +512,12 @@ class Bench:
 
     def _new_folder(self, plan: Plan, programs: Path) -> Path:
         if free_space(self.runs) < (plan.ranks + 4) * 2 * DEFAULT_SIZE:
-            raise BreakrankError(f"no space is left in {self.runs} for the records of {plan.ranks} ranks; free some")
+            raise NoSpaceError(f"no space is left in {self.runs} for the records of {plan.ranks} ranks; free some")
         stem = f"{plan.scenario}-{plan.case}-s{plan.seed}"
         for number in range(1, 1_000_000):
             folder = self.runs / f"{stem}-{number:04d}"
             with contextlib.suppress(FileExistsError):
-                return _fill(folder, plan, programs)
+                return _fill(folder, plan, programs, keep=True)
         raise BreakrankError(f"{self.runs} holds too many runs of {stem}; remove some")
 
     def _conduct(
@@ -494,18 +536,20 @@ class Bench:
         runner: Runner
         view = None
         if plan.runner == "join":
-            runner = JoinRunner(self._session, self._staged, agent)
+            runner = JoinRunner(self._session, self._importable, agent)
         elif plan.runner == "docker":
             runner, view = self._in_containers(plan, folder, programs, agent, where)
             where = None
         else:
-            runner = RUNNERS[plan.runner](self._session, self._staged, programs, agent, self._zygotes)
+            runner = RUNNERS[plan.runner](self._session, self._importable, programs, agent, self._zygotes)
         if where is not None:
-            view = View(where) if in_place else make_view(self._session, where, folder, self.runs, self._staged)
+            view = View(where) if in_place else make_view(self._session, where, folder, self.runs, self._importable)
             if view.holder:
                 self._session.kept.add(view.holder)
+        room = Room(self.runs)
         try:
-            Conductor(plan, folder, self._session, runner, watch, phase, view, steps=steps).run()
+            Conductor(plan, folder, self._session, runner, watch, phase, view, steps=steps, room=room).run()
+            room.look()
         except Diverged as error:
             return [f"the replay diverged: {error}"]
         finally:
@@ -513,7 +557,7 @@ class Bench:
                 self._session.kept.discard(view.holder)
                 self._session.clear()
                 close_view(view, folder, self.runs)
-        return []
+        return [room.lack] if room.lack else []
 
     def _in_containers(
         self, plan: Plan, folder: Path, programs: Path, agent: bool, where: Path | None
@@ -535,7 +579,9 @@ class Bench:
     ) -> list[str]:
         """Run a user's script to compare with. Return why it failed."""
         what = phase.removeprefix("second ")
-        conduct(wanted, _fill(folder, wanted, folder), folder, watch, phase=phase)
+        void = conduct(wanted, _fill(folder, wanted, folder), folder, watch, phase=phase)
+        if void:
+            return void
         history = read_history(folder)
         if not history.attempts:
             return [f"the {what} failed: {why_no_rank(history, wanted)}"]
@@ -557,7 +603,7 @@ class Bench:
         kept = self.runs / "controls" / self._control_key(wanted, programs)
         void: list[str] = []
         if not (kept / "plan.json").exists():
-            kept.parent.mkdir(exist_ok=True)
+            make_part(kept.parent)
             scratch = kept.with_name(f"{kept.name}.{os.getpid()}")
             try:
                 void = self._conduct(wanted, _fill(scratch, wanted, programs), programs, watch, phase=folder.name)
@@ -566,12 +612,14 @@ class Bench:
                     shutil.move(scratch, folder)
                     return void[:1]
                 shutil.rmtree(scratch / "work")
+                seal(scratch)
                 with contextlib.suppress(OSError):
                     scratch.rename(kept)
             finally:
                 # It is still there if it was cut short, or if somebody else was first, whose is as good.
                 shutil.rmtree(scratch, ignore_errors=True)
-        shutil.copytree(kept, folder)
+        with removed_if_cut_short(folder):
+            shutil.copytree(kept, folder)
         return void
 
     def _control_key(self, plan: Plan, programs: Path) -> str:
@@ -610,22 +658,25 @@ def _write_plan(folder: Path, plan: Plan) -> None:
     new.replace(folder / "plan.json")
 
 
-def _fill(folder: Path, plan: Plan, programs: Path) -> Path:
-    """Make a run directory: the plan, what it runs on, and the working folder with its data."""
+def _fill(folder: Path, plan: Plan, programs: Path, keep: bool = False) -> Path:
+    """Make a run directory: the plan, what it runs on, the working folder with its data, and room for the verdict."""
     from breakrank.fixtures.data import lay
 
     try:
-        folder.mkdir()
+        make_private(folder)
         _write_plan(folder, plan)
         (folder / "meta.json").write_text(json.dumps(_meta(plan, programs), indent=1) + "\n")
         (folder / "work").mkdir()
         # Nothing has happened yet; where the control fails, nothing ever does.
         (folder / "conductor.jsonl").touch()
+        if keep:
+            keep_room(folder)
         lay(plan.data, folder / "work", plan.seed, plan.ranks * plan.merged)
     except FileExistsError:
         raise
     except OSError as error:
-        raise BreakrankError(f"cannot write the run directory {folder}: {error.strerror}") from None
+        shutil.rmtree(folder, ignore_errors=True)
+        raise unwritable(f"cannot write the run directory {folder.name}", folder.parent, error) from None
     return folder
 
 
@@ -686,13 +737,26 @@ def _software(plan: Plan) -> list[str]:
 
 
 def _save_verdict(result: Result) -> None:
+    """Write `verdict.json`; where it does not find room, what it is worth without what the oracles found."""
+    try:
+        write_verdict(result.folder, _verdict_text(result))
+    except OSError as error:
+        if error.errno not in FULL:
+            raise unwritable("the verdict cannot be written", result.folder, error) from None
+        void = (f"no space left in {result.folder.parent}", *result.verdict.void)
+        bare = Verdict(Outcome.VOID, void=tuple(dict.fromkeys(void)), digest=result.verdict.digest)
+        write_verdict(result.folder, _verdict_text(replace(result, verdict=bare)))
+    seal(result.folder)
+
+
+def _verdict_text(result: Result) -> bytes:
     saved = {
         **result.verdict.to_json(),
         "record": result.record.words() if result.record else None,
         "as_recorded": result.as_recorded,
         "seconds": round(result.seconds, 3),
     }
-    (result.folder / "verdict.json").write_text(json.dumps(saved, indent=1) + "\n")
+    return json.dumps(saved, indent=1).encode() + b"\n"
 
 
 def _why_failed(control: History, what: str = "control") -> list[str]:

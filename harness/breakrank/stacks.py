@@ -185,7 +185,13 @@ def _printed(command: list[str], limit_s: float) -> str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
         return ""
-    return done.stdout if done.returncode == 0 else ""
+    return _without_command(done.stdout) if done.returncode == 0 else ""
+
+
+def _without_command(text: str) -> str:
+    """Return py-spy's text without its first words, the process's command line: it may hold what is secret."""
+    starts = list(_INTERPRETER.finditer(text))
+    return text[starts[-1].start() :] if starts else text.partition("\n")[2]
 
 
 def parse_stacks(threads: Sequence[Mapping[str, Any]], pid: int) -> list[Stack]:
@@ -201,6 +207,9 @@ def parse_stacks(threads: Sequence[Mapping[str, Any]], pid: int) -> list[Stack]:
         stacks.append(Stack(name, main, own, fold(frames), (frames[0].file, frames[0].function)))
     return stacks
 
+
+#: How py-spy's text goes on after the command line, which may have several lines.
+_INTERPRETER = re.compile(r"^Python v\d", re.MULTILINE)
 
 #: What faulthandler writes of a thread and of a frame.
 _DUMPED_THREAD = re.compile(r"^(Current thread|Thread) (0x[0-9a-f]+)")

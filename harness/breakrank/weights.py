@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from breakrank.errors import BreakrankError
+from breakrank.private import make_part
 
 _POLL_S = 0.02
 
@@ -62,7 +63,7 @@ def _take(slots: Path, ranks: int, capacity: int, held: list[int]) -> None:
 def _open(path: Path) -> int:
     """Open a file to lock, and make it and its folder if need be. Raises `BreakrankError`."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_part(path.parent)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         cure = "set the ini option scenario_runs to a folder of yours"

@@ -12,12 +12,12 @@ OURS = {path: path.relative_to(HARNESS).with_suffix("").as_posix() for path in H
 
 #: From below to above: a module imports only from its own layer and those before it.
 LAYERS = [
-    ("errors", "chronicle", "history", "verdict", "scenario", "schemas"),
+    ("errors", "private", "room", "chronicle", "history", "verdict", "scenario", "schemas"),
     (
         *("digest", "laws", "lineage", "ends", "blame", "script", "witness", "soundings", "ordering"),
         *("calls", "reductions", "alignment", "mismatch", "evidence", "waits", "stuck", "rendezvous", "oddity"),
         *("warden", "session", "output", "weights", "roster", "stacks", "follower", "heirs"),
-        *("debugger", "in_gdb", "last_words", "hierarchy", "engines"),
+        *("debugger", "in_gdb", "last_words", "hierarchy", "engines", "detour"),
     ),
     ("runners", "oracles", "catalogue"),
     ("turnstile", "strikes", "ranks", "ways", "watchdog", "autopsy", "conductor", "judge", "doctor", "looks", "why"),

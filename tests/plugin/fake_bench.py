@@ -2,7 +2,7 @@
 
 `fake:sound` survives, `fake:silent` loses an update, `fake:void` says nothing, `fake:flaky` has another digest each
 time, `fake:fickle` is wrong at even seeds, `fake:broken` cannot be run, `fake:interrupt` is interrupted, `fake:slow`
-shows progress for a while.
+shows progress for a while, `fake:killed` is killed with the process that it runs in.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import time
 
 import pytest
@@ -58,6 +59,8 @@ class FakeBench:
             raise BreakrankError("the warden process is gone;\nwas it killed?")
         if plan.program == "fake:interrupt":
             raise KeyboardInterrupt
+        if plan.program == "fake:killed":
+            os.kill(os.getpid(), signal.SIGKILL)
         if plan.program == "fake:slow":
             for step in range(1, 5):
                 time.sleep(0.15)

@@ -15,10 +15,12 @@ from breakrank import weights
 from breakrank.errors import BreakrankError
 from breakrank.plugin import options as options_module
 from breakrank.plugin import workers
+from breakrank.plugin.boundary import one_line
 from breakrank.plugin.collect import Collection, NothingElse, Replayed, Subject, choices, choose, load_replay
 from breakrank.plugin.items import ACTIVE, ScenarioItem
 from breakrank.plugin.options import Options
 from breakrank.plugin.progress import Live
+from breakrank.private import make_runs
 from breakrank.report import compare, explain, plan_words
 from breakrank.report.terminal import Row, headline, verdict_table
 from breakrank.run import Bench, Result, load_run, make_plan
@@ -33,6 +35,7 @@ _ROOM_BYTES = 64 * 2**20
 def activate(config: pytest.Config) -> None:
     """Choose what runs and register the hooks for it. Raises `BreakrankError` for what cannot be."""
     options = options_module.read(config)
+    _check_plugins(config)
     sent = workers.received(config)
     if sent is not None:
         options = replace(options, seed=sent.seed)
@@ -58,11 +61,23 @@ def _no_path_given(config: pytest.Config) -> bool:
     return config.args_source != pytest.Config.ArgsSource.ARGS
 
 
+def _check_plugins(config: pytest.Config) -> None:
+    """Raise `BreakrankError` for what another plugin cannot do with us, or cannot do here."""
+    if config.getoption("forked", False):
+        raise BreakrankError(
+            "--forked would end the warden and the warm processes with each case; leave it out: ranks are processes of "
+            "their own anyway"
+        )
+    where = str(config.rootpath)
+    if config.getoption("numprocesses", None) and where != where.encode(errors="replace").decode():
+        raise BreakrankError(f"xdist cannot tell its workers of {where!r}, whose name is no UTF-8; leave out -n")
+
+
 def _check_runs(runs: Path) -> None:
     """Raise `BreakrankError` if no run directory can be made: no right, or no room."""
     probe = runs / f".probe-{os.getpid()}"
     try:
-        runs.mkdir(parents=True, exist_ok=True)
+        make_runs(runs)
         probe.write_bytes(b"probe")
         probe.unlink()
         free = shutil.disk_usage(runs).free
@@ -219,15 +234,32 @@ class Active:
             terminalreporter.write_line(line)
 
     def _rows(self, reporter: pytest.TerminalReporter) -> list[Row]:
-        """Return one row for each case that was run or skipped."""
-        rows = []
+        """Return one row for each case that was run or skipped; xdist may run one again whose worker died."""
+        rows: dict[str, Row] = {}
         for category in ("passed", "failed", "skipped", "error"):
             for report in reporter.stats.get(category, []):
                 ours = isinstance(report, pytest.TestReport) and report.nodeid in self._ids
                 if ours and (report.when == "call" or not report.passed):
-                    properties = {str(k): str(v) for k, v in report.user_properties}
-                    rows.append(Row.from_properties(properties, report.passed))
-        return rows
+                    properties = {str(k): str(v) for k, v in report.user_properties} or self._lost(report)
+                    rows[report.nodeid] = Row.from_properties(properties, report.passed)
+        return list(rows.values())
+
+    def _lost(self, report: pytest.TestReport) -> dict[str, str]:
+        """Return what is known of a case whose process died before it could tell anything: an xdist worker, say."""
+        scenario, _, case = report.nodeid.partition("::")
+        plans = [s.plan for s in self._subjects if s.nodeid == report.nodeid and s.plan is not None]
+        runner = plans[0].runner if plans else ""
+        mechanism = plans[0].mechanism if plans else ""
+        sentence = one_line(report.longreprtext.strip() or "its process died")
+        return {"scenario": scenario, "case": case, "runner": runner, "mechanism": mechanism, "sentence": sentence}
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport) -> None:
+        """Say in one line that the xdist worker died that ran a case of ours."""
+        if crashitem in self._ids:
+            worker = getattr(getattr(report, "node", None), "gateway", None)
+            name = f" {worker.id}" if worker is not None else ""
+            report.longrepr = f"{crashitem} is lost: the xdist worker{name} died while it ran; was it killed?"
 
 
 def _how_many(plan: Plan) -> str:

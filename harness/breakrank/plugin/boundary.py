@@ -24,6 +24,6 @@ def usage_errors() -> Iterator[None]:
         raise pytest.UsageError(f"breakrank: {one_line(error)}") from None
 
 
-def one_line(error: BaseException) -> str:
-    """Return the error's message on one line."""
+def one_line(error: BaseException | str) -> str:
+    """Return an error's message, or a text, on one line."""
     return " ".join(str(error).split())

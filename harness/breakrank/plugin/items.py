@@ -65,6 +65,7 @@ class BreakrankItem(pytest.Item):
         try:
             yield self.config.stash[ACTIVE]
         except OUR_ERRORS as error:
+            self.tell(sentence=one_line(error))
             raise Failed(f"{self.nodeid}: {one_line(error)}") from None
         except KeyboardInterrupt:
             raise KeyboardInterrupt from None

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from breakrank.errors import BreakrankError
+from breakrank.private import make_part, open_private
 from breakrank.runners import docker_runner
 from breakrank.verdict import Verdict
 
@@ -67,13 +68,14 @@ class Standing:
     def save(self, runs: Path) -> None:
         """Write the standing into the folder of the runs. What else was seen of the very same image stays."""
         path = _path(runs, self.image)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_part(path.parent)
         kept: dict[str, Stood] = {}
         with contextlib.suppress(BreakrankError):
             before = load_standing(runs, self.image)
             kept = before.cases if before.identity == self.identity else {}
         whole = replace(self, cases={**kept, **self.cases})
-        path.write_text(json.dumps({"version": _VERSION, **asdict(whole)}, indent=1, sort_keys=True) + "\n")
+        with open(path, "w", opener=open_private) as file:
+            file.write(json.dumps({"version": _VERSION, **asdict(whole)}, indent=1, sort_keys=True) + "\n")
 
 
 def new_standing(image: str) -> Standing:

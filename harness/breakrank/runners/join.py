@@ -6,11 +6,11 @@ Home is an abstract socket (unix(7)), known with its secret from the environment
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
 import secrets
+import select
 import signal
 import socket
 import struct
@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from breakrank.errors import BreakrankError
 from breakrank.history import LINES, lines_of, records_of
 from breakrank.last_words import LastWords
-from breakrank.output import Output
+from breakrank.output import Output, open_pipe
+from breakrank.room import unwritable
 from breakrank.runners.process import OURS, RANK_VARIABLES
 from breakrank.runners.rank import RankProcess
 from breakrank.runners.view import View
@@ -37,7 +37,6 @@ from breakrank_agent.plan import Plan
 
 #: The longest that a caller may take over its first line.
 _HELLO_BYTES = 4096
-_PIPE_BYTES = 1 << 20
 #: How often it is looked for ranks that cannot call, while some are missing.
 _LOOK_S = 0.1
 #: Options of the interpreter that keep our `sitecustomize` out.
@@ -86,6 +85,7 @@ class JoinRunner:
         self._here: set[int] = set()
         self._pids: set[int] = set()
         self._outputs: dict[int, Output] = {}
+        self._sources = select.epoll()
         self._closed: dict[int, str] = {}
         self._looked = 0.0
         #: The command's process; 0 before it is started.
@@ -110,12 +110,13 @@ class JoinRunner:
             self._listener.bind("\0" + self._home)
             self._listener.listen(128)
             self._listener.setblocking(False)
+            self._sources.register(self._listener, select.EPOLLIN)
             self._launch(plan, folder, view)
         return self.arrivals()
 
     def sources(self) -> list[int]:
-        """Return the socket that is called."""
-        return [self._listener.fileno()]
+        """Return what is readable when somebody calls, or the command has printed something."""
+        return [self._sources.fileno()]
 
     def arrivals(self) -> Iterator[RankProcess]:
         """Yield the ranks of this attempt that have called since the last time."""
@@ -162,6 +163,7 @@ class JoinRunner:
         self._callers.clear()
         self._listener.close()
         self._read_outputs()
+        self._sources.close()
         for descriptor, output in self._outputs.items():
             os.close(descriptor)
             output.close()
@@ -190,12 +192,10 @@ class JoinRunner:
             theirs.callback(os.close, null)
             ends = [0, 1, 2] if self._inherit else [null]
             for name in () if self._inherit else ("out", "err"):
-                reader, into = os.pipe()
+                reader, into = open_pipe()
                 theirs.callback(os.close, into)
-                os.set_blocking(reader, False)
-                # It is read from time to time: until then it is to hold what is printed.
-                fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
                 self._outputs[reader] = Output(folder / f"launcher.{name}")
+                self._sources.register(reader, select.EPOLLIN)
                 ends.append(into)
             command = command_line(plan.command)
             env |= dict(plan.environment)
@@ -205,9 +205,10 @@ class JoinRunner:
 
     def _read_outputs(self) -> None:
         for descriptor, output in self._outputs.items():
-            with contextlib.suppress(BlockingIOError):
-                while data := os.read(descriptor, 65536):
-                    output.take(data)
+            if not output.drain(descriptor):
+                # Whoever waits for something to read need not be told of its end again and again.
+                with contextlib.suppress(OSError):
+                    self._sources.unregister(descriptor)
 
     def _others(self) -> list[int]:
         """Return what runs below the warden beside what outlives a run."""
@@ -264,7 +265,7 @@ class JoinRunner:
             caller.line.close()
             return None
         except OSError as error:
-            raise BreakrankError(f"cannot take rank {rank} in, in {self._folder}: {error.strerror}") from None
+            raise unwritable(f"cannot take rank {rank} in", self._folder, error) from None
         self._here.add(rank)
         self._pids.add(caller.pid)
         self._world = caller.hello["world"]
@@ -308,7 +309,7 @@ def _why_closed(pid: int) -> str:
         return ""
     if not command or is_launcher(command):
         return ""
-    text = " ".join(command)[:200]
+    text = _short(command, program)
     if program.startswith("python"):
         options = "".join(_options(command))
         keeps = next((option for letter, option in _CLOSED.items() if letter in options), "")
@@ -318,6 +319,12 @@ def _why_closed(pid: int) -> str:
     if who is None or shell or HOME not in environment or descendants(pid):
         return ""
     return f"'{text}' is rank {who.rank} and no Python"
+
+
+def _short(command: list[str], program: str) -> str:
+    """Return what a process is called: its program and script. The rest of its words may hold what is secret."""
+    script = next((word for word in command[1:] if word.endswith(".py")), "")
+    return f"{program} {os.path.basename(script)}".rstrip()
 
 
 def _words(path: Path) -> list[str]:

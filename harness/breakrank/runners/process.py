@@ -16,6 +16,9 @@ from typing import Any, ClassVar
 from breakrank.errors import BreakrankError
 from breakrank.history import LINES, lines_of, records_of
 from breakrank.last_words import LastWords
+from breakrank.output import open_pipe
+from breakrank.private import check_ours
+from breakrank.room import unwritable
 from breakrank.runners import contract
 from breakrank.runners.rank import RankProcess
 from breakrank.runners.view import View
@@ -126,7 +129,7 @@ class ProcessRunner:
             create_log(str(log))
             words = LastWords(lines / f"rank-{rank}.words", records_of(folder, attempt) / f"rank-{rank}.crash")
         except OSError as error:
-            raise BreakrankError(f"cannot allocate the log of rank {rank} in {folder}: {error.strerror}") from None
+            raise unwritable(f"cannot allocate the log of rank {rank}", folder, error) from None
         boot = {
             "plan": str(view.inside(folder / LINES / "plan.json")),
             "rank": rank,
@@ -150,15 +153,13 @@ class ProcessRunner:
             pipes: dict[str, int] = {}
             ends = [null]
             for name in ("out", "err"):
-                pipes[name], into = os.pipe()
+                pipes[name], into = open_pipe()
                 ours.callback(os.close, pipes[name])
                 theirs.callback(os.close, into)
                 ends.append(into)
             pid = self._spawn(plan, boot, env, view, [*ends, end.fileno()], channel)
             ours.pop_all()
         channel.setblocking(False)
-        for descriptor in pipes.values():
-            os.set_blocking(descriptor, False)
         return RankProcess(rank, pid, LogReader(str(log)), channel, words, pipes, port, plan.ranks, self._walls(rank))
 
     def _spawn(
@@ -253,7 +254,8 @@ def stage_agent(folder: Path, source: Path | None = None) -> Path:
     # Frames of a file with these two words in its name are passed over when `warnings` and `logging` count the calls of
     # `stacklevel` (Lib/warnings.py, _is_internal_filename): a user's warning names the user's line, not our wrapper's.
     target = folder / f"agent-{contents.hexdigest()[:12]}-importlib_bootstrap"
-    if target.exists():
+    if os.path.lexists(target):
+        check_ours(target)
         return target
     if not sys.dont_write_bytecode:
         # Where it is installed, if one may write there: the next copy has it then.

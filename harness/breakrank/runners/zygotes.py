@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from breakrank.errors import BreakrankError
+from breakrank.private import open_private
 from breakrank.session import NO_WALLS, Session
 from breakrank_agent.zygote import PACKET
 
@@ -90,7 +91,7 @@ class Zygotes:
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PACKET)
         log = self._folder / f"zygote-{os.getpid()}-{framework}.log"
-        with theirs, open(os.devnull, "rb") as null, log.open("wb") as output:
+        with theirs, open(os.devnull, "rb") as null, open(log, "wb", opener=open_private) as output:
             spec = {"control": 3, "framework": framework}
             environment = lasting(env)
             environment["BREAKRANK_ZYGOTE"] = json.dumps(spec)
@@ -137,4 +138,4 @@ def lasting(env: dict[str, str]) -> dict[str, str]:
 
 def _key(framework: str, env: dict[str, str]) -> str:
     kept = sorted(f"{k}={v}" for k, v in lasting(env).items())
-    return hashlib.sha256("\0".join([framework, sys.executable, *kept]).encode()).hexdigest()
+    return hashlib.sha256(os.fsencode("\0".join([framework, sys.executable, *kept]))).hexdigest()
