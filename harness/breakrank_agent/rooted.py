@@ -195,12 +195,16 @@ class WorkingFolder:
 
     def real(self, path: str) -> str:
         """Return the path that the ranks see something at that may be yet to come, without the links in it."""
-        try:
-            with opened(self.find(path)) as found:
-                return self.path_of(found)
-        except FileNotFoundError:
-            with opened(self.find(os.path.dirname(path))) as above:
-                return os.path.join(self.path_of(above), os.path.basename(path))
+        rest: list[str] = []
+        while True:
+            try:
+                with opened(self.find(path)) as found:
+                    return os.path.join(self.path_of(found), *reversed(rest))
+            except FileNotFoundError:
+                if not path.strip("/"):
+                    raise
+                path, name = os.path.split(path.rstrip("/"))
+                rest.append(name)
 
     def open(self, path: str) -> int:
         """Return a descriptor of a regular file, to be read. Raises `OSError` for anything else."""
