@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from breakrank.evidence.threads import fields, read_threads, waits_for_a_thread
 from breakrank.hierarchy import Hierarchies, frozen
 from breakrank.history import signal_name
+from breakrank.resolver import look_up
 from breakrank.soundings import COUNT, Soundings, Way, both_ways, fastest
 from breakrank_agent.fault import Fault, Target
 from breakrank_agent.faults.data import MANIFEST, SHARD_BYTES
@@ -298,24 +299,15 @@ class Known(NamedTuple):
     address: str
 
 
-#: Has the C library look for a host, and be content with few and short tries.
-_RESOLVE = (
-    "import os, socket, sys\n"
-    "os.environ['RES_OPTIONS'] = 'timeout:1 attempts:1'\n"
-    "print(socket.gethostbyname(sys.argv[1]))\n"
-)
-
-
 def look_at_names(fault: Fault, target: Target) -> Known | None:
-    """Have the machine's own resolver look for the first peer's host, in the rank's network and mounts."""
+    """Look for the first peer's host in the rank's network, as the rank's own files say."""
     way = _out(target)
     if way is None:
         return None
     name = target.walls_of(way[1]).host
-    try:
-        return Known(name, target.walls.run("python3", "-c", _RESOLVE, name, inside=("net", "mnt")).strip())
-    except OSError:
-        return Known(name, "")
+    with contextlib.suppress(OSError), target.seen() as files:
+        return Known(name, look_up(target.walls, files.root, name))
+    return Known(name, "")
 
 
 def names(fault: Fault, evidence: Evidence) -> str | None:

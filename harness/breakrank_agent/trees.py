@@ -16,6 +16,8 @@ from breakrank_agent.rooted import give, mount_of, opened
 #: No deeper than this, and no more than so many files and folders.
 DEPTH, ENTRIES = 64, 1_000_000
 _BLOCK = 1 << 20
+#: What ends a copy that may lack something.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 #: Why sockets and devices are not copied.
 NO_FILE = "it is no file, folder or link"
 #: For what lies in a folder: what it is, and how it can be told that it is still the same.
@@ -44,16 +46,22 @@ class Copying:
         for name in sorted(os.listdir(source)):
             one = os.path.join(path, name)
             self.entries += 1
-            # It may be gone meanwhile.
-            with contextlib.suppress(FileNotFoundError):
+            if self.entries > ENTRIES:
+                self.left_out(one, f"there are more than {ENTRIES} files")
+                return
+            try:
                 state = os.stat(name, dir_fd=source, follow_symlinks=False)
-                if self.entries > ENTRIES:
-                    self.left_out(path, f"there are more than {ENTRIES} files")
-                    return
                 if stat.S_ISDIR(state.st_mode):
                     self._copy_folder(source, to, name, one, depth, mount)
                 elif not self.skips(one, state):
                     self._copy_entry(source, to, name, one, state)
+            except FileNotFoundError:
+                # It is gone meanwhile.
+                continue
+            except OSError as error:
+                if self.whole or error.errno in _NO_ROOM:
+                    raise
+                self.left_out(one, error.strerror or str(error))
 
     def _copy_folder(self, source: int, to: int, name: str, path: str, depth: int, mount: int) -> None:
         with opened(_open_folder(name, source)) as inside:
