@@ -235,13 +235,16 @@ class WorkingFolder:
 
         Raises `OSError`, also where an absolute path leads to nothing.
         """
-        if path.startswith("/"):
-            return self.find(path)
-        made, above = "", os.dup(self.descriptor)
-        for name in filter(None, path.split("/")):
-            made = os.path.join(made, name)
-            with opened(above):
-                above = self._make(made, above, name)
+        try:
+            above = self.find(path)
+        except FileNotFoundError:
+            if path.startswith("/"):
+                raise
+            above, made = os.dup(self.descriptor), ""
+            for name in filter(None, path.split("/")):
+                made = os.path.join(made, name)
+                with opened(above):
+                    above = self._make(made, above, name)
         try:
             _must_be_folder(above, path)
         except OSError:
