@@ -26,7 +26,7 @@ DEEP = b"[" * 200_000
 
 
 @pytest.mark.parametrize("data", [
-    DEEP, b"", b"\xff\xfe", b"[]", b"null", b"7", b"{}", b'{"pid": true}', b'{"pid": "1"}', b'{"pid": -1}', 
+    DEEP, b"", b"\xff\xfe", b"[]", b"null", b"7", b"{}", b'{"pid": true}', b'{"pid": "1"}', b'{"pid": -1}',
     b'{"pid": 0}', b'{"pid": 1.5}', b'{"error": ["a"]}', b'{"pid": null, "error": null}', b'{"pid": 1', b'{"pid": NaN}',
 ])  # fmt: skip
 def test_an_answer_of_another_shape_is_an_error_of_one_line(data):
