@@ -231,13 +231,15 @@ class Strikes:
             if not reached or type(item.strike.fault).heal is Fault.heal:
                 continue
             landed, item.state = item.state == "landed", "healed"
+            # What it keeps it has taken, whoever has seen it.
+            taken = landed or bool(item.kept)
             try:
                 item.strike.fault.heal(self._target(item))
             except ProcessLookupError:
                 # What was struck in a rank went with the rank.
                 continue
             except (OSError, KeyError) as error:
-                if landed:
+                if landed or (taken and isinstance(error, OSError)):
                     self._say(item, "unhealed", why=str(error))
                 continue
             if landed:

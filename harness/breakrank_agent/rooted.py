@@ -122,6 +122,11 @@ def path_in(root: int, descriptor: int) -> str:
     return path if top == "/" or not path.startswith(top) else path[len(top) :] or "/"
 
 
+def shown(path: str) -> str:
+    """Return a path as a line can show it: a name may have any bytes in it."""
+    return "".join(one if one.isprintable() else "?" for one in path)
+
+
 def give(path: str, like: os.stat_result) -> None:
     """Give a file to another one's owner: where we are root, a rank in a container may be somebody else."""
     if os.geteuid() == 0:
@@ -175,9 +180,10 @@ class WorkingFolder:
         """Raise `OutsideError` if an open file or folder, which `path` has led to, does not lie in the folder."""
         where, home = self.path_of(descriptor), self.path_of(self.descriptor)
         if where != home and not where.startswith(home.rstrip("/") + "/"):
-            raise OutsideError(f"{path} leads out of the working folder, to {where}")
+            raise OutsideError(f"{shown(path)} leads out of the working folder, to {shown(where)}")
         if mount_of(descriptor) not in self._mounts:
-            raise OutsideError(f"{path} leads out of the working folder, to what is mounted at or above {where}")
+            to = f"what is mounted at or above {shown(where)}"
+            raise OutsideError(f"{shown(path)} leads out of the working folder, to {to}")
 
     def nearest(self, path: str) -> int:
         """Return a descriptor of what a path leads to or, where that is missing, of what lies above it."""
@@ -210,7 +216,7 @@ class WorkingFolder:
         """Return a descriptor of a regular file, to be read. Raises `OSError` for anything else."""
         with opened(self.find(path)) as found:
             if not stat.S_ISREG(os.fstat(found).st_mode):
-                raise OSError(f"{path} is no regular file")
+                raise OSError(f"{shown(path)} is no regular file")
             return reopen(found, os.O_RDONLY)
 
     def read(self, path: str, limit: int) -> bytes:
@@ -258,7 +264,7 @@ class WorkingFolder:
         try:
             os.mkdir(name, dir_fd=above)
         except FileExistsError:
-            raise OSError(f"{path} is a symbolic link to nothing") from None
+            raise OSError(f"{shown(path)} is a symbolic link to nothing") from None
         made = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
         give(f"/proc/self/fd/{made}", os.fstat(above))
         return made

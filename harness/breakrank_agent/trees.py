@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Callable
 
-from breakrank_agent.rooted import give, mount_of, opened
+from breakrank_agent.rooted import give, mount_of, opened, shown
 
 #: No deeper than this, and no more than so many files and folders.
 DEPTH, ENTRIES = 64, 1_000_000
@@ -182,7 +182,7 @@ def _walk(folder: int, mount: int, path: str = "", depth: int = 0) -> Iterator[t
         if stat.S_ISDIR(state.st_mode):
             with opened(_open_folder(name, folder)) as inside:
                 if depth >= DEPTH:
-                    raise OSError(f"{one} lies more than {DEPTH} folders deep")
+                    raise OSError(f"{shown(one)} lies more than {DEPTH} folders deep")
                 if mount_of(inside) == mount:
                     yield from _walk(inside, mount, one, depth + 1)
 
@@ -205,7 +205,7 @@ def put_back(taken: int, to: int, was_taken: Listing, was_there: Listing) -> Non
     def refuse(path: str, why: str) -> None:
         # What was never there to be taken, such as a socket that a rank has made, is nothing to put back.
         if why != NO_FILE:
-            raise OSError(f"{path}: {why}")
+            raise OSError(f"{shown(path)}: {why}")
 
     def skips(path: str, state: os.stat_result) -> bool:
         return was_taken.get(path) == _print_of(state)

@@ -225,6 +225,14 @@ def test_only_files_folders_and_links_come_back(box):
     assert (left_out.count, left_out.path) == (3 if os.geteuid() == 0 else 2, "a-pipe")
 
 
+def test_a_name_of_any_bytes_comes_back_and_is_told_in_one_line(box):
+    inside, kept = box
+    os.mkfifo(os.fsencode(inside) + b"/pipe\n\xff\x1b")
+    Path(os.fsdecode(os.fsencode(inside) + b"/\xfe\n")).write_text("content")
+    left_out = retrieval.bring_back(os.getpid(), str(inside), kept)
+    assert names(kept) == {os.fsdecode(b"\xfe\n")} and left_out.path == "pipe???"
+
+
 def test_no_more_comes_back_than_there_is_room_for(box):
     inside, kept = box
     for name, size in (("a", 600), ("b", 600), ("c", 400)):

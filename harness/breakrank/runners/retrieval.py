@@ -9,7 +9,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from breakrank_agent.rooted import open_root, opened, reopen, resolve
+from breakrank_agent.rooted import open_root, opened, reopen, resolve, shown
 from breakrank_agent.trees import Copying
 
 #: As many bytes are brought back after one run, and as many stay free on the disk of the run directory.
@@ -27,7 +27,7 @@ class NotKept:
     def add(self, path: str, why: str) -> None:
         """Count one more."""
         if not self.count:
-            self.path, self.why = path, why
+            self.path, self.why = shown(path), why
         self.count += 1
 
 

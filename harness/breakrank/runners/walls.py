@@ -17,7 +17,7 @@ from breakrank.errors import BreakrankError
 from breakrank.runners import hub
 from breakrank.session import Session
 from breakrank_agent.fault import REMOUNT
-from breakrank_agent.rooted import mount_of, open_root, opened, path_in, resolve
+from breakrank_agent.rooted import mount_of, open_root, opened, path_in, resolve, shown
 
 #: Kinds of namespaces that a sandbox gives each rank (namespaces(7)).
 KINDS = ("net", "uts", "ipc", "mnt", "pid")
@@ -103,7 +103,7 @@ class Walls:
             mounted = resolve(root, path, links=False)
         if mount_of(mounted) == mount_of(target):
             os.close(mounted)
-            raise OSError(f"{path} was moved while something was mounted over it")
+            raise OSError(f"{shown(path)} was moved while something was mounted over it")
         self.mounts.add(mount_of(mounted))
         return mounted
 
@@ -123,7 +123,7 @@ class Walls:
         command = [sys.executable, "-I", "-S", "-c", _MOUNT, *what]
         done = subprocess.run(command, capture_output=True, text=True, pass_fds=handed)
         if done.returncode != 0:
-            path = os.readlink(f"/proc/self/fd/{target}")
+            path = shown(os.readlink(f"/proc/self/fd/{target}"))
             raise OSError(f"{work} {path}: {(done.stderr.strip().splitlines() or ['it died'])[-1]}")
 
     def disconnect(self) -> None:

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from breakrank_agent.fault import BIND, READ_ONLY, REMOUNT, Fault, Target
 from breakrank_agent.limits import set_soft_and_hard, soft_and_hard
-from breakrank_agent.rooted import opened, reopen
+from breakrank_agent.rooted import opened, reopen, shown
 from breakrank_agent.trees import NO_FILE, Copying, listed, put_back
 
 
@@ -118,7 +118,7 @@ class FillDisk(Fault):
     def _refuse(self, path: str, why: str) -> None:
         """Refuse what cannot be taken; the rank's sockets are not missed."""
         if why != NO_FILE:
-            raise OSError(f"{os.path.join(self.folder, path)}: {why}")
+            raise OSError(f"{shown(os.path.join(self.folder, path))}: {why}")
 
 
 @dataclass(frozen=True)
