@@ -22,6 +22,7 @@ from breakrank.heirs import find_heirs
 from breakrank.history import LINES, lines_of, records_of
 from breakrank.output import Output
 from breakrank.ranks import Rank
+from breakrank.remains import tell_remains
 from breakrank.room import RecordFile, Room, unwritable
 from breakrank.runners.rank import RankProcess, Runner
 from breakrank.runners.view import View
@@ -31,8 +32,8 @@ from breakrank.turnstile import Turnstile
 from breakrank.waits import lags
 from breakrank.watchdog import Watchdog
 from breakrank_agent.history import Event, LogReader, encode
-from breakrank_agent.hooks.files import digest_file
 from breakrank_agent.plan import Plan
+from breakrank_agent.rooted import WorkingFolder
 from breakrank_agent.schedules import Diverged, policy
 
 #: How long the loop sleeps when nothing calls it. Nothing is ordered by it.
@@ -485,10 +486,15 @@ class Attempt:
 
     def _tell_what_is_left(self) -> None:
         """Write down the bytes of each file that the ranks wrote in the working folder, now that nobody writes."""
-        work = self._conductor.view.seen_from_outside
-        for path in sorted(self._conductor.written):
-            if not os.path.isabs(path) and (work / path).is_file():
-                self._conductor.write("left", attempt=self._number, path=path, **digest_file(work / path))
+        view = self._conductor.view
+        written = sorted(path for path in self._conductor.written if path and not os.path.isabs(path))
+        # The view goes with whoever holds it.
+        with (
+            contextlib.suppress(OSError),
+            WorkingFolder(view.holder, str(view.folder), view.carries) as files,
+        ):
+            for told in tell_remains(files, written):
+                self._conductor.write("left", attempt=self._number, **told)
 
     def _close(self) -> None:
         """End what the ranks left running, read what is left to read, and give everything back."""

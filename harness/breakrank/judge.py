@@ -272,6 +272,9 @@ def _remember(history: History, ends: dict[int, dict[int, Ended]], account: Acco
                 account.notes.append(endings.describe(lived, end))
         if attempt:
             account.notes.extend(_work_lost(history, attempt))
+    for event in history.seen("not kept"):
+        more = f", and {event['count'] - 1} more," if event["count"] > 1 else ""
+        account.notes.append(f"{event['path']}{more} of the working folder is not kept: {event['why']}")
     for event in history.seen("left out"):
         account.notes.append(f"{event['count']} records in the middle of rank {event['rank']}'s history were not kept")
 

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from breakrank.witness import WITNESSES, Evidence
 from breakrank_agent.fault import Fault
 from breakrank_agent.history import Event
 from breakrank_agent.plan import Plan, Strike
+from breakrank_agent.rooted import WorkingFolder
 
 #: How long a strike may take to be seen by its witness before it counts as missed. A limit, not a trigger.
 CONFIRM_S = 1.0
@@ -39,8 +40,9 @@ class _Target:
     number: int
     rank: int
     pid: int
-    work: str
     folder: str
+    holder: int
+    carried: Sequence[str]
     peers: Mapping[int, int]
     store: int
     kept: dict[str, Any]
@@ -62,6 +64,19 @@ class _Target:
         if rank not in self.around:
             raise OSError(f"there are no walls around a rank {rank}; use --scenario-runner=sandbox")
         return self.around[rank]
+
+    def files(self) -> WorkingFolder:
+        """Return the working folder where strikes act: behind the rank's walls, or in the view."""
+        walls = self.around.get(self.rank)
+        return self._files_of(self.holder if walls is None else walls.pid)
+
+    def seen(self) -> WorkingFolder:
+        """Return the working folder as it lies in the rank's own root."""
+        return self._files_of(self.pid)
+
+    def _files_of(self, pid: int) -> WorkingFolder:
+        walls = self.around.get(self.rank)
+        return WorkingFolder(pid, self.folder, self.carried, () if walls is None else walls.mounts)
 
     def signal(self, number: int) -> None:
         self.session.signal(self.pid, number)
@@ -216,13 +231,15 @@ class Strikes:
             if not reached or type(item.strike.fault).heal is Fault.heal:
                 continue
             landed, item.state = item.state == "landed", "healed"
+            # What it keeps it has taken, whoever has seen it.
+            taken = landed or bool(item.kept)
             try:
                 item.strike.fault.heal(self._target(item))
             except ProcessLookupError:
                 # What was struck in a rank went with the rank.
                 continue
             except (OSError, KeyError) as error:
-                if landed:
+                if landed or (taken and isinstance(error, OSError)):
                     self._say(item, "unhealed", why=str(error))
                 continue
             if landed:
@@ -265,8 +282,8 @@ class Strikes:
 
     def _target(self, item: _OnRank) -> _Target:
         peers = {rank: pid for rank, pid in self._pids.items() if rank != item.rank}
-        folders = str(self._view.seen_from_outside), str(self._view.folder)
-        where = *folders, peers, self._store, item.kept, self._around, self._groups
+        view = str(self._view.folder), self._view.holder, self._view.carries
+        where = *view, peers, self._store, item.kept, self._around, self._groups
         return _Target(self._session, item.index, item.rank, item.pid, *where)
 
     def _look(self, item: _OnRank) -> Any:

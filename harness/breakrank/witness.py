@@ -19,8 +19,12 @@ from typing import Any, NamedTuple
 from breakrank.evidence.threads import fields, read_threads, waits_for_a_thread
 from breakrank.hierarchy import Hierarchies, frozen
 from breakrank.history import signal_name
+from breakrank.resolver import look_up
 from breakrank.soundings import COUNT, Soundings, Way, both_ways, fastest
 from breakrank_agent.fault import Fault, Target
+from breakrank_agent.faults.data import MANIFEST, SHARD_BYTES
+from breakrank_agent.faults.memory import SHARED_MEMORY
+from breakrank_agent.rooted import opened, resolve
 from breakrank_agent.sockets import Link, connected, established, listed
 
 #: Bytes of a datagram that fills a packet.
@@ -295,24 +299,15 @@ class Known(NamedTuple):
     address: str
 
 
-#: Has the C library look for a host, and be content with few and short tries.
-_RESOLVE = (
-    "import os, socket, sys\n"
-    "os.environ['RES_OPTIONS'] = 'timeout:1 attempts:1'\n"
-    "print(socket.gethostbyname(sys.argv[1]))\n"
-)
-
-
 def look_at_names(fault: Fault, target: Target) -> Known | None:
-    """Have the machine's own resolver look for the first peer's host, in the rank's network and mounts."""
+    """Look for the first peer's host in the rank's network, as the rank's own files say."""
     way = _out(target)
     if way is None:
         return None
     name = target.walls_of(way[1]).host
-    try:
-        return Known(name, target.walls.run("python3", "-c", _RESOLVE, name, inside=("net", "mnt")).strip())
-    except OSError:
-        return Known(name, "")
+    with contextlib.suppress(OSError), target.seen() as files:
+        return Known(name, look_up(target.walls, files.root, name))
+    return Known(name, "")
 
 
 def names(fault: Fault, evidence: Evidence) -> str | None:
@@ -524,11 +519,11 @@ def shard(fault: Fault, evidence: Evidence) -> str | None:
 
 def look_at_shard(fault: Fault, target: Target) -> str | None:
     """Return the digest of the rank's shard in the working folder; None if it has none."""
-    work = Path(target.work)
-    with contextlib.suppress(OSError):
-        for laid in json.loads((work / "manifest.json").read_text())["shards"]:
+    # Whatever runs in the folder may have laid the files.
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, RecursionError), target.files() as files:
+        for laid in json.loads(files.read(MANIFEST, SHARD_BYTES))["shards"]:
             if laid["rank"] == target.rank:
-                return hashlib.sha256((work / laid["file"]).read_bytes()).hexdigest()
+                return hashlib.sha256(files.read(laid["file"], SHARD_BYTES)).hexdigest()
     return None
 
 
@@ -591,7 +586,7 @@ def look_at_size(folder: str, fault: Fault, target: Target) -> Limit | None:
 
     How much of it is free is no evidence: others write, too.
     """
-    state = _state_of(folder or os.path.join(target.folder, getattr(fault, "folder", "")), target)
+    state = _state_of(folder or getattr(fault, "folder", ""), target)
     size = None if state is None else float(state.f_blocks * state.f_frsize)
     return None if size is None else Limit("statvfs: a file system of", size, "bytes")
 
@@ -603,16 +598,20 @@ def now_read_only(fault: Fault, evidence: Evidence) -> str | None:
 
 def look_at_mount(fault: Fault, target: Target) -> bool | None:
     """Whether the fault's folder is mounted to be read only, as the rank sees it; None if the rank is gone."""
-    state = _state_of(os.path.join(target.folder, getattr(fault, "folder", "")), target)
+    state = _state_of(getattr(fault, "folder", ""), target)
     return None if state is None else bool(state.f_flag & os.ST_RDONLY)
 
 
 def _state_of(path: str, target: Target) -> os.statvfs_result | None:
-    """Ask for the file system of a path, or of what lies above where it is to be, through the rank's own mounts."""
-    if not os.path.isdir(f"/proc/{target.pid}/root"):
-        return None
-    seen = Path(f"/proc/{target.pid}/root{path}")
-    return next(os.statvfs(one) for one in (seen, *seen.parents) if one.exists())
+    """Ask for the file system of a path, or of what lies above where it is to be, through the rank's own mounts.
+
+    What is there is the rank's only in the working folder, and in memory.
+    """
+    with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+        files = stack.enter_context(target.seen())
+        found = resolve(files.root, path) if path == SHARED_MEMORY else files.nearest(path)
+        return os.statvfs(stack.enter_context(opened(found)))
+    return None
 
 
 def failing_reads(fault: Fault, evidence: Evidence) -> str | None:
@@ -625,15 +624,16 @@ def failing_reads(fault: Fault, evidence: Evidence) -> str | None:
 
 def look_at_reads(fault: Fault, target: Target) -> dict[str, int]:
     """Read a byte of each of the fault's files, as the rank sees them; return the error numbers, 0 for none."""
-    found = {}
-    for path in Path(target.work).glob(getattr(fault, "path", "")):
-        seen = Path(target.folder) / path.relative_to(target.work)
-        try:
-            with open(f"/proc/{target.pid}/root{seen}", "rb", buffering=0) as file:
-                file.read(1)
-            found[str(path)] = 0
-        except OSError as error:
-            found[str(path)] = error.errno or errno.EIO
+    found: dict[str, int] = {}
+    with contextlib.suppress(OSError), target.seen() as files:
+        for path in files.glob(getattr(fault, "path", "")):
+            try:
+                with opened(files.open(path)) as descriptor:
+                    os.read(descriptor, 1)
+                found[path] = 0
+            except OSError as error:
+                # Not every refusal is one of the kernel's.
+                found[path] = error.errno or errno.EINVAL
     return found
 
 
@@ -707,7 +707,7 @@ WITNESSES: Mapping[str, Witness] = {
     "link": Witness(link, look_at_links),
     "store": Witness(store, look_at_store),
     "disk": Witness(lowered, partial(look_at_size, "")),
-    "shared memory": Witness(lowered, partial(look_at_size, "/dev/shm")),
+    "shared memory": Witness(lowered, partial(look_at_size, SHARED_MEMORY)),
     "read-only": Witness(now_read_only, look_at_mount),
     "reads": Witness(failing_reads, look_at_reads),
     "call": Witness(failed_call, look_at_tracer, all_traced),

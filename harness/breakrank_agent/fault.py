@@ -9,9 +9,10 @@ import pkgutil
 import re
 import socket
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Union
 
 from breakrank_agent.plan import PlanError, Strike, Trigger
+from breakrank_agent.rooted import WorkingFolder
 
 #: What a mount is (mount(2)): read-only; changed where it is; another place for what is there already.
 READ_ONLY, REMOUNT, BIND = 1, 32, 4096
@@ -34,11 +35,17 @@ class Walls(Protocol):
         Raises `OSError` with what the program says if it fails.
         """
 
-    def mount(self, source: str, path: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-        """Mount `source` where the rank sees `path`, as mount(2) does. Raises `OSError`."""
+    def mount(self, source: Union[str, int], target: int, kind: str = "", flags: int = 0, options: str = "") -> int:
+        """Mount `source`, by name or open, over the very file or folder that is open as `target`, as mount(2) does.
 
-    def unmount(self, path: str) -> None:
-        """Take the uppermost mount away that the rank sees at a path, for whoever looks anew. Raises `OSError`."""
+        Return a descriptor of what is seen there from now on, which is the caller's to close. Raises `OSError`.
+        """
+
+    def remount(self, mounted: int, flags: int = 0, options: str = "") -> None:
+        """Change the mount that `mount` has returned. Raises `OSError`."""
+
+    def unmount(self, mounted: int) -> None:
+        """Take the mount away that `mount` has returned, for whoever looks anew. Raises `OSError`."""
 
     def disconnect(self) -> None:
         """Take the rank's container off its network. Raises `OSError` where there is none, or its engine refuses."""
@@ -81,15 +88,14 @@ class Group(Protocol):
 class Target(Protocol):
     """The rank as a fault from outside sees it: its process, the working folder, and its peers' processes by rank.
 
-    `number` is the strike's in the plan. `work` is the folder as it is seen from here, `folder` as the rank sees it.
-    `store` is the port of the job's rendezvous store, 0 where none is known. What a strike keeps in `kept`, its healing
-    finds there again.
+    `number` is the strike's in the plan. `folder` is the working folder as the rank sees it: a path in it is asked for
+    by `files` alone, since the rank may have laid anything there. `store` is the port of the job's rendezvous store, 0
+    where none is known. What a strike keeps in `kept`, its healing finds there again.
     """
 
     number: int
     rank: int
     pid: int
-    work: str
     folder: str
     peers: Mapping[int, int]
     store: int
@@ -109,6 +115,12 @@ class Target(Protocol):
 
     def walls_of(self, rank: int) -> Walls:
         """Return what is around a rank of the job. Raises `OSError` if nothing is, or there is no such rank."""
+
+    def files(self) -> WorkingFolder:
+        """Return the working folder, in the mounts that strikes act in. Raises `OSError`."""
+
+    def seen(self) -> WorkingFolder:
+        """Return the working folder as it lies in the rank's own root. Raises `OSError`, also if the rank is gone."""
 
     def signal(self, number: int) -> None:
         """Send the signal `number` to the rank."""

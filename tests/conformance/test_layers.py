@@ -14,13 +14,16 @@ OURS = {path: path.relative_to(HARNESS).with_suffix("").as_posix() for path in H
 LAYERS = [
     ("errors", "private", "room", "chronicle", "history", "verdict", "scenario", "schemas"),
     (
-        *("digest", "laws", "lineage", "ends", "blame", "script", "witness", "soundings", "ordering"),
+        *("digest", "laws", "lineage", "ends", "blame", "script", "witness", "resolver", "soundings", "ordering"),
         *("calls", "reductions", "alignment", "mismatch", "evidence", "waits", "stuck", "rendezvous", "oddity"),
         *("warden", "session", "output", "weights", "roster", "stacks", "follower", "heirs"),
         *("debugger", "in_gdb", "last_words", "hierarchy", "engines", "detour"),
     ),
     ("runners", "oracles", "catalogue"),
-    ("turnstile", "strikes", "ranks", "ways", "watchdog", "autopsy", "conductor", "judge", "doctor", "looks", "why"),
+    (
+        *("turnstile", "strikes", "ranks", "remains", "ways", "watchdog", "autopsy", "conductor"),
+        *("judge", "doctor", "looks", "why"),
+    ),
     ("run",),
     ("report",),
     ("plugin", "watch", "images", "__main__"),

@@ -112,10 +112,12 @@ def test_what_a_strike_has_started_ends_with_its_owner(kind):
         from breakrank.session import Session
         from breakrank.witness import WITNESSES, Evidence
         from breakrank_agent import faults
+        from breakrank_agent.rooted import WorkingFolder
         session, fault = Session(), faults.{kind.__name__}()
         null = os.open(os.devnull, os.O_RDWR)
         pid = session.spawn(["sleep", "1000"], dict(os.environ), Path("/"), [null] * 3)
-        target, witness = SimpleNamespace(pid=pid, work="/", folder="/", kept={{}}), WITNESSES[fault.witness]
+        target, witness = SimpleNamespace(pid=pid, folder="/", kept={{}}), WITNESSES[fault.witness]
+        target.files = lambda: WorkingFolder(0, "/")
         before = witness.look(fault, target)
         fault.strike(target)
         seen = witness.set or witness.judge

@@ -15,13 +15,19 @@ from breakrank.fixtures import data
 from breakrank.witness import look_at_shard
 from breakrank_agent.faults.data import CHANGES, decode
 from breakrank_agent.plan import PlanError
+from breakrank_agent.rooted import WorkingFolder
 
 
 @pytest.fixture
 def rank(tmp_path: Path) -> Any:
     """Rank 1 of two, as a fault sees it, in a folder with shards of digits."""
     data.lay("digits", tmp_path, 0, 2)
-    return SimpleNamespace(rank=1, work=str(tmp_path))
+    return seen(1, tmp_path)
+
+
+def seen(rank: int, folder: Path) -> Any:
+    """Return a rank as a fault sees it."""
+    return SimpleNamespace(rank=rank, work=str(folder), files=lambda: WorkingFolder(0, str(folder)))
 
 
 def shards(target: Any) -> list[dict[str, Any]]:
@@ -82,8 +88,8 @@ def test_the_manifest_knows_the_new_bytes_and_other_shards_are_left_alone(rank):
 
 def test_a_rank_without_a_shard_is_an_error(rank, tmp_path):
     with pytest.raises(FileNotFoundError, match="no shard of rank 2"):
-        faults.ReexportShard().strike(SimpleNamespace(rank=2, work=rank.work))
-    assert look_at_shard(faults.ReexportShard(), SimpleNamespace(rank=2, work=rank.work)) is None
+        faults.ReexportShard().strike(seen(2, rank.work))
+    assert look_at_shard(faults.ReexportShard(), seen(2, rank.work)) is None
 
 
 def test_an_unknown_change_is_refused_with_those_that_are_known():

@@ -49,6 +49,7 @@ def struck(monkeypatch, tmp_path):
             one.advance()
             return phases
 
+        after.all = one
         return after
 
     return begin
@@ -80,3 +81,20 @@ def test_what_nobody_sees_in_that_time_has_missed(struck):
 def test_damage_is_seen_where_there_is_more_of_it_than_before(before, after, says):
     said = damaged(faults.DamagePackets(), Evidence(before=before, after=after)) or ""
     assert said.startswith(says) and bool(said) == bool(says)
+
+
+@pytest.mark.parametrize("seen_at_look", [2, 99])
+def test_a_heal_that_fails_is_told_also_of_a_strike_that_nobody_saw(struck, monkeypatch, seen_at_look):
+    def take(self, target):
+        target.kept["taken"] = True
+
+    def fail(self, target):
+        raise OSError("it cannot be put back")
+
+    after = struck(seen_at_look)
+    monkeypatch.setattr(faults.CutLink, "strike", take)
+    monkeypatch.setattr(faults.CutLink, "heal", fail)
+    phases = after(strikes.CONFIRM_S / 2)
+    assert after(strikes.CONFIRM_S * 2) == ["landed" if seen_at_look == 2 else "missed"]
+    after.all.heal()
+    assert phases[1:] == ["unhealed"]

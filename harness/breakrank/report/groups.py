@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Sequence
 
 import psutil
@@ -10,10 +11,13 @@ import psutil
 from breakrank.looks import Seen
 from breakrank.stacks import Frame, Place
 from breakrank.why import Answer, Group, says
+from breakrank_agent.rooted import open_root, opened, reopen, resolve
 
 #: How many of the user's frames are shown: the innermost ones.
 _FRAMES = 8
 _TEXT = 72
+#: As big may a file of source text be.
+_SOURCE = 1 << 24
 
 
 def draw_answer(answer: Answer) -> str:
@@ -60,12 +64,13 @@ def _line(frame: Frame, pid: int) -> str:
         return ""
     try:
         process = psutil.Process(pid)
-        # The process may have another root and another folder than we have.
-        path = os.path.join(f"/proc/{pid}/root", os.path.join(process.cwd(), frame.file).lstrip("/"))
-        if os.stat(path).st_mtime > process.create_time():
-            return ""
-        with open(path, encoding="utf-8", errors="replace") as file:
-            text = next((line for number, line in enumerate(file, 1) if number == frame.line), "").strip()
+        # The process may have another root and another folder than we have, and links that lead elsewhere there.
+        with opened(open_root(pid)) as root, opened(resolve(root, os.path.join(process.cwd(), frame.file))) as found:
+            state = os.fstat(found)
+            if state.st_mtime > process.create_time() or not stat.S_ISREG(state.st_mode) or state.st_size > _SOURCE:
+                return ""
+            with os.fdopen(reopen(found, os.O_RDONLY), encoding="utf-8", errors="replace") as file:
+                text = next((line for number, line in enumerate(file, 1) if number == frame.line), "").strip()
     except (OSError, psutil.Error):
         return ""
     return text if len(text) <= _TEXT else text[: _TEXT - 3] + "..."

@@ -15,7 +15,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 import signal
 import socket
 import sys
@@ -36,13 +35,13 @@ from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from breakrank import engines
 from breakrank.errors import BreakrankError
 from breakrank.evidence.threads import read_numbers
-from breakrank.runners import STARTED, hub
+from breakrank.runners import STARTED, hearsay, hub, retrieval
 from breakrank.runners.process import ProcessRunner
 from breakrank.runners.rank import RankProcess
 from breakrank.runners.sandbox import SandboxRunner
 from breakrank.runners.view import View
 from breakrank.runners.walls import KINDS, Walls
-from breakrank.runners.zygotes import ANSWER_S, READY_S, lasting
+from breakrank.runners.zygotes import ANSWER_S, lasting
 from breakrank.script import command_line, is_script
 from breakrank.session import NO_WALLS, VARIABLE, Session, is_alive
 from breakrank.warden import descendants
@@ -173,8 +172,10 @@ def _contents(name: str) -> tuple[Mapping[str, str], Sequence[str]]:
         with contextlib.suppress(DockerException, OSError):
             engine().api.remove_container(called, force=True)
         raise BreakrankError(f"the image {name} has no python3 that runs: {_said(error)}") from None
-    found, programs = json.loads(printed)
-    return found, programs
+    try:
+        return hearsay.contents(printed)
+    except ValueError as error:
+        raise BreakrankError(f"the image {name} has no python3 that runs: {error}") from None
 
 
 def versions(name: str) -> Mapping[str, str]:
@@ -216,10 +217,9 @@ class Container:
 
     def ask(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
         """Have a rank started; return its pid as it is seen from here. Raises `BreakrankError`."""
-        answer: dict[str, Any]
         try:
             socket.send_fds(self.control, [json.dumps(request).encode()], list(descriptors))
-            answer = json.loads(self.control.recv(PACKET) or b'{"error": "its first process is gone"}')
+            answer = hearsay.answer(self.control.recv(PACKET))
         except OSError as error:
             answer = {"error": str(error)}
         if "pid" not in answer:
@@ -337,10 +337,6 @@ class Cluster:
         self.containers += _at_once(*(partial(self._start, *one) for one in zip(missing, made, strict=True)))
         return self.containers[:ranks]
 
-    def outside(self, folder: str) -> Path:
-        """Return a folder of the containers as it is seen from here."""
-        return Path(f"/proc/{self.containers[0].pid}/root{folder}")
-
     def close(self) -> None:
         """Remove the containers, the network and the volume."""
         for container in self.containers:
@@ -381,13 +377,18 @@ class Cluster:
         handle.reload()
         host = hub.host_name(rank)
         pid = _seen_from_here(handle)
-        control = _call(pid, f"/proc/{pid}/root{SHARED}/{SOCKETS}/{host}") if pid else None
-        ready = _heard(control) if control is not None else {}
-        if control is None or ready.get("ready") != 1:
+        control, why = None, ""
+        try:
+            if pid:
+                where = f"{SHARED}/{SOCKETS}/{host}"
+                control = hearsay.call(pid, where, partial(_lives, pid), partial(descendants, pid))
+        except OSError as error:
+            why = str(error)
+        if control is None or not _is_ready(control):
             with contextlib.suppress(APIError, NotFound):
                 handle.kill()
-            lines = b"".join(said).decode(errors="replace").strip().splitlines() or ["it said nothing"]
-            raise BreakrankError(f"no rank can run in a container of {self._image}: {lines[-1]}")
+            why = why or hearsay.last_line(said)
+            raise BreakrankError(f"no rank can run in a container of {self._image}: {why}")
         address = handle.attrs["NetworkSettings"]["Networks"][self._name]["IPAddress"]
         return Container(handle, pid, address, host, control, self._name, _given(pid))
 
@@ -426,6 +427,8 @@ class DockerRunner(SandboxRunner):
     _cluster: Cluster | None = None
     _shared: str = ""
     _work: Path = field(default_factory=Path)
+    #: Why what the ranks wrote could not be brought back.
+    _lost: str = ""
 
     def lay(self, plan: Plan, folder: Path) -> View:
         """Start what the ranks will run in, lay the run's working folder in, and return it. Raises `BreakrankError`."""
@@ -459,24 +462,31 @@ class DockerRunner(SandboxRunner):
             for container in self._cluster.containers:
                 container.clear()
 
+    def sum_up(self, write: Callable[..., None]) -> None:
+        """Take what the ranks wrote back into the run directory, and say what was left out."""
+        if self._cluster is None:
+            return
+        try:
+            left_out = retrieval.bring_back(self._cluster.containers[0].pid, f"{self._shared}/work", self._work)
+            if left_out.count:
+                write("not kept", count=left_out.count, path=left_out.path, why=left_out.why)
+        except OSError as error:
+            self._lost = f"the working folder is lost with the container of rank 0 ({error})"
+
     def close(self) -> None:
-        """Take what the ranks wrote back into the run directory. Raises `BreakrankError`."""
+        """Give everything back. Raises `BreakrankError` if what the ranks wrote was lost."""
         for walls in self._around:
             walls.close()
         self._around = []
         if self._cluster is None or self.clusters is None:
             return
-        shared = self._cluster.outside(self._shared)
-        try:
-            shutil.copytree(shared / "work", self._work, symlinks=True, dirs_exist_ok=True)
-            if not self.cold:
-                shutil.rmtree(shared, ignore_errors=True)
-        except OSError as error:
-            raise BreakrankError(f"the working folder is lost with the container of rank 0 ({error})") from None
-        finally:
-            self._cluster = None
-            if self.cold:
-                self.clusters.close()
+        if not self.cold:
+            retrieval.remove(self._cluster.containers[0].pid, self._shared)
+        self._cluster = None
+        if self.cold or self._lost:
+            self.clusters.close()
+        if self._lost:
+            raise BreakrankError(self._lost)
 
     def _spawn(
         self,
@@ -649,8 +659,7 @@ def _seen_from_here(handle: docker.models.containers.Container) -> int:
 
 def _given(pid: int) -> dict[str, str]:
     """Return what an engine adds to the environment of a container's processes, the image's own going before it."""
-    values = psutil.Process(pid).environ()
-    return {name: values[name] for name in _ADDED if name in values}
+    return hearsay.variables(psutil.Process(pid).environ(), _ADDED)
 
 
 @functools.cache
@@ -678,19 +687,21 @@ def _user_of(handle: docker.models.containers.Container) -> tuple[int, int]:
     users, groups = (_table(handle, f"/etc/{name}") for name in ("passwd", "group"))
     known = next((line for line in users if user in (line[0], line[2])), ["", "", user or "0", "0"])
     named = next((line for line in groups if group and group in (line[0], line[2])), ["", "", group or known[3]])
-    return int(known[2]), int(named[2])
+    try:
+        return hearsay.number(known[2], "user"), hearsay.number(named[2], "group")
+    except ValueError as error:
+        raise BreakrankError(str(error)) from None
 
 
 def _table(handle: docker.models.containers.Container, path: str) -> list[list[str]]:
     """Return the fields of each line of a file such as passwd(5) in a container; none where there is no such file."""
     try:
         chunks, _ = handle.get_archive(path)
+        return hearsay.table(chunks)
     except NotFound:
         return []
-    with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
-        file = archive.extractfile(archive.getmembers()[0])
-        text = file.read().decode(errors="replace") if file else ""
-    return [fields for line in text.splitlines() if len(fields := line.split(":")) > 3]
+    except ValueError as error:
+        raise BreakrankError(f"{path} of the image cannot be read: {error}") from None
 
 
 def _kinds() -> tuple[str, ...]:
@@ -706,30 +717,14 @@ def _gpus() -> list[docker.types.DeviceRequest]:
     return [docker.types.DeviceRequest(count=-1, capabilities=[["gpu"]])]
 
 
-def _call(pid: int, path: str) -> socket.socket | None:
-    """Return the line to a zygote, as soon as it listens; None if it has ended."""
-    while _lives(pid):
-        line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PACKET)
-        try:
-            line.connect(path)
-        except OSError:
-            line.close()
-            time.sleep(0.005)
-        else:
-            line.settimeout(READY_S)
-            return line
-    return None
-
-
-def _heard(control: socket.socket) -> dict[str, Any]:
-    """Return what a zygote says when it is ready, and expect its answers sooner from then on."""
+def _is_ready(control: socket.socket) -> bool:
+    """Whether a zygote says that it is ready; its answers are expected sooner from then on."""
     try:
-        said: dict[str, Any] = json.loads(control.recv(PACKET) or b"{}")
+        ready = hearsay.is_ready(control.recv(PACKET))
     except OSError:
-        return {}
+        return False
     control.settimeout(ANSWER_S)
-    return said
+    return ready
 
 
 def _inner_pid(pid: int) -> int:

@@ -49,6 +49,11 @@ class View:
         """The folder with what the ranks have written, for whoever is not in the view."""
         return Path(f"/proc/{self.holder}/root{self.folder}") if self.holder else self.folder
 
+    @property
+    def carries(self) -> tuple[str, ...]:
+        """The paths of mounts below the folder that are as private as the folder is."""
+        return tuple(path for _, path in self.overlaid)
+
     def inside(self, path: Path) -> Path:
         """Return the path by which ranks reach the agent's copy, or what lies among the lines.
 

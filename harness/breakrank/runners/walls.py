@@ -10,12 +10,14 @@ import os
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from breakrank.errors import BreakrankError
 from breakrank.runners import hub
 from breakrank.session import Session
+from breakrank_agent.fault import REMOUNT
+from breakrank_agent.rooted import mount_of, open_root, opened, path_in, resolve, shown
 
 #: Kinds of namespaces that a sandbox gives each rank (namespaces(7)).
 KINDS = ("net", "uts", "ipc", "mnt", "pid")
@@ -28,16 +30,20 @@ _OPEN = (
     "socket.send_fds(socket.socket(fileno=int(sys.argv[1])), [b'.'], [opened.fileno()])\n"
 )
 #: Enters the mounts of a process, and its user namespace first where that is another one, and changes them (mount(2)).
+#: What is open is named by its number, from the folder of our own descriptors: a name could be swapped meanwhile.
 _MOUNT = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
-pid, kinds, work, source, path, kind, flags, options = sys.argv[1:]
+pid, kinds, work, source, target, kind, flags, options = sys.argv[1:]
+ours = os.open("/proc/self/fd", os.O_PATH)
 inside = [os.open(f"/proc/{pid}/ns/{one}", os.O_RDONLY) for one in kinds.split()]
 done = next(filter(None, (libc.setns(one, 0) for one in inside)), 0)
+if not done:
+    os.fchdir(ours)
 if not done and work == "unmount":
-    done = libc.umount2(path.encode(), 2)  # MNT_DETACH
+    done = libc.umount2(target.encode(), 2)  # MNT_DETACH
 elif not done:
-    words = [word.encode() if word else None for word in (source, path, kind)]
+    words = [word.encode() if word else None for word in (source, target, kind)]
     done = libc.mount(*words, ctypes.c_ulong(int(flags)), options.encode() or None)
 sys.exit(os.strerror(ctypes.get_errno()) if done else 0)
 """
@@ -47,13 +53,15 @@ sys.exit(os.strerror(ctypes.get_errno()) if done else 0)
 class Walls:
     """What is around one rank. `pid` is a process that is in the namespaces of `kinds` for as long as they stand.
 
-    `kinds` holds `user`, too, where the others belong to a user namespace. `address` and `host` are the rank's own.
+    `kinds` holds `user`, too, where the others belong to a user namespace. `address` and `host` are the rank's own,
+    `mounts` the numbers of the mounts that we have put up in there.
     """
 
     pid: int
     kinds: tuple[str, ...]
     address: str
     host: str
+    mounts: set[int] = field(default_factory=set)
     _datagrams: socket.socket | None = None
 
     def flags(self, *inside: str) -> int:
@@ -84,19 +92,38 @@ class Walls:
             _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
         return socket.socket(fileno=descriptors[0])
 
-    def mount(self, source: str, path: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-        """Mount something in the mounts of these walls, whatever programs there are in them. Raises `OSError`."""
-        self._change_mounts("mount", source, path, kind, str(flags), options)
+    def mount(self, source: str | int, target: int, kind: str = "", flags: int = 0, options: str = "") -> int:
+        """Mount something over an open file or folder in the mounts of these walls.
 
-    def unmount(self, path: str) -> None:
-        """Take a mount away, for whoever looks anew. Raises `OSError`."""
-        self._change_mounts("unmount", "", path, "", "0", "")
+        Return a descriptor of what is seen there now. Raises `OSError`.
+        """
+        self._change_mounts("mount", target, source, kind, str(flags), options)
+        with opened(open_root(self.pid)) as root:
+            path = path_in(root, target)
+            mounted = resolve(root, path, links=False)
+        if mount_of(mounted) == mount_of(target):
+            os.close(mounted)
+            raise OSError(f"{shown(path)} was moved while something was mounted over it")
+        self.mounts.add(mount_of(mounted))
+        return mounted
 
-    def _change_mounts(self, work: str, source: str, path: str, *how: str) -> None:
+    def remount(self, mounted: int, flags: int = 0, options: str = "") -> None:
+        """Change what was mounted. Raises `OSError`."""
+        self._change_mounts("mount", mounted, "", "", str(flags | REMOUNT), options)
+
+    def unmount(self, mounted: int) -> None:
+        """Take away what was mounted, for whoever looks anew. Raises `OSError`."""
+        self._change_mounts("unmount", mounted, "", "", "0", "")
+        self.mounts.discard(mount_of(mounted))
+
+    def _change_mounts(self, work: str, target: int, source: str | int, *how: str) -> None:
         kinds = " ".join(kind for kind in ("user", "mnt") if kind in self.kinds)
-        command = [sys.executable, "-I", "-S", "-c", _MOUNT, str(self.pid), kinds, work, source, path, *how]
-        done = subprocess.run(command, capture_output=True, text=True)
+        what = [str(self.pid), kinds, work, str(source), str(target), *how]
+        handed = [target, *([source] if isinstance(source, int) else [])]
+        command = [sys.executable, "-I", "-S", "-c", _MOUNT, *what]
+        done = subprocess.run(command, capture_output=True, text=True, pass_fds=handed)
         if done.returncode != 0:
+            path = shown(os.readlink(f"/proc/self/fd/{target}"))
             raise OSError(f"{work} {path}: {(done.stderr.strip().splitlines() or ['it died'])[-1]}")
 
     def disconnect(self) -> None:

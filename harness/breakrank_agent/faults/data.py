@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +11,12 @@ from typing import Any, Callable, ClassVar
 
 from breakrank_agent.fault import Fault, Payload, Target
 from breakrank_agent.plan import PlanError
+from breakrank_agent.rooted import WorkingFolder
 
+#: Says which shard is whose, and how big it, or what it names, may be: the shards of the programs have some kilobytes.
+MANIFEST, SHARD_BYTES = "manifest.json", 1 << 26
+#: What files raise that are not as they were laid.
+_MALFORMED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 #: Type codes of the module array for the numbers of a shard, by the name that its schema has for them.
 _CODES = {"uint8": "B", "float64": "d"}
 #: What a shard says of itself, and its samples: the features and the numbers of the label.
@@ -44,21 +48,26 @@ class ReexportShard(Fault):
 
     def strike(self, target: Target) -> None:
         """Rewrite shard, schema and manifest, each in one go. Raises `OSError` if the rank has no shard."""
-        path = os.path.join(target.work, "manifest.json")
-        with open(path, encoding="utf-8") as file:
-            manifest = json.load(file)
-        shard = next((s for s in manifest["shards"] if s["rank"] == target.rank), None)
+        with target.files() as files:
+            try:
+                self._export(files, target.rank)
+            except _MALFORMED as error:
+                # Whatever runs in the folder may have laid the files.
+                raise OSError(f"the shards are not as fixtures.data lays them: {error!r}") from None
+
+    def _export(self, files: WorkingFolder, rank: int) -> None:
+        manifest = json.loads(files.read(MANIFEST, SHARD_BYTES))
+        shard = next((s for s in manifest["shards"] if s["rank"] == rank), None)
         if shard is None:
-            raise FileNotFoundError(f"the manifest names no shard of rank {target.rank}")
-        with open(os.path.join(target.work, shard["schema"]), encoding="utf-8") as file:
-            schema = json.load(file)
-        with open(os.path.join(target.work, shard["file"]), "rb") as raw:
-            schema, samples = CHANGES[self.change](schema, decode(raw.read(), schema))
+            raise FileNotFoundError(f"the manifest names no shard of rank {rank}")
+        schema = json.loads(files.read(shard["schema"], SHARD_BYTES))
+        samples = decode(files.read(shard["file"], SHARD_BYTES), schema)
+        schema, samples = CHANGES[self.change](schema, samples)
         content = array(_CODES[schema["dtype"]], [n for features, label in samples for n in (*features, *label)])
         shard["sha256"] = hashlib.sha256(content.tobytes()).hexdigest()
-        _replace(os.path.join(target.work, shard["file"]), content.tobytes())
-        _replace(os.path.join(target.work, shard["schema"]), (json.dumps(schema, indent=1) + "\n").encode())
-        _replace(path, (json.dumps(manifest, indent=1) + "\n").encode())
+        files.replace(shard["file"], content.tobytes())
+        files.replace(shard["schema"], (json.dumps(schema, indent=1) + "\n").encode())
+        files.replace(MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
 
 
 @dataclass(frozen=True)
@@ -126,12 +135,6 @@ def decode(content: bytes, schema: Schema) -> Samples:
     size = width + (schema["label_shape"] or [1])[0]
     rows = [numbers[i : i + size].tolist() for i in range(0, len(numbers), size)]
     return [(row[:width], row[width:]) for row in rows]
-
-
-def _replace(path: str, content: bytes) -> None:
-    with open(path + ".tmp", "wb") as file:
-        file.write(content)
-    os.replace(path + ".tmp", path)
 
 
 def _without_constants(schema: Schema, samples: Samples) -> tuple[Schema, Samples]:

@@ -12,6 +12,10 @@ from typing import ClassVar
 
 from breakrank_agent.fault import Fault, Target
 from breakrank_agent.limits import set_soft_and_hard, soft_and_hard
+from breakrank_agent.rooted import opened, resolve
+
+#: Where a rank finds it.
+SHARED_MEMORY = "/dev/shm"
 
 
 @dataclass(frozen=True)
@@ -80,11 +84,15 @@ class ShrinkSharedMemory(Fault):
     def strike(self, target: Target) -> None:
         """Mount a small file system over it."""
         options = f"size={self.size_kb}k,mode=1777"
-        target.walls.mount("breakrank", "/dev/shm", "tmpfs", options=options)
+        # Where that leads to another place, it is the rank's.
+        with target.files() as files, opened(resolve(files.root, SHARED_MEMORY)) as found:
+            target.kept["mounted"] = target.walls.mount("breakrank", found, "tmpfs", options=options)
 
     def heal(self, target: Target) -> None:
-        """Take it away again."""
-        target.walls.unmount("/dev/shm")
+        """Take it away again, if it is there."""
+        if "mounted" in target.kept:
+            with opened(target.kept.pop("mounted")) as mounted:
+                target.walls.unmount(mounted)
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import subprocess
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 from breakrank_agent.fault import BIND, READ_ONLY, REMOUNT, Fault, Target
 from breakrank_agent.limits import set_soft_and_hard, soft_and_hard
+from breakrank_agent.rooted import opened, reopen, shown
+from breakrank_agent.trees import NO_FILE, Copying, listed, put_back
 
 
 @dataclass(frozen=True)
@@ -83,24 +83,42 @@ class FillDisk(Fault):
 
     def strike(self, target: Target) -> None:
         """Mount a file system, copy the folder into it, and then leave only that much room."""
-        path = _make(target, self.folder)
-        # What was there is reached by this even where the mounts that it is seen through change.
-        there = os.open(os.path.join(target.work, self.folder), os.O_RDONLY | os.O_DIRECTORY)
-        target.walls.mount("breakrank", path, "tmpfs")
-        kept = target.kept["folder"] = os.open(f"/proc/{target.pid}/root{path}", os.O_RDONLY | os.O_DIRECTORY)
-        _copy(f"/proc/self/fd/{there}", f"/proc/self/fd/{kept}")
-        os.close(there)
-        state = os.statvfs(kept)
-        size = (state.f_blocks - state.f_bfree) * state.f_frsize + self.room_kb * 1024
-        target.walls.mount("", path, flags=REMOUNT, options=f"size={size}")
+        kept = target.kept
+        with target.files() as files, opened(files.make(self.folder)) as found:
+            # What was there is reached by this even where the mounts that it is seen through change.
+            there = kept["there"] = reopen(found, os.O_RDONLY | os.O_DIRECTORY)
+            was_there = listed(there)
+            with opened(target.walls.mount("breakrank", found, "tmpfs")) as mounted:
+                full = kept["full"] = reopen(mounted, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            copying = Copying(self._refuse, whole=True)
+            copying.copy(there, full)
+            copying.dress(full, os.fstat(there))
+            state = os.statvfs(full)
+            size = (state.f_blocks - state.f_bfree) * state.f_frsize + self.room_kb * 1024
+            target.walls.remount(full, options=f"size={size}")
+        except OSError:
+            self.heal(target)
+            raise
+        # From here on the rank may change what was taken.
+        kept["lists"] = listed(full), was_there
 
     def heal(self, target: Target) -> None:
-        """Put what is there now where it was, and take the file system away."""
-        path, kept = os.path.join(target.work, self.folder), target.kept.pop("folder")
-        target.walls.unmount(os.path.join(target.folder, self.folder))
-        shutil.rmtree(path)
-        _copy(f"/proc/self/fd/{kept}", path)
-        os.close(kept)
+        """Take the file system away, and do where it was what was done in it; of what nobody changed, nothing."""
+        kept = target.kept
+        if "full" not in kept:
+            return
+        with opened(kept.pop("full")) as full, opened(kept.pop("there")) as there:
+            try:
+                target.walls.unmount(full)
+            finally:
+                if "lists" in kept:
+                    put_back(full, there, *kept.pop("lists"))
+
+    def _refuse(self, path: str, why: str) -> None:
+        """Refuse what cannot be taken; the rank's sockets are not missed."""
+        if why != NO_FILE:
+            raise OSError(f"{shown(os.path.join(self.folder, path))}: {why}")
 
 
 @dataclass(frozen=True)
@@ -120,13 +138,15 @@ class RemountReadOnly(Fault):
 
     def strike(self, target: Target) -> None:
         """Mount the folder on itself, and that mount anew, to be read only."""
-        path = _make(target, self.folder)
-        target.walls.mount(path, path, flags=BIND)
-        target.walls.mount("", path, flags=BIND | REMOUNT | READ_ONLY)
+        with target.files() as files, opened(files.make(self.folder)) as found:
+            target.kept["mounted"] = target.walls.mount(found, found, flags=BIND)
+            target.walls.remount(target.kept["mounted"], flags=BIND | REMOUNT | READ_ONLY)
 
     def heal(self, target: Target) -> None:
-        """Take the mount away."""
-        target.walls.unmount(os.path.join(target.folder, self.folder))
+        """Take the mount away, if there is one."""
+        if "mounted" in target.kept:
+            with opened(target.kept.pop("mounted")) as mounted:
+                target.walls.unmount(mounted)
 
 
 @dataclass(frozen=True)
@@ -148,17 +168,21 @@ class FailReads(Fault):
 
     def strike(self, target: Target) -> None:
         """Mount it over each such file. Raises `OSError` if there is none."""
-        found = sorted(str(path.relative_to(target.work)) for path in Path(target.work).glob(self.path))
-        if not found:
+        mounted = target.kept["mounted"] = {}
+        with target.files() as files:
+            for path in files.glob(self.path):
+                with opened(files.find(path)) as found:
+                    # A link and what it leads to are one file.
+                    if (real := files.path_of(found)) not in mounted:
+                        mounted[real] = target.walls.mount("/proc/1/mem", found, flags=BIND)
+        if not mounted:
             raise FileNotFoundError(f"there is no {self.path} in the working folder")
-        target.kept["files"] = [os.path.join(target.folder, name) for name in found]
-        for path in target.kept["files"]:
-            target.walls.mount("/proc/1/mem", path, flags=BIND)
 
     def heal(self, target: Target) -> None:
-        """Take it away from them."""
-        for path in target.kept["files"]:
-            target.walls.unmount(path)
+        """Take it away from those that it was mounted over."""
+        for path in list(target.kept.get("mounted", ())):
+            with opened(target.kept["mounted"].pop(path)) as mounted:
+                target.walls.unmount(mounted)
 
 
 #: The system calls behind what a program asks for: which of them it is depends on the library and the machine.
@@ -196,9 +220,10 @@ class FailCall(Fault):
     def strike(self, target: Target) -> None:
         """Have the rank traced. Raises `OSError` with what strace says if it cannot be."""
         # Of an open file strace knows the path as the rank sees it; of one that is named, what the rank calls it.
-        work = Path(target.work)
-        names = sorted(str(path.relative_to(work)) for path in work.glob(self.path)) or [self.path]
-        on = [word for name in names for path in (os.path.join(target.folder, name), name) for word in ("-P", path)]
+        with target.files() as files:
+            names = files.glob(self.path) or [self.path]
+            paths = [path for name in names for path in (os.path.join(target.folder, name), name, files.real(name))]
+        on = [word for path in dict.fromkeys(paths) for word in ("-P", path)]
         calls = _CALLS.get(self.call, self.call)
         inject = f"inject={calls}:error={self.error}:when={self.when}"
         said = target.kept["said"] = os.memfd_create("breakrank-strace")
@@ -231,30 +256,3 @@ class FailCall(Fault):
             # The kernel lets go of what is traced when the tracer is gone.
             strace.kill()
             strace.wait()
-
-
-def _make(target: Target, folder: str) -> str:
-    """Return the path by which the rank sees a folder below the working folder; where it is missing it is made."""
-    made = target.work
-    for name in Path(folder).parts:
-        above, made = made, os.path.join(made, name)
-        if not os.path.isdir(made):
-            os.mkdir(made)
-            _give(made, above)
-    return os.path.join(target.folder, folder)
-
-
-def _copy(source: str, to: str) -> None:
-    """Copy what is in a folder into another, which is made if it is missing, for the same owners."""
-    shutil.copytree(source, to, dirs_exist_ok=True)
-    for folder, _, files in os.walk(source):
-        twin = os.path.join(to, os.path.relpath(folder, source))
-        for name in (".", *files):
-            _give(os.path.join(twin, name), os.path.join(folder, name))
-
-
-def _give(path: str, like: str) -> None:
-    """Give a file to the owner of another one: where we are root, a rank in a container may be somebody else."""
-    if os.geteuid() == 0:
-        owned = os.stat(like)
-        os.chown(path, owned.st_uid, owned.st_gid)
