@@ -83,7 +83,9 @@ def test_nothing_secret_is_kept_of_ranks(runs, tmp_path, runner, way):
 
 def test_nothing_secret_is_kept_of_containers(runs, tmp_path):
     image = containers.require(containers.BARE["3.9"])
-    text = f"import os\nimport breakrank_agent\n{CHILD}\n"
+    # The environment here is not handed on to containers: the script has one of its own.
+    own = f"os.environ['API_TOKEN'] = {SECRET[::-1]!r}[::-1]"
+    text = f"import os\nimport breakrank_agent\nassert 'API_TOKEN' not in os.environ\n{own}\n{CHILD}\n"
     (tmp_path / "job").mkdir()
     (tmp_path / "job/train.py").write_text(f"{text}for _ in range(3): breakrank_agent.step()\n")
     plan = Plan("test", "train.py", "", framework="none", command=("train.py",), pin=False, steps=0, oracles=("ends",))
