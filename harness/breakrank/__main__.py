@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from breakrank.errors import BreakrankError
+from breakrank.quotas import check_proc
 from breakrank_agent.history import HistoryError
 from breakrank_agent.plan import PlanError
 
@@ -24,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The name of a folder may be no UTF-8: it is written as well as it can be.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        check_proc()
         if options.command == "show":
             return show(options.run)
         if options.command == "judge":

@@ -28,6 +28,7 @@ from breakrank.errors import BreakrankError, NoSpaceError
 from breakrank.history import History, picks, read_history
 from breakrank.judge import judge, why_no_rank
 from breakrank.private import make_part, make_private, make_runs, seal
+from breakrank.quotas import check_quotas
 from breakrank.room import FULL, Room, keep_room, removed_if_cut_short, unwritable, write_verdict
 from breakrank.runners import cgroups, docker_runner
 from breakrank.runners.join import JoinRunner
@@ -402,6 +403,7 @@ class Bench:
         `agent` the ranks run as if we were not there, and nothing is judged: the verdict is VOID.
         """
         _require(plan)
+        check_quotas(plan.ranks)
         began = time.monotonic()
         programs = programs or packaged_programs()
         if plan.runner == "process":

@@ -51,6 +51,10 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """Answer `--scenario-list` and `--scenario-doctor` before anything is collected."""
     if not options.asks_for_text(config):
         return None
+    from breakrank.quotas import check_proc
+
+    with usage_errors():
+        check_proc()
     from breakrank.plugin.texts import show_text
 
     with usage_errors():
@@ -65,6 +69,11 @@ def pytest_configure(config: pytest.Config) -> None:
         with usage_errors():
             options.check_unused(config)
         return
+    from breakrank.quotas import check_proc
+
+    with usage_errors():
+        # Even what we are made of cannot be imported without.
+        check_proc()
     from breakrank.plugin.active import activate
 
     with usage_errors():

@@ -21,6 +21,7 @@ from breakrank.plugin.items import ACTIVE, ScenarioItem
 from breakrank.plugin.options import Options
 from breakrank.plugin.progress import Live
 from breakrank.private import make_runs
+from breakrank.quotas import check_quotas
 from breakrank.report import compare, explain, plan_words
 from breakrank.report.terminal import Row, headline, verdict_table
 from breakrank.run import Bench, Result, load_run, make_plan
@@ -43,6 +44,7 @@ def activate(config: pytest.Config) -> None:
     subjects = choose(options) if replayed is None else []
     if sent is None and not options.dry_run and not config.option.collectonly:
         _check_runs(options.runs)
+        check_quotas(max((s.plan.ranks or 0 for s in subjects if s.plan is not None), default=0))
     exclusive = sent.exclusive if sent is not None else _no_path_given(config)
     if options.dry_run:
         config.option.dist = "no"  # nothing runs, so nothing is distributed
