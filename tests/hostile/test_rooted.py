@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import canary
 import pytest
 
 from breakrank_agent import rooted
@@ -250,3 +252,35 @@ def test_what_is_mounted_below_lies_outside_unless_the_view_has_made_it(way, roo
         "link/file  to what is mounted at or above /work/real/file",
         "own/file inside",
     ]
+
+
+#: Exchanges two names as fast as it can (renameat2(2), RENAME_EXCHANGE), until it is told to stop.
+SWAPS = """
+import ctypes, os, select, sys
+libc, one, other = ctypes.CDLL(None), *(os.fsencode(path) for path in sys.argv[1:])
+print("ready", flush=True)
+while not select.select([0], [], [], 0)[0]:
+    libc.renameat2(-100, one, -100, other, 2)
+"""
+
+
+def test_what_is_swapped_while_it_is_worked_on_stays_as_it_is_outside(way, root, work, tmp_path):
+    canary.lay(tmp_path / "disk")
+    canary.lay(root / "work/data")
+    (root / "work/link").symlink_to(tmp_path / "disk")
+    before = canary.seen(tmp_path / "disk")
+    command = [sys.executable, "-c", SWAPS, str(root / "work/data"), str(root / "work/link")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as swapping:
+        assert swapping.stdout.readline() == "ready\n"
+        for number in range(300):
+            with contextlib.suppress(OSError):
+                work.replace("data/checkpoints/old.bin", b"changed")
+            with contextlib.suppress(OSError):
+                os.close(work.make(f"data/checkpoints/{number}/made"))
+            with contextlib.suppress(OSError):
+                assert work.read("data/checkpoints/kept.bin", 10_000) == b"kept.bin" * 100
+        swapping.stdin.close()
+    assert canary.seen(tmp_path / "disk") == before
+    real = next(path for path in (root / "work/data", root / "work/link") if not path.is_symlink())
+    work.replace(f"{real.name}/checkpoints/old.bin", b"changed")
+    assert (real / "checkpoints/old.bin").read_bytes() == b"changed"
