@@ -315,7 +315,8 @@ class Bench:
 
     `limit_mb` bounds the folder: the oldest finished runs make room. `controller_pid` is another process whose death
     ends everything here, too (the xdist controller). Ranks are forked from a warm process unless `cold`;
-    `agent_source` is another agent than the installed one. Raises `BreakrankError` if the folder cannot be used.
+    `agent_source` is another agent than the installed one, `session` another session than one with a warden of its own.
+    Raises `BreakrankError` if the folder cannot be used.
     """
 
     def __init__(
@@ -325,6 +326,7 @@ class Bench:
         controller_pid: int | None = None,
         cold: bool = False,
         agent_source: Path | None = None,
+        session: Session | None = None,
     ) -> None:
         self.runs = runs.absolute()
         try:
@@ -340,7 +342,7 @@ class Bench:
         _make_room(self.runs, limit_mb)
         sweep()
         cgroups.sweep()
-        self._session = Session(controller_pid)
+        self._session = session or Session(controller_pid)
         self._zygotes = None if cold else Zygotes(self._session, self.runs)
         self._clusters: Clusters | None = None
         self._controls: dict[tuple[str, Path | None], Path] = {}
@@ -384,6 +386,7 @@ class Bench:
         `agent` the ranks run as if we were not there, and nothing is judged: the verdict is VOID.
         """
         _require(plan)
+        self._session.renew()
         began = time.monotonic()
         programs = programs or packaged_programs()
         if plan.runner == "process":
@@ -424,20 +427,20 @@ class Bench:
         progress: Watch,
         ends: Callable[[Path, Event], bool],
         started: Callable[[int, Path], None],
-    ) -> tuple[Result, int | None]:
-        """Run a command in its own folder, with our own output, and only watch; return the result and how it ended.
+    ) -> Result:
+        """Run a command in its own folder, with our own output, and only watch; return the result.
 
         `ends` is asked, with the run directory, when ranks do not move; `started` is told the command's pid and the run
         directory once it runs. Of each rank's history the beginning and the latest are kept.
         """
         folder = self._new_folder(plan, where)
         began = time.monotonic()
-        runner = JoinRunner(self._session, self._staged, inherit=True, started=lambda pid: started(pid, folder))
+        runner = JoinRunner(self._session, self._staged, guest=True, started=lambda pid: started(pid, folder))
         asked = partial(ends, folder)
         Conductor(plan, folder, self._session, runner, progress, "watch", View(where), asked, keep=WATCHED_BYTES).run()
         result = Result(plan, judge_saved(load_run(folder)), folder, time.monotonic() - began)
         _save_verdict(result)
-        return result, runner.status
+        return result
 
     def replay(
         self, folder: Path, programs: Path | None = None, progress: Watch | None = None

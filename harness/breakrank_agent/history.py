@@ -38,7 +38,8 @@ true if the Conductor ended it, or by: the launcher), launcher (status, ended, b
 peers: with whom it lies, shown_by: what shows that), held (rank, waiting: the ranks that wait for one that has made the
 plan's last step), turn (rank, op, key, turn), stacks (rank, text), crash (rank, text, threads, address, unread: what a
 rank that died of a signal said, and was seen to do), left (path, file, size: a file that ranks wrote, as it lies on
-disk at the end of the attempt), left out (count: events of a rank that were not kept), and strike.
+disk at the end of the attempt), left out (count: events of a rank that were not kept), damaged (rank, why: from then on
+nothing is taken from it), and strike.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ class LogWriter:
     def __init__(self, path: Union[str, int]) -> None:
         with open(path, "r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
-        self._size = _check_begin(path, self._map[:_HEAD * _WORD], len(self._map))
+        self._size = _check_begin(path, self._map[: _HEAD * _WORD], len(self._map))
         # A cast view stores a word in one go. struct.pack_into zeroes it first, and the other side could read that.
         self._words = memoryview(self._map).cast("Q")
         self._table_end = HEADER_SIZE + self._size

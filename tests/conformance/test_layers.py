@@ -16,14 +16,14 @@ LAYERS = [
     (
         *("digest", "laws", "lineage", "ends", "blame", "script", "witness", "soundings", "ordering"),
         *("calls", "reductions", "alignment", "mismatch", "evidence", "waits", "stuck", "rendezvous", "oddity"),
-        *("warden", "session", "output", "weights", "roster", "stacks", "follower", "heirs"),
+        *("warden", "session", "guest", "intake", "output", "weights", "roster", "stacks", "follower", "heirs"),
         *("debugger", "in_gdb", "last_words", "hierarchy", "engines"),
     ),
     ("runners", "oracles", "catalogue"),
     ("turnstile", "strikes", "ranks", "ways", "watchdog", "autopsy", "conductor", "judge", "doctor", "looks", "why"),
     ("run",),
     ("report",),
-    ("plugin", "watch", "images", "__main__"),
+    ("plugin", "watch", "voice", "images", "__main__"),
 ]
 STANDARD_ONLY = "breakrank_agent"
 
