@@ -270,8 +270,12 @@ class Attempt:
             rank.process.channel.close()
 
     def _hear_last_words(self, rank: Rank) -> None:
-        rank.process.words.hear(self._session.signal)
+        words = rank.process.words
+        words.hear(self._session.signal)
         self._moved = time.monotonic()
+        if words.endless:
+            self._selector.unregister(words.descriptor)
+            self._give_up(rank, "what it says as its last words does not end")
 
     def _read_output(self, rank: Rank, name: str) -> None:
         descriptor = rank.process.pipes[name]

@@ -97,6 +97,11 @@ class LastWords:
         self._take()
 
     @property
+    def endless(self) -> bool:
+        """Whether it said more than anybody keeps."""
+        return len(self._text) >= _PIPE_BYTES
+
+    @property
     def waits(self) -> bool:
         """Whether the process has spoken, and has not been heard yet: the kernel has stopped it for that."""
         return bool(select.select([self.descriptor], [], [], 0)[0])

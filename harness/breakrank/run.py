@@ -335,9 +335,10 @@ class Bench:
             (self.runs / ".gitignore").write_text("*\n")
             self._staged = stage_agent(self.runs, agent_source)
         except OSError as error:
+            # Of a whole folder that could not be copied, the last of its files says why.
+            why = error.strerror or error.args[0][-1][-1]
             raise BreakrankError(
-                f"cannot use {self.runs} for the runs: {error.strerror}; choose another folder with the ini option "
-                "scenario_runs"
+                f"cannot use {self.runs} for the runs: {why}; choose another folder with the ini option scenario_runs"
             ) from None
         _make_room(self.runs, limit_mb)
         sweep()

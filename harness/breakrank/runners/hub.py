@@ -64,9 +64,9 @@ def main(ranks: int, kinds: list[str]) -> None:
         # Whoever is in the network may ask anything; what is no question gets no answer.
         with contextlib.suppress(OSError):
             question, asker = names.recvfrom(512)
-            answer = answer_name(question, known)
-            if answer:
-                names.sendto(answer, asker)
+            told = answer_name(question, known)
+            if told:
+                names.sendto(told, asker)
 
 
 def _become_root() -> None:
