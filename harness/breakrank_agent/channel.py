@@ -51,12 +51,12 @@ class Channel:
 
     @property
     def gone(self) -> bool:
-        """Whether nobody is at the other end any more."""
+        """Whether nobody is at the other end any more; what was said before may still be there to be read."""
+        ends = select.poll()
         try:
-            return not self._line.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return False
-        except OSError:
+            ends.register(self._line, select.POLLRDHUP)
+            return bool(ends.poll(0))
+        except (OSError, ValueError):
             return True
 
     def _read(self) -> bytes:
