@@ -26,6 +26,8 @@ from breakrank_agent.checked import Unfit, check, is_flag, is_text, parse, whole
 
 #: How long the warden may take to answer; to end all that is below it takes longer on a machine that is busy.
 ANSWER_S, CLEAR_S = 30.0, 120.0
+#: How often it is looked, while it does not answer, whether it stands still.
+_LOOK_S = 1.0
 #: How long processes may take to end that were killed in the place of a warden that is gone.
 _ENDS_WITHIN_S = 10.0
 _GONE = "the warden process is gone; was it killed?"
@@ -88,7 +90,11 @@ class Session:
 
     def renew(self) -> None:
         """Have a warden that works: one that is gone or stands still is replaced. It is called between runs."""
-        if self._lost or self._process.poll() is not None or _is_stopped(self._process.pid):
+        with contextlib.suppress(BreakrankError):
+            # Whether it answers, is shown by an answer; there is no such process of ours.
+            if not self._lost:
+                self.signal(0, signal.SIGTERM)
+        if self._lost:
             self._replace()
 
     def _replace(self) -> None:
@@ -232,24 +238,23 @@ class Session:
             raise self._gone() from None
 
     def _receive(self) -> dict[str, Any]:
-        """Return what the warden says next. Raises `BreakrankError` if it is gone, or says nothing in time."""
+        """Return what the warden says next. Raises `BreakrankError` if it is gone, or says what no warden says."""
         try:
-            data = self.socket.recv(warden.PACKET)
-            message = parse(data, warden.PACKET)
+            message = parse(self.socket.recv(warden.PACKET), warden.PACKET)
             check(message, {}, _FROM_WARDEN)
         except (OSError, Unfit):
             # Nothing is what comes from one that is gone.
             raise self._gone() from None
         return message
 
-    def _await(self, *names: str, limit_s: float = ANSWER_S) -> dict[str, Any]:
-        until = time.monotonic() + limit_s
+    def _await(self, *names: str, limit_s: float | None = None) -> dict[str, Any]:
+        """Return what the warden says of this name. Raises `BreakrankError` if it stands still, or takes too long."""
+        until = time.monotonic() + (limit_s or ANSWER_S)
         while True:
-            self.socket.settimeout(max(0.001, until - time.monotonic()))
-            try:
-                message = self._receive()
-            finally:
-                self.socket.settimeout(ANSWER_S)
+            while not select.select([self.socket], [], [], _LOOK_S)[0]:
+                if _is_stopped(self._process.pid) or time.monotonic() > until:
+                    raise self._gone()
+            message = self._receive()
             if any(name in message for name in names):
                 return message
             self._queue.append(message)
