@@ -701,6 +701,7 @@ def _save_verdict(result: Result) -> None:
 def _why_failed(control: History, what: str = "control") -> list[str]:
     """Return why a control or reference cannot be compared with: how ranks, or the launcher, ended that failed."""
     return [
+        *(f"the {what} failed: the record of rank {e['rank']} is damaged: {e['why']}" for e in control.seen("damaged")),
         *(
             f"the {what} failed: rank {lived.rank} {_how(lived.status, lived.report)}"
             for lived in control.last
