@@ -59,7 +59,8 @@ def watch(command: Sequence[str], runs: Path, wishes: Wishes) -> int:
     """Run the command, say on stderr what goes wrong, and return its exit code.
 
     We are a guest: once the command runs, nothing of ours ends or changes it. Where its ranks cannot be recorded, or no
-    longer, one line says so, and it goes on. If we are killed, it goes on as well, and so does what it leaves running.
+    longer, one line says so, and it goes on. If we are killed, it goes on as well, and so does what it leaves running;
+    ranks that outlive the command are watched to their end.
     SIGINT and SIGTERM are meant for the job, whoever sends them to us: its process group gets each of them once, and it
     decides what comes of them. All other signals that would end us are passed over. Raises `BreakrankError` if there is
     no such command.

@@ -223,6 +223,17 @@ def test_a_process_that_the_job_leaves_behind_lives_on(tmp_path):
         kill(left)
 
 
+def test_what_is_called_a_rank_and_never_calls_is_not_waited_for_when_the_command_has_ended(tmp_path):
+    stays = f'RANK=0 WORLD_SIZE=1 "{sys.executable}" -c "import time; time.sleep(1000)" >/dev/null 2>&1 & echo $!'
+    command = [sys.executable, "-m", "breakrank", "watch", "--stall", "0.2", "sh", "-c", stays]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S)
+    left = int(done.stdout)
+    try:
+        assert done.returncode == 0 and lives(left)
+    finally:
+        kill(left)
+
+
 def test_the_environment_is_the_users_own(tmp_path):
     command = [sys.executable, "-m", "breakrank", "watch", "sh", "-c", "echo $MASTER_PORT $RANK $PYTEST_ADDOPTS"]
     env = {**os.environ, "MASTER_PORT": "29501", "RANK": "3", "PYTEST_ADDOPTS": "-q"}

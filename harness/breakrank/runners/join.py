@@ -75,7 +75,7 @@ class JoinRunner:
         self._pids: set[int] = set()
         self._outputs: dict[int, Output] = {}
         self._closed: dict[int, str] = {}
-        self._looked = 0.0
+        self._looked = self._left = self._patience_s = 0.0
         #: The command's process; 0 before it is started.
         self.pid = self._attempt = self._world = 0
         self._status: int | None = None
@@ -92,7 +92,7 @@ class JoinRunner:
         """Start the command with the first attempt; yield the ranks of this attempt that have called already."""
         self._attempt = attempt
         self._here.clear()
-        self._folder = folder
+        self._folder, self._patience_s = folder, plan.deadline_s
         (folder / f"attempt-{attempt}").mkdir(exist_ok=True)
         if not self.pid:
             self._home.open()
@@ -133,14 +133,18 @@ class JoinRunner:
     def told(self, report: dict[str, Any]) -> None:
         """Take the end of the command."""
         if report["child"] == self.pid and report["what"] == "ended":
-            self._status, self._gone = report["status"], True
+            self._status, self._gone, self._left = report["status"], True, time.monotonic()
 
     def over(self) -> bool:
         """Whether no rank is to come in this attempt: the command has ended, or begun another attempt."""
         if any(self._number(caller) > self._attempt for caller in self._held):
             return True
         # A command may leave ranks behind that have not called yet.
-        return self._gone and (bool(self._pids) or not self._others())
+        return self._gone and (bool(self._pids) or self._waited_long() or not self._others())
+
+    def _waited_long(self) -> bool:
+        """Whether, of a job that nobody ends, a rank that has not called for so long is taken for none."""
+        return self._guest and time.monotonic() - self._left > self._patience_s
 
     def follows(self, attempt: int, again: bool) -> int | None:
         """Return the number of the attempt that the launcher has begun, if it has."""
