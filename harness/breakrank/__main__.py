@@ -40,7 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return validate_image(options)
         return _list() if options.command == "list" else _doctor()
     except (BreakrankError, PlanError, HistoryError) as error:
-        sys.stderr.write(f"breakrank: {' '.join(str(error).split())}\n")
+        from breakrank import voice
+
+        voice.say([" ".join(str(error).split())])
         return _USAGE
     except (KeyboardInterrupt, BrokenPipeError):
         return 130

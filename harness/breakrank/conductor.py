@@ -20,6 +20,7 @@ from breakrank.autopsy import take_stacks
 from breakrank.chronicle import Chronicle
 from breakrank.heirs import find_heirs
 from breakrank.history import LINES, lines_of, records_of
+from breakrank.intake import MOST_CHILDREN, Line, made_of, parse_event
 from breakrank.output import Output
 from breakrank.ranks import Rank
 from breakrank.remains import tell_remains
@@ -31,15 +32,14 @@ from breakrank.strikes import Strikes
 from breakrank.turnstile import Turnstile
 from breakrank.waits import lags
 from breakrank.watchdog import Watchdog
-from breakrank_agent.history import Event, LogReader, encode
+from breakrank_agent.checked import Unfit
+from breakrank_agent.history import Damaged, Event, LogReader, encode
 from breakrank_agent.plan import Plan
 from breakrank_agent.rooted import WorkingFolder
 from breakrank_agent.schedules import Diverged, policy
 
 #: How long the loop sleeps when nothing calls it. Nothing is ordered by it.
 TICK_S = 0.02
-#: How the record begins by which a process says that it starts one that is watched, too.
-_OF_CHILD = b'{"kind":"child"'
 #: How long a rank that is through lingers for peers that do not move.
 LINGER_S = 0.5
 #: How long one round of the loop may take. What takes longer, as a terminal that is held, stops ranks that print.
@@ -101,7 +101,12 @@ class Conductor:
     def run(self) -> None:
         """Start the group, and again as often as it may be restarted, until an attempt needs no other."""
         number: int | None = 0
-        try:
+        with contextlib.ExitStack() as ends:
+            # Each of them is called, whatever the others raise: the last one first.
+            for end in (self._remove_lines, self._events.close, self.runner.close, self._sum_up):
+                ends.callback(end)
+            ends.callback(self.runner.end)
+            ends.callback(self.session.clear)
             while number is not None:
                 attempt = Attempt(self, number)
                 again = attempt.run()
@@ -109,13 +114,12 @@ class Conductor:
                 if self.plan.elastic:
                     self.plan = replace(self.plan, ranks=self.plan.ranks - attempt.lost)
                     number = number if self.plan.ranks else None
-        finally:
-            self.session.clear()
-            self.runner.end()
-            self.runner.sum_up(self.write)
-            self.runner.close()
-            self._events.close()
-            shutil.rmtree(self.folder / LINES, ignore_errors=True)
+
+    def _sum_up(self) -> None:
+        self.runner.sum_up(self.write)
+
+    def _remove_lines(self) -> None:
+        shutil.rmtree(self.folder / LINES, ignore_errors=True)
 
     @property
     def recorded(self) -> bool:
@@ -145,12 +149,13 @@ class Attempt:
         self._plan = conductor.plan
         self._session = conductor.session
         self._number = number
-        self._records, self._lines = records_of(conductor.folder, number), lines_of(conductor.folder, number)
+        self._records, self._reached = records_of(conductor.folder, number), lines_of(conductor.folder, number)
         self._ranks: dict[int, Rank] = {}
         self._selector = selectors.DefaultSelector()
         self._strikes = Strikes(self._plan, number, self._session, conductor.view, conductor.write)
         self._watchdog = Watchdog(self._plan, conductor.steps, partial(find_heirs, self._session))
         self._turnstile: Turnstile | None = None
+        self._lines: dict[int, Line] = {}
         self._moved = self._shown = self._heard = time.monotonic()
         self._told_of = 0.0
         if self._plan.schedule.mode == "controlled":
@@ -180,9 +185,9 @@ class Attempt:
     def _make_folders(self) -> None:
         """Make the places of what is kept of the attempt, and of what ranks reach. Raises `BreakrankError`."""
         try:
-            for folder in (self._records, self._lines.parent, self._lines):
+            for folder in (self._records, self._reached.parent, self._reached):
                 folder.mkdir(mode=0o700, exist_ok=True)
-            plan = self._lines.parent / "plan.json"
+            plan = self._reached.parent / "plan.json"
             if not plan.exists():
                 # An elastic job's later attempts have fewer ranks, and the same plan.
                 plan.write_text(self._plan.dumps())
@@ -205,6 +210,7 @@ class Attempt:
         outputs = {name: Output(base.with_suffix(f".{name}"), room) for name in process.pipes}
         chronicle = Chronicle(base.with_suffix(".jsonl"), self._conductor.keep, room)
         self._ranks[process.rank] = Rank(process, chronicle, outputs)
+        self._lines[process.rank] = Line(self._plan, process.rank)
         self._selector.register(process.channel, selectors.EVENT_READ, (process.rank, "channel"))
         self._selector.register(process.words.descriptor, selectors.EVENT_READ, (process.rank, "words"))
         if "crash" in self._plan.oracles:
@@ -278,26 +284,45 @@ class Attempt:
         if not data:
             self._selector.unregister(rank.process.channel)
             return
-        *lines, rank.heard = (rank.heard + data).split(b"\n")
-        for line in lines:
-            message = json.loads(line)
-            self._moved = time.monotonic()
-            # What the rank recorded before it spoke is read first.
-            self._drain_rank(rank)
-            if "park" in message:
-                self._strikes.park(rank.process.rank, message["park"])
-            elif "leaves" in message:
-                rank.leaves = True
-            elif "done" in message:
-                rank.done = True
-            elif "diverged" in message:
-                raise Diverged(f"rank {rank.process.rank}: {message['diverged']}")
-            elif self._turnstile is not None:
-                self._turnstile.hear(rank.process.rank, message)
+        try:
+            for message in self._lines[rank.process.rank].take(data):
+                self._moved = time.monotonic()
+                # What the rank recorded before it spoke is read first.
+                self._drain_rank(rank)
+                made_of("what it said", self._take_message, rank, message)
+        except Unfit as error:
+            self._give_up(rank, str(error))
+
+    def _take_message(self, rank: Rank, message: dict[str, Any]) -> None:
+        if "park" in message:
+            self._strikes.park(rank.process.rank, message["park"])
+        elif "leaves" in message:
+            rank.leaves = True
+        elif "done" in message:
+            rank.done = True
+        elif "diverged" in message:
+            raise Diverged(f"rank {rank.process.rank}: {message['diverged']}")
+        elif "failed" in message:
+            raise Unfit(f"the agent could not begin: {message['failed']}")
+        elif self._turnstile is not None:
+            self._turnstile.hear(rank.process.rank, message)
+
+    def _give_up(self, rank: Rank, why: str) -> None:
+        """Take nothing more from a rank whose record is damaged, and hang up: it goes on as if nobody asked."""
+        if not rank.damaged:
+            rank.damaged = True
+            self._conductor.write("damaged", attempt=self._number, rank=rank.process.rank, why=why[:300])
+            with contextlib.suppress(KeyError, ValueError):
+                self._selector.unregister(rank.process.channel)
+            rank.process.channel.close()
 
     def _hear_last_words(self, rank: Rank) -> None:
-        rank.process.words.hear(self._session.signal)
+        words = rank.process.words
+        words.hear(self._session.signal)
         self._moved = time.monotonic()
+        if words.endless:
+            self._selector.unregister(words.descriptor)
+            self._give_up(rank, "what it says as its last words does not end")
 
     def _read_output(self, rank: Rank, name: str) -> None:
         descriptor = rank.process.pipes[name]
@@ -341,21 +366,32 @@ class Attempt:
             self._drain_rank(rank)
 
     def _drain_rank(self, rank: Rank) -> None:
+        if rank.damaged:
+            return
+        try:
+            self._drain_logs(rank)
+        except (Unfit, Damaged) as error:
+            self._give_up(rank, str(error))
+        dropped = sum(log.dropped for log in (rank.process.log, *rank.children))
+        if dropped > rank.dropped and not rank.damaged:
+            rank.dropped = dropped
+            self._conductor.write("dropped", attempt=self._number, rank=rank.process.rank, count=rank.dropped)
+
+    def _drain_logs(self, rank: Rank) -> None:
+        """Take what a rank and its children have recorded. Raises `Unfit` or `Damaged`."""
         for line in rank.process.log.drain():
             self._moved = time.monotonic()
+            event = parse_event(line)
+            made_of(f"an event of the kind {event['kind']!r}", self._follow, rank, event)
             rank.file.append(line)
-            self._follow(rank, json.loads(line))
         # One that it finds here may have children of its own, which come last.
         for log in rank.children:
             for line in log.drain():
                 self._moved = time.monotonic()
+                event = parse_event(line)
                 rank.file.append(line)
-                if line.startswith(_OF_CHILD):
-                    self._admit_child(rank, json.loads(line)["name"])
-        dropped = sum(log.dropped for log in (rank.process.log, *rank.children))
-        if dropped > rank.dropped:
-            rank.dropped = dropped
-            self._conductor.write("dropped", attempt=self._number, rank=rank.process.rank, count=rank.dropped)
+                if event["kind"] == "child":
+                    self._admit_child(rank, event["name"])
 
     def _follow(self, rank: Rank, event: Event) -> None:
         rank.follow(event)
@@ -369,15 +405,17 @@ class Attempt:
 
     def _admit_child(self, rank: Rank, name: str) -> None:
         """Read the log of a process that a rank has started, too: what it says are sequences of the rank's."""
-        log = self._log_of(rank.process.rank, name)
+        if name in rank.named or len(rank.named) >= MOST_CHILDREN:
+            raise Unfit(f"it has started a child {name!r} before, or {MOST_CHILDREN} others")
+        rank.named.add(name)
         # A program may have removed it; what is not read is said to be not watched.
-        if log.exists():
-            rank.children.append(LogReader(str(log)))
+        with contextlib.suppress(OSError):
+            rank.children.append(LogReader(str(self._log_of(rank.process.rank, name))))
 
     def _log_of(self, number: int, child: str = "") -> Path:
         """Return where the log of a rank lies, or that of its child."""
         name = f"rank-{number}.{child}.log" if child else f"rank-{number}.log"
-        return self._lines / name
+        return self._reached / name
 
     # --- answering
 
@@ -434,6 +472,9 @@ class Attempt:
 
     def _reason_to_end(self) -> dict[str, Any] | None:
         """Return the hung event to write (or `why` empty: a wait after a failure), or None to go on."""
+        if self._conductor.ends is None and any(rank.damaged for rank in self._ranks.values()):
+            # Nothing can be said of the run any more.
+            return {"why": "", "peer": None}
         idle = time.monotonic() - self._moved
         if self._strikes.pending:
             self._watchdog.forget()
@@ -471,7 +512,7 @@ class Attempt:
         if hung:
             self._conductor.write("hung", attempt=self._number, **reason)
         standing = {n: r for n, r in self._ranks.items() if r.live}
-        for number, text in take_stacks(self._session, self._lines, standing, reason["why"]).items():
+        for number, text in take_stacks(self._session, self._reached, standing, reason["why"]).items():
             self._conductor.write("stacks", attempt=self._number, rank=number, text=text)
         live = list(standing.values())
         self._conductor.runner.end()
@@ -498,32 +539,41 @@ class Attempt:
 
     def _close(self) -> None:
         """End what the ranks left running, read what is left to read, and give everything back."""
-        self._conductor.runner.end_attempt()
-        self._strikes.heal()
-        self._strikes.close()
-        for rank in self._ranks.values():
-            self._drain_rank(rank)
-            for name in rank.outputs:
-                while select_readable(rank.process.pipes[name]):
-                    if not rank.outputs[name].drain(rank.process.pipes[name]):
-                        break
-                rank.outputs[name].close()
-            rank.file.close()
-            if rank.file.left_out:
-                self._conductor.write(
-                    "left out", attempt=self._number, rank=rank.process.rank, count=rank.file.left_out
-                )
-            rank.process.close()
-            for log in rank.children:
-                log.close()
-            # The logs were drained into the history file; a crash of ours would leave them to be read.
-            own = self._log_of(rank.process.rank)
-            for path in (own, *own.parent.glob(f"{own.stem}.*.log")):
-                path.unlink(missing_ok=True)
-            stacks = own.with_suffix(".stacks")
-            if stacks.exists() and stacks.stat().st_size:
-                stacks.rename(self._records / stacks.name)
-        self._selector.close()
+        with contextlib.ExitStack() as ends:
+            # Each of them is called, whatever the others raise: the last one first.
+            ends.callback(self._selector.close)
+            for rank in reversed(self._ranks.values()):
+                ends.callback(self._close_rank, rank)
+            for end in (self._strikes.close, self._strikes.heal, self._conductor.runner.end_attempt):
+                ends.callback(end)
+
+    def _close_rank(self, rank: Rank) -> None:
+        """Read what is left to read of a rank, and hang up on it."""
+        with contextlib.ExitStack() as ends:
+            for end in (partial(self._remove_logs, rank), rank.process.close, rank.file.close):
+                ends.callback(end)
+            self._read_what_is_left(rank)
+
+    def _read_what_is_left(self, rank: Rank) -> None:
+        self._drain_rank(rank)
+        for name in rank.outputs:
+            while select_readable(rank.process.pipes[name]):
+                if not rank.outputs[name].drain(rank.process.pipes[name]):
+                    break
+            rank.outputs[name].close()
+        if rank.file.left_out:
+            self._conductor.write("left out", attempt=self._number, rank=rank.process.rank, count=rank.file.left_out)
+
+    def _remove_logs(self, rank: Rank) -> None:
+        """Remove what was drained into the history file; a crash of ours would leave it to be read."""
+        for log in rank.children:
+            log.close()
+        own = self._log_of(rank.process.rank)
+        for path in (own, *own.parent.glob(f"{own.stem}.*.log")):
+            path.unlink(missing_ok=True)
+        stacks = own.with_suffix(".stacks")
+        if stacks.exists() and stacks.stat().st_size:
+            stacks.rename(self._records / stacks.name)
 
 
 def select_readable(descriptor: int) -> bool:

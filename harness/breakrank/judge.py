@@ -84,6 +84,8 @@ def judge(
 
 def _see_enough(history: History, control: History | None, plan: Plan, account: Account) -> None:
     """Give the reasons why too little was seen."""
+    for event in history.seen("damaged"):
+        account.void.append(f"the record of rank {event['rank']} is damaged: {event['why']}")
     if not history.attempts:
         account.void.append(why_no_rank(history, plan))
     for attempt in history.attempts:

@@ -30,6 +30,8 @@ from breakrank.stacks import Frame, fold, spy
 #: How long the kernel may take to stop every thread, and py-spy to read their stacks.
 _STOP_S, _LIMIT_S = 2.0, 10.0
 _PIPE_BYTES = 1 << 20
+#: How often what a rank says is read in a row: it comes in packets.
+_MOST_READS = 1000
 _MOST_TEXT = 20_000
 _OURS = f"{os.sep}breakrank_agent{os.sep}"
 #: Where Python's own modules lie, and installed packages.
@@ -99,6 +101,11 @@ class LastWords:
         self._take()
 
     @property
+    def endless(self) -> bool:
+        """Whether it said more than anybody keeps."""
+        return len(self._text) >= _PIPE_BYTES
+
+    @property
     def waits(self) -> bool:
         """Whether the process has spoken, and has not been heard yet: the kernel has stopped it for that."""
         return bool(select.select([self.descriptor], [], [], 0)[0])
@@ -123,9 +130,10 @@ class LastWords:
         self.path.unlink(missing_ok=True)
 
     def _take(self) -> None:
+        """Read what is there; one that writes without end is read as much of as a pipe holds, and forgotten."""
         with contextlib.suppress(BlockingIOError):
-            while data := os.read(self.descriptor, _PIPE_BYTES):
-                self._text += data
+            for _ in range(_MOST_READS):
+                self._text = (self._text + os.read(self.descriptor, _PIPE_BYTES))[:_PIPE_BYTES]
 
     def _look(self, pid: int) -> None:
         """Read the Python stacks, and the native ones where another thread may have had a hand in it."""

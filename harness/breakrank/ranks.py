@@ -22,13 +22,16 @@ class Rank:
 
     `done`: it has made the plan's last step, and stands by until the others have. `leaves`: it is through with its
     work, and asks whether it may end. `children` are the logs of processes that it has started, and that are watched.
-    `outsiders`: it has started some, which are under no schedule. `spoke`: its agent has recorded something.
+    `named` are the names of all that it said it has started. `outsiders`: it has started some, which are under no
+    schedule. `spoke`: its agent has recorded something. `damaged`: what it records and says makes no sense any more.
     """
 
     process: RankProcess
     file: Chronicle
     outputs: dict[str, Output]
+    named: set[str] = field(default_factory=set)
     outsiders: bool = False
+    damaged: bool = False
     spoke: bool = False
     children: list[LogReader] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
@@ -42,7 +45,6 @@ class Rank:
     done: bool = False
     leaves: bool = False
     dropped: int = 0
-    heard: bytes = b""
     since: float | None = None
     spent: dict[str, float] = field(default_factory=dict)
     _timeout_s: float | None = None

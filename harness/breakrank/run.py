@@ -319,7 +319,8 @@ class Bench:
 
     `limit_mb` bounds the folder: the oldest finished runs make room. `controller_pid` is another process whose death
     ends everything here, too (the xdist controller). Ranks are forked from a warm process unless `cold`;
-    `agent_source` is another agent than the installed one. Raises `BreakrankError` if the folder cannot be used.
+    `agent_source` is another agent than the installed one, `session` another session than one with a warden of its own.
+    Raises `BreakrankError` if the folder cannot be used.
     """
 
     def __init__(
@@ -329,21 +330,23 @@ class Bench:
         controller_pid: int | None = None,
         cold: bool = False,
         agent_source: Path | None = None,
+        session: Session | None = None,
     ) -> None:
         self.runs = runs.absolute()
         try:
             make_runs(self.runs)
             self._staged = stage_agent(self.runs, agent_source)
         except OSError as error:
+            # Of a whole folder that could not be copied, the last of its files says why.
+            why = error.strerror or error.args[0][-1][-1]
             raise BreakrankError(
-                f"cannot use {self.runs} for the runs: {error.strerror}; choose another folder with the ini option "
-                "scenario_runs"
+                f"cannot use {self.runs} for the runs: {why}; choose another folder with the ini option scenario_runs"
             ) from None
         _make_room(self.runs, limit_mb)
         sweep()
         cgroups.sweep()
         remove_detours()
-        self._session = Session(controller_pid)
+        self._session = session or Session(controller_pid)
         #: What ranks on this machine import the agent from.
         self._importable = self._find_way()
         self._zygotes = None if cold else Zygotes(self._session, self.runs)
@@ -404,6 +407,7 @@ class Bench:
         """
         _require(plan)
         check_quotas(plan.ranks)
+        self._session.renew()
         began = time.monotonic()
         programs = programs or packaged_programs()
         if plan.runner == "process":
@@ -468,20 +472,20 @@ class Bench:
         progress: Watch,
         ends: Callable[[Path, Event], bool],
         started: Callable[[int, Path], None],
-    ) -> tuple[Result, int | None]:
-        """Run a command in its own folder, with our own output, and only watch; return the result and how it ended.
+    ) -> Result:
+        """Run a command in its own folder, with our own output, and only watch; return the result.
 
         `ends` is asked, with the run directory, when ranks do not move; `started` is told the command's pid and the run
         directory once it runs. Of each rank's history the beginning and the latest are kept.
         """
         folder = self._new_folder(plan, where)
         began = time.monotonic()
-        runner = JoinRunner(self._session, self._importable, inherit=True, started=lambda pid: started(pid, folder))
+        runner = JoinRunner(self._session, self._importable, guest=True, started=lambda pid: started(pid, folder))
         asked = partial(ends, folder)
         Conductor(plan, folder, self._session, runner, progress, "watch", View(where), asked, keep=WATCHED_BYTES).run()
         result = Result(plan, judge_saved(load_run(folder)), folder, time.monotonic() - began)
         _save_verdict(result)
-        return result, runner.status
+        return result
 
     def replay(
         self, folder: Path, programs: Path | None = None, progress: Watch | None = None
@@ -764,6 +768,7 @@ def _verdict_text(result: Result) -> bytes:
 def _why_failed(control: History, what: str = "control") -> list[str]:
     """Return why a control or reference cannot be compared with: how ranks, or the launcher, ended that failed."""
     return [
+        *(f"the {what} failed: the record of rank {e['rank']} is damaged: {e['why']}" for e in control.seen("damaged")),
         *(
             f"the {what} failed: rank {lived.rank} {_how(lived.status, lived.report)}"
             for lived in control.last

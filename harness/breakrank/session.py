@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -11,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,33 +22,60 @@ import psutil
 from breakrank import warden
 from breakrank.errors import BreakrankError
 from breakrank.follower import Follower
+from breakrank_agent.checked import Unfit, check, is_flag, is_text, parse, whole
 
+#: How long the warden may take to answer; to end all that is below it takes longer on a machine that is busy.
+ANSWER_S, CLEAR_S = 30.0, 120.0
+#: How often it is looked, while it does not answer, whether it stands still.
+_LOOK_S = 1.0
+#: How long processes may take to end that were killed in the place of a warden that is gone.
+_ENDS_WITHIN_S = 10.0
+_GONE = "the warden process is gone; was it killed?"
 #: The variable that every process of ours carries: who owns it.
 VARIABLE = "BREAKRANK_SESSION"
+_IS_PID = whole(-1, 1 << 22)
+#: What the warden says, as far as anything is made of it.
+_FROM_WARDEN = {
+    **{"pid": _IS_PID, "child": _IS_PID, "signalled": _IS_PID, "adopted": _IS_PID, "cleared": whole(), "text": is_text},
+    **{"what": is_text, "status": whole(-256, 256), "done": is_flag, "noted": is_flag},
+}
 #: No process whose namespaces are entered, and no kinds of them.
 NO_WALLS = (0, 0)
 
 
 class Session:
-    """The owner's end of the warden. Raises `BreakrankError` when the warden is gone."""
+    """The owner's end of the warden. Raises `BreakrankError` when the warden is gone.
+
+    A warden that is gone, or does not answer, costs the run in which that is found: whatever carries our id is ended
+    then, and the next run has another one.
+    """
 
     def __init__(self, controller_pid: int | None = None) -> None:
-        self.id = f"{os.getpid()}-{_started(os.getpid())}-{_namespace()}-{secrets.token_hex(4)}"
+        self.id = session_id()
         #: What every process of ours has in its environment.
         self.mark = {VARIABLE: self.id}
+        self._owners = {os.getpid(), controller_pid or os.getpid()}
         self._queue: list[dict[str, Any]] = []
-        self._owns = False
+        #: What a new warden is to be told: the control groups to remove at the end, and the program to run then.
+        self._folders: dict[str, None] = {}
+        self._last: dict[str, Any] = {}
         #: Processes that outlive a run: the zygotes.
         self.kept: set[int] = set()
         #: Processes below the warden that are not its children, as a launcher's ranks.
         self._follower = Follower()
+        self._poll = select.epoll()
+        self._poll.register(self._follower, select.EPOLLIN)
+        self._lost = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start a warden."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, warden.PACKET)
-        owners = {os.getpid(), controller_pid or os.getpid()}
         command = [sys.executable, "-I", "-S", str(Path(warden.__file__)), str(theirs.fileno())]
         self._process = subprocess.Popen(
-            [*command, *(str(pid) for pid in owners)],
+            [*command, *(str(pid) for pid in self._owners)],
             pass_fds=[theirs.fileno()],
             start_new_session=True,
             stdin=subprocess.DEVNULL,
@@ -54,10 +83,49 @@ class Session:
             env={**self.mark, "PATH": os.environ.get("PATH", "")},
         )
         theirs.close()
+        ours.settimeout(ANSWER_S)
         self.socket = ours
-        self._poll = select.epoll()
-        for source in (self.socket, self._follower):
-            self._poll.register(source, select.EPOLLIN)
+        self._lost = False
+        self._poll.register(self.socket, select.EPOLLIN)
+
+    def renew(self) -> None:
+        """Have a warden that works: one that is gone or stands still is replaced. It is called between runs."""
+        with contextlib.suppress(BreakrankError):
+            # Whether it answers, is shown by an answer; there is no such process of ours.
+            if not self._lost:
+                self.signal(0, signal.SIGTERM)
+        if self._lost:
+            self._replace()
+
+    def _replace(self) -> None:
+        """End a warden that does not answer, and all that carries our id; start another one."""
+        self._process.kill()
+        self._process.wait()
+        self._poll.unregister(self.socket)
+        self.socket.close()
+        self._queue.clear()
+        self._follower.forget()
+        # What it had started ended with it, and not what that had started in its turn.
+        self._end_all()
+        self.kept.clear()
+        self._begin()
+        if self._folders:
+            self._send({"do": "own", "folders": list(self._folders)})
+        if self._last:
+            self._send(self._last)
+            self._await("noted")
+
+    def _end_all(self) -> None:
+        """Kill whatever carries our id, until nothing is left of it."""
+        until = time.monotonic() + _ENDS_WITHIN_S
+        while time.monotonic() < until:
+            left = [pid for pid in _carrying(self.id) if pid != os.getpid()]
+            if not left:
+                return
+            for pid in left:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.005)
 
     @property
     def warden_pid(self) -> int:
@@ -88,7 +156,9 @@ class Session:
         try:
             socket.send_fds(self.socket, [data], list(descriptors))
         except OSError as error:
-            raise BreakrankError(f"cannot start {argv[0]}: {error.strerror or error}") from None
+            if error.errno == errno.EMSGSIZE:
+                raise BreakrankError(f"cannot start {argv[0]}: {error.strerror}") from None
+            raise self._gone() from None
         answer = self._await("spawned", "failed")
         if "failed" in answer:
             raise BreakrankError(f"cannot start {argv[0]}: {answer['text']}")
@@ -98,7 +168,7 @@ class Session:
         """Send a signal to a process of ours; return False if it has ended and was waited for."""
         if pid in self._follower:
             done = self._follower.signal(pid, number)
-            if number == signal.SIGKILL and self._owns:
+            if number == signal.SIGKILL and self._folders:
                 self._send({"do": "thaw", "pid": pid})
             return done
         self._send({"do": "signal", "pid": pid, "signal": number})
@@ -106,7 +176,7 @@ class Session:
 
     def own(self, folders: Sequence[str]) -> None:
         """Have the warden remove these control groups, the last one first, when we are gone; they need not be there."""
-        self._owns = True
+        self._folders.update(dict.fromkeys(folders))
         self._send({"do": "own", "folders": list(folders)})
 
     def adopt(self, pid: int) -> None:
@@ -122,11 +192,12 @@ class Session:
         """End everything below the warden but what is kept; return how many processes there were."""
         self._follower.forget()
         self._send({"do": "clear", "keep": sorted(self.kept)})
-        return int(self._await("cleared")["cleared"])
+        return int(self._await("cleared", limit_s=CLEAR_S)["cleared"])
 
     def last(self, argv: Sequence[str]) -> None:
         """Have the warden run a program when we are gone and all below it has ended; none takes that back."""
-        self._send({"do": "last", "argv": list(argv), "env": {**os.environ}})
+        self._last = {"do": "last", "argv": list(argv), "env": {**os.environ}}
+        self._send(self._last)
         self._await("noted")
 
     def told(self) -> Iterator[dict[str, Any]]:
@@ -140,8 +211,13 @@ class Session:
     def close(self) -> None:
         """End everything below the warden, and the warden."""
         self.kept.clear()
-        with contextlib.suppress(BreakrankError):
+        try:
+            if _is_stopped(self._process.pid):
+                raise self._gone()
             self.clear()
+        except BreakrankError:
+            self._process.kill()
+            self._end_all()
         self._poll.close()
         self._follower.close()
         self.socket.close()
@@ -151,28 +227,42 @@ class Session:
             self._process.kill()
             self._process.wait()
 
+    def _gone(self) -> BreakrankError:
+        self._lost = True
+        return BreakrankError(_GONE)
+
     def _send(self, message: dict[str, Any]) -> None:
         try:
             self.socket.send(json.dumps(message).encode())
         except OSError:
-            raise BreakrankError("the warden process is gone; was it killed?") from None
+            raise self._gone() from None
 
     def _receive(self) -> dict[str, Any]:
+        """Return what the warden says next. Raises `BreakrankError` if it is gone, or says what no warden says."""
         try:
-            data = self.socket.recv(warden.PACKET)
-        except OSError:
-            data = b""
-        if not data:
-            raise BreakrankError("the warden process is gone; was it killed?")
-        message: dict[str, Any] = json.loads(data)
+            message = parse(self.socket.recv(warden.PACKET), warden.PACKET)
+            check(message, {}, _FROM_WARDEN)
+        except (OSError, Unfit):
+            # Nothing is what comes from one that is gone.
+            raise self._gone() from None
         return message
 
-    def _await(self, *names: str) -> dict[str, Any]:
+    def _await(self, *names: str, limit_s: float | None = None) -> dict[str, Any]:
+        """Return what the warden says of this name. Raises `BreakrankError` if it stands still, or takes too long."""
+        until = time.monotonic() + (limit_s or ANSWER_S)
         while True:
+            while not select.select([self.socket], [], [], _LOOK_S)[0]:
+                if _is_stopped(self._process.pid) or time.monotonic() > until:
+                    raise self._gone()
             message = self._receive()
             if any(name in message for name in names):
                 return message
             self._queue.append(message)
+
+
+def session_id() -> str:
+    """Return a name for a session of this process: who owns it can be found out from it."""
+    return f"{os.getpid()}-{_started(os.getpid())}-{_namespace()}-{secrets.token_hex(4)}"
 
 
 def leftovers() -> dict[int, str]:
@@ -187,6 +277,16 @@ def leftovers() -> dict[int, str]:
             if owner and not is_alive(owner):
                 left[process.pid] = process.name()
     return left
+
+
+def _carrying(session: str) -> list[int]:
+    """Return the processes that carry the id of a session and run."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(VARIABLE) == session and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+    return found
 
 
 def sweep() -> int:
@@ -205,6 +305,14 @@ def is_alive(session: str) -> bool:
     """Whether the owner of a session lives; yes, where it would not be seen from here."""
     pid, started, namespace = ([*session.split("-"), "", "", ""])[:3]
     return namespace != _namespace() or (pid.isdigit() and _started(int(pid)) == started)
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether a process stands still, and will not answer."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"T", b"t")
+    except OSError:
+        return True
 
 
 def _namespace() -> str:

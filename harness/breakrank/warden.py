@@ -101,7 +101,14 @@ class Warden:
             return False
         for _, _, raw in ancillary:
             descriptors.frombytes(raw)
-        message = json.loads(data)
+        try:
+            self._do(json.loads(data), descriptors)
+        except Exception:
+            # An owner that says what it cannot say is none: all below is ended, as when it is gone.
+            return False
+        return True
+
+    def _do(self, message: dict[str, Any], descriptors: array.array[int]) -> None:
         if message["do"] == "spawn":
             self._spawn(message, list(descriptors))
         elif message["do"] == "signal":
@@ -117,9 +124,10 @@ class Warden:
         elif message["do"] == "last":
             self._last = message
             self._say(noted=True)
-        else:
+        elif message["do"] == "clear":
             self._say(cleared=self._clear(set(message["keep"])))
-        return True
+        else:
+            raise ValueError(message["do"])
 
     def _run_last(self) -> None:
         """Run the last program to its end: what it removes cannot be reached from here."""

@@ -3,7 +3,8 @@
 The variable BREAKRANK_BOOT holds a JSON object: `plan` (path), `rank`, `attempt`, `world`, `log` (path of the mapped
 log), `stacks` (path where stacks are dumped on a signal), `words` (path of the FIFO for the stacks of a rank that
 dies), `channel` (descriptor), `program` (`module:function`), `programs` (folder). Each path may be an open descriptor,
-where the rank sees other files than whoever starts it. Without an agent (`agent` false) the program runs alone.
+where the rank sees other files than whoever starts it. Without an agent (`agent` false) the program runs alone. As a
+`guest` the agent waits for nobody longer than a few seconds: what is not taken from it by then is not recorded.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ import sys
 from typing import Any, Callable, NoReturn, Optional, TextIO, Union
 
 from breakrank_agent import probe
+from breakrank_agent.channel import Channel
 from breakrank_agent.history import LogWriter
 from breakrank_agent.hooks import install_all, install_in_child
 from breakrank_agent.plan import Plan
-from breakrank_agent.probe import Agent, Channel
+from breakrank_agent.probe import Agent
 
+#: How long a rank that is only watched waits for whoever reads its records, or has an answer for it.
+GUEST_S = 10.0
 #: Asks a rank for the Python stacks of all its threads. A real-time signal, which no program of the field uses.
 STACKS_SIGNAL = signal.SIGRTMAX - 3
 
@@ -59,13 +63,17 @@ def start_agent(spec: dict[str, Any]) -> Agent:
     global _stacks
     with open(spec["plan"], encoding="utf-8") as file:
         plan = Plan.loads(file.read(), str(spec["plan"]))
-    channel = Channel(spec["channel"]) if spec.get("channel") is not None else None
-    agent = Agent(plan, spec["rank"], spec["attempt"], LogWriter(spec["log"]), channel)
+    guest = bool(spec.get("guest"))
+    limit_s = GUEST_S if guest else None
+    channel = Channel(spec["channel"], limit_s) if spec.get("channel") is not None else None
+    log = LogWriter(spec["log"])
+    log.patience_s = limit_s
+    agent = Agent(plan, spec["rank"], spec["attempt"], log, channel)
     if isinstance(spec["plan"], str) and isinstance(spec["log"], str):
         agent.plan_path, agent.log_path = spec["plan"], spec["log"]
     _stacks = open(spec["stacks"], "w")  # noqa: SIM115 - it stays open for as long as the rank lives
     os.set_inheritable(_stacks.fileno(), False)
-    _speak_when_dying(spec["words"])
+    _speak_when_dying(spec["words"], guest)
     faulthandler.register(STACKS_SIGNAL, file=_stacks, all_threads=True)
     let_anybody_trace()
     probe.start(agent)
@@ -94,18 +102,21 @@ def start_child(spec: dict[str, Any]) -> None:
     install_in_child(agent)
 
 
-def _speak_when_dying(where: Union[str, int]) -> None:
+def _speak_when_dying(where: Union[str, int], guest: bool) -> None:
     """Have faulthandler write the stacks into the FIFO `where`; in a child that is forked, where other stacks go.
 
-    The pipe holds one packet: who dies waits in the kernel until the Conductor, which has seen the first, takes it.
+    The pipe holds one packet: who dies waits in the kernel until the Conductor, which has seen the first, takes it. A
+    `guest` makes nobody wait, nor end of another signal because nobody reads: it holds both ends.
     """
     global _words
-    _words = where if isinstance(where, int) else os.open(where, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    flags = os.O_NONBLOCK | os.O_CLOEXEC | (os.O_RDWR if guest else os.O_WRONLY)
+    _words = where if isinstance(where, int) else os.open(where, flags)
     os.set_inheritable(_words, False)
-    # A kernel that refuses costs what the other threads were doing, and no more.
-    with contextlib.suppress(OSError):
-        fcntl.fcntl(_words, _F_SETPIPE_SZ, 4096)
-        fcntl.fcntl(_words, fcntl.F_SETFL, os.O_DIRECT)
+    if not guest:
+        # A kernel that refuses costs what the other threads were doing, and no more.
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(_words, _F_SETPIPE_SZ, 4096)
+            fcntl.fcntl(_words, fcntl.F_SETFL, os.O_DIRECT)
     faulthandler.enable(file=_words)
     os.register_at_fork(after_in_child=lambda: faulthandler.enable(file=_stacks or sys.stderr))
 

@@ -2,9 +2,12 @@
 
 A launcher is left alone. A process for which a rank is written down becomes one when it imports a framework, so that
 what merely prepares or cleans up stays none. Any other becomes one when it calls `init_process_group`, as the processes
-of `torch.multiprocessing.spawn` do; whoever never does is none. It calls the address in BREAKRANK_HOME, says who it is,
-and gets the boot specification; the same line then is its channel. Both variables are taken out of the environment, so
-that what a rank starts is left alone.
+of `torch.multiprocessing.spawn` do; whoever never does is none. It calls the address in BREAKRANK_HOME, says the secret
+(`SECRET_BYTES` of it) and who it is, and gets the boot specification; the same line then is its channel. The variables
+are taken out of the environment, so that what a rank starts is left alone.
+
+The address is listed for every user of the machine, and free for anybody when whoever had it is gone: only this user,
+and root, is believed.
 """
 
 from __future__ import annotations
@@ -13,27 +16,37 @@ import functools
 import json
 import os
 import socket
+import struct
 import sys
+import time
 from typing import Any, Optional
 
+from breakrank_agent.checked import Unfit, check, is_text, parse, whole
 from breakrank_agent.frames import hide
 from breakrank_agent.hooks import after_import
 from breakrank_agent.identity import find_identity, is_launcher, own_command
 
 HOME, SECRET = "BREAKRANK_HOME", "BREAKRANK_SECRET"
+#: Set where the job is only watched: who calls does not wait for long.
+GUEST = "BREAKRANK_GUEST"
+SECRET_BYTES = 32
+#: How long a rank of such a job waits until it is taken in.
+_TAKEN_IN_S = 60.0
+_MOST_ANSWER = 1 << 16
 #: What a rank of some framework imports.
 FRAMEWORKS = ("torch", "tensorflow")
 
 _home = _secret = ""
+_guest = False
 _agent: Any = None
 
 
 def listen() -> None:
     """Begin, in `sitecustomize`: wait for what makes this process a rank."""
-    global _home, _secret
+    global _home, _secret, _guest
     if is_launcher(own_command()):
         return
-    _home, _secret = os.environ[HOME], os.environ.get(SECRET, "")
+    _home, _secret, _guest = os.environ[HOME], os.environ.get(SECRET, ""), GUEST in os.environ
     who = find_identity(os.environ)
     if who is not None and who.world is not None:
         for name in FRAMEWORKS:
@@ -49,28 +62,60 @@ def call(rank: int, world: int) -> None:
     if not _home:
         return
     address, _home = _home, ""
-    for name in (HOME, SECRET):
+    for name in (HOME, SECRET, GUEST):
         os.environ.pop(name, None)
     line = socket.socket(socket.AF_UNIX)
     try:
-        line.connect("\0" + address)
-        line.sendall(json.dumps(_hello(rank, world)).encode() + b"\n")
-        answer = line.makefile("rb").readline()
-    except OSError:
-        answer = b""
-    if not answer:
+        spec = _converse(line, address, rank, world)
+    except (OSError, Unfit):
         line.close()
         return
     from breakrank_agent.enter import begin
 
-    _agent = begin({**json.loads(answer), "channel": line.detach()})
+    try:
+        _agent = begin({**spec, "channel": os.dup(line.fileno()), "guest": _guest})
+        line.close()
+    except Exception as error:
+        # The program knows nothing of a log, say, that cannot be opened.
+        _say_failed(line, error)
+
+
+def _converse(line: socket.socket, address: str, rank: int, world: int) -> dict[str, Any]:
+    """Say who this is and return the answer. Raises `OSError` or `Unfit` where there is none to be believed."""
+    line.settimeout(_TAKEN_IN_S if _guest else None)
+    line.connect("\0" + address)
+    _, user, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    if user not in (0, os.geteuid()):
+        raise Unfit("somebody else is at home")
+    line.sendall(_secret.encode() + json.dumps(_hello(rank, world)).encode() + b"\n")
+    until = time.monotonic() + _TAKEN_IN_S
+    heard = b""
+    while not heard.endswith(b"\n"):
+        data = line.recv(4096)
+        heard += data
+        if not data or len(heard) > _MOST_ANSWER or (_guest and time.monotonic() > until):
+            raise Unfit("there is no answer")
+    spec = parse(heard, _MOST_ANSWER)
+    check(spec, {"plan": is_text, "log": is_text, "stacks": is_text, "words": is_text, "rank": whole()})
+    check(spec, {"attempt": whole(), "world": whole()})
+    line.settimeout(None)
+    return spec
+
+
+def _say_failed(line: socket.socket, error: Exception) -> None:
+    try:
+        why = f"{type(error).__name__}: {error}"[:1000]
+        line.sendall(json.dumps({"failed": why}).encode() + b"\n")
+    except OSError:
+        return
+    finally:
+        line.close()
 
 
 def _hello(rank: int, world: int) -> dict[str, Any]:
     restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "")
     port = os.environ.get("MASTER_PORT", "")
     return {
-        "secret": _secret,
         "rank": rank,
         "world": world,
         "attempt": int(restarts) if restarts.isdecimal() else None,

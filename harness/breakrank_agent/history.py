@@ -38,8 +38,9 @@ true if the Conductor ended it, or by: the launcher), launcher (status, ended, b
 peers: with whom it lies, shown_by: what shows that), held (rank, waiting: the ranks that wait for one that has made the
 plan's last step), turn (rank, op, key, turn), stacks (rank, text), crash (rank, text, threads, address, unread: what a
 rank that died of a signal said, and was seen to do), left (path, file, size: a file that ranks wrote, as it lies on
-disk at the end of the attempt), left out (count: events of a rank that were not kept), view (notes: what of the private
-view is not as it would be without one, or not protected), and strike.
+disk at the end of the attempt), left out (count: events of a rank that were not kept), damaged (rank, why: from then on
+nothing is taken from it), view (notes: what of the private view is not as it would be without one, or not protected),
+and strike.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import stat
 import struct
 import time
 from array import array
@@ -54,12 +56,13 @@ from collections.abc import Iterator, Mapping
 from time import monotonic
 from typing import Any, BinaryIO, Callable, Optional, Union
 
+from breakrank_agent.checked import parse
 from breakrank_agent.clock import MAIN
 from breakrank_agent.plan import POINTS
 
 Event = dict[str, Any]
 
-VERSION = 4
+VERSION = 5
 MAGIC = b"BRKRANK1"
 HEADER_SIZE = 64
 DEFAULT_SIZE = 1 << 20
@@ -105,8 +108,16 @@ _NAMES = {bytes([code]): name for name, code in _CODES.items()}
 #: The first word of a mark without facts, and what the place of facts is shifted by in it.
 _FIRST_WORDS = {name: (_MARK_SIZE - _LENGTH.size) | code << 32 for name, code in _CODES.items()}
 _PLACE_AT = 48
-#: Words of the header, of eight bytes each; magic, version and size are the first two.
-_HEAD, _TAIL, _DROPPED = 2, 3, 4
+#: Words of the header, of eight bytes each; magic, version and size are the first two. The tail is written by write(2),
+#: which may be seen half done: its complement stands beside it.
+_HEAD, _TAIL, _TAIL_CHECK, _DROPPED = 2, 3, 4, 5
+_TAILS, _ALL_ONES = struct.Struct("<QQ"), (1 << 64) - 1
+#: Magic, version and size; the head; the two words of the tail; how many records were dropped.
+_HEADER = struct.Struct("<16sQ16xQ")
+#: The most records that a log is taken to have room for, whatever it says.
+_MOST_SIZE = 1 << 30
+#: How often a writer that waits for room has found none before it asks whether its reader is still there.
+_ASKS_AFTER = 64
 
 #: Python's own: under a controlled schedule that of `time` lets other threads move, in the midst of a record.
 pause = time.sleep
@@ -114,6 +125,10 @@ pause = time.sleep
 
 class HistoryError(ValueError):
     """A history, or a file of it, cannot be read."""
+
+
+class Damaged(HistoryError):
+    """A log does not hold what its writer writes; the message says why, in a clause."""
 
 
 def create_log(path: str, size: int = DEFAULT_SIZE) -> None:
@@ -126,50 +141,38 @@ def create_log(path: str, size: int = DEFAULT_SIZE) -> None:
     try:
         os.posix_fallocate(descriptor, 0, HEADER_SIZE + size + TABLE_SIZE)
         os.pwrite(descriptor, MAGIC + struct.pack("<II", VERSION, size), 0)
+        os.pwrite(descriptor, _TAILS.pack(0, _ALL_ONES), _TAIL * _WORD)
     finally:
         os.close(descriptor)
 
 
-class _Log:
-    """The ring both ends share: a byte counter of what was written, one of what was drained."""
+class LogWriter:
+    """The rank's end of the ring. The caller holds a lock: one record is written at a time.
 
-    __slots__ = ("_map", "_size", "_table_end", "_words")
+    Both ends share a byte counter of what was written, and one of what was drained. `count` is the index that the next
+    event of the main thread has in its sequence. A full log makes its writer wait, unless its reader is `gone`, or has
+    taken nothing for `patience_s`: then what does not fit is dropped and counted. `forsaken` is called when it is gone.
+    """
+
+    __slots__ = (
+        *("_codes", "_head", "_map", "_places", "_shift", "_size", "_table_end", "_tail", "_times", "_tired", "_until"),
+        *("_words", "count", "forsaken", "gone", "patience_s"),
+    )
 
     def __init__(self, path: Union[str, int]) -> None:
         with open(path, "r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
-        magic, version, size = struct.unpack_from("<8sII", self._map, 0)
-        if magic != MAGIC or version != VERSION or len(self._map) < HEADER_SIZE + size + TABLE_SIZE:
-            raise HistoryError(f"{path} is no log of version {VERSION}")
-        self._size: int = size
+        self._size = _check_begin(path, self._map[: _HEAD * _WORD], len(self._map))
         # A cast view stores a word in one go. struct.pack_into zeroes it first, and the other side could read that.
         self._words = memoryview(self._map).cast("Q")
-        self._table_end = HEADER_SIZE + size
-
-    def _get(self, word: int) -> int:
-        return int(self._words[word])
-
-    def _put(self, word: int, value: int) -> None:
-        self._words[word] = value
-
-    @property
-    def dropped(self) -> int:
-        """How many records were lost; more than none is VOID."""
-        return self._get(_DROPPED)
-
-
-class LogWriter(_Log):
-    """The rank's end. The caller holds a lock: one record is written at a time.
-
-    `count` is the index that the next event of the main thread has in its sequence.
-    """
-
-    __slots__ = ("_codes", "_head", "_places", "_shift", "_times", "_until", "count")
-
-    def __init__(self, path: Union[str, int]) -> None:
-        super().__init__(path)
+        self._table_end = HEADER_SIZE + self._size
+        self._tail = 0
+        self._tired = False
+        self.gone: Callable[[], bool] = _never
+        self.patience_s: Optional[float] = None
+        self.forsaken: Callable[[], None] = _nothing
         self.count = 0
-        self._head = self._get(_HEAD)
+        self._head = self._words[_HEAD]
         #: Up to where a record lies in one piece of what is free, and what is to be added for its place in the map.
         self._until = self._shift = 0
         self._codes = _FIRST_WORDS
@@ -257,29 +260,54 @@ class LogWriter(_Log):
     def _has_room(self, need: int) -> bool:
         """Look anew at what is free; return whether a record lies there in one piece."""
         lap = self._head - self._head % self._size
-        self._until = min(self._size + self._get(_TAIL), lap + self._size)
+        self._until = min(self._size + self._drained(), lap + self._size)
         self._shift = HEADER_SIZE - lap
         return self._head + need <= self._until
+
+    def _drained(self) -> int:
+        """Return up to where the reader has come."""
+        tail = self._words[_TAIL]
+        if tail ^ self._words[_TAIL_CHECK] == _ALL_ONES:
+            self._tail = tail
+        return self._tail
 
     def write(self, record: bytes) -> None:
         """Append one record; wait for the reader if the log is full."""
         data = _LENGTH.pack(len(record)) + record
         data += bytes(-len(data) % _WORD)
         need = len(data)
-        if need > self._size:
-            self._put(_DROPPED, self.dropped + 1)
-            return
-        if self._head + need <= self._until or self._has_room(need):
+        if self._head + need <= self._until or (need <= self._size and self._has_room(need)):
             at = self._head + self._shift
             self._map[at : at + need] = data
-        else:
+        elif need <= self._size and self._await_room(need):
             self._write_around(data)
+        else:
+            self._words[_DROPPED] += 1
+            return
         self._words[_HEAD] = self._head = self._head + need
 
-    def _write_around(self, data: bytes) -> None:
-        """Wait for room if there is none, and write what may reach over the end of the ring."""
-        while self._head + len(data) > self._size + self._get(_TAIL):
+    def _await_room(self, need: int) -> bool:
+        """Wait for room; return whether there is some."""
+        asked, tail, since = 0, self._drained(), monotonic()
+        while self._head + need > self._size + self._drained():
+            if self._tired and tail == self._tail:
+                return False
             pause(0.0005)
+            asked += 1
+            if asked % _ASKS_AFTER:
+                continue
+            if self.gone():
+                self._tired = True
+                self.forsaken()
+                return False
+            if tail != self._tail:
+                tail, since = self._tail, monotonic()
+            self._tired = self.patience_s is not None and monotonic() - since > self.patience_s
+        self._tired = False
+        return True
+
+    def _write_around(self, data: bytes) -> None:
+        """Write what may reach over the end of the ring."""
         start = self._head % self._size
         first = min(len(data), self._size - start)
         at = HEADER_SIZE + start
@@ -287,44 +315,96 @@ class LogWriter(_Log):
         self._map[HEADER_SIZE : HEADER_SIZE + len(data) - first] = data[first:]
 
 
-class LogReader(_Log):
-    """The Conductor's end: whatever the rank wrote stays readable after the rank is gone."""
+class LogReader:
+    """The Conductor's end: whatever the rank wrote stays readable after the rank is gone.
 
-    __slots__ = ("_facts", "_tail")
+    The rank may write anything anywhere in the file, and cut it short: of a mapping, that would end us (SIGBUS). It is
+    read and written on a descriptor of its own, so that what is wrong is found and said. Raises `OSError`.
+    """
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self._tail = self._get(_TAIL)
+    __slots__ = ("_begin", "_facts", "_file", "_path", "_size", "_table_end", "_tail", "_takes", "dropped")
+
+    def __init__(self, path: str, takes: bool = True) -> None:
+        self._path, self._takes = path, takes
+        # Whatever was laid in its place is not followed, nor waited for.
+        flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_RDWR if takes else os.O_RDONLY)
+        self._file = os.open(path, flags)
+        try:
+            status = os.fstat(self._file)
+            self._begin = os.pread(self._file, _HEAD * _WORD, 0) if stat.S_ISREG(status.st_mode) else b""
+            self._size = _check_begin(path, self._begin, status.st_size)
+            self._tail, check = _TAILS.unpack(os.pread(self._file, _TAILS.size, _TAIL * _WORD))
+            if self._tail ^ check != _ALL_ONES or self._tail % _WORD:
+                raise Damaged("the header of its log was written over")
+        except BaseException:
+            os.close(self._file)
+            raise
+        self._table_end = HEADER_SIZE + self._size
         self._facts = [""]
+        #: How many records were lost; more than none is VOID.
+        self.dropped = 0
+        self._look()
 
     def close(self) -> None:
-        """Unmap the log."""
-        self._words.release()
-        self._map.close()
+        """Close the log."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
     def drain(self) -> list[bytes]:
-        """Return the records written since the last call, and give their room back."""
+        """Return the records written since the last call, and give their room back. Raises `Damaged`."""
+        before = self._tail
         records = self.peek()
-        self._put(_TAIL, self._tail)
+        if self._tail != before:
+            os.pwrite(self._file, _TAILS.pack(self._tail, self._tail ^ _ALL_ONES), _TAIL * _WORD)
         return records
 
     def peek(self) -> list[bytes]:
-        """Return the records written since the last call, and leave them in the log."""
-        head = self._get(_HEAD)
-        records: list[bytes] = []
-        while self._tail < head:
-            (length,) = _LENGTH.unpack(self._copy_out(self._tail, _LENGTH.size))
-            records.append(self._in_full(self._copy_out(self._tail + _LENGTH.size, length)))
-            self._tail += _LENGTH.size + length
-            self._tail += -self._tail % _WORD
+        """Return the records written since the last call, and leave them in the log. Raises `Damaged`."""
+        head = self._look()
+        if head == self._tail:
+            return []
+        if not self._is_ahead(head):
+            # It may have been read while it was being written, which is never seen twice.
+            head = self._look()
+        if not self._is_ahead(head):
+            raise Damaged("the header of its log was written over")
+        data = self._copy_out(self._tail, head - self._tail)
+        records, at = [], 0
+        while at < len(data):
+            (length,) = _LENGTH.unpack_from(data, at)
+            end = at + _LENGTH.size + length
+            if end > len(data):
+                raise Damaged(f"it says that a record has {length} bytes, where there is room for fewer")
+            records.append(self._in_full(data[at + _LENGTH.size : end]))
+            at = end + -end % _WORD
+        self._tail = head
         return records
 
+    def _look(self) -> int:
+        """Read the header; return up to where records were written. Raises `Damaged`."""
+        raw = os.pread(self._file, _HEADER.size, 0)
+        if len(raw) < _HEADER.size:
+            raise Damaged("its log was cut short")
+        begin, head, self.dropped = _HEADER.unpack(raw)
+        if begin != self._begin:
+            raise Damaged("the header of its log was written over")
+        return int(head)
+
+    def _is_ahead(self, head: int) -> bool:
+        return self._tail <= head <= self._tail + self._size and head % _WORD == 0
+
     def _in_full(self, record: bytes) -> bytes:
-        """Return a record as the JSON that it stands for, if it is one in few words."""
+        """Return a record as the JSON that it stands for, if it is one in few words. Raises `Damaged`."""
         name = _NAMES.get(record[:1])
         if name is None:
             return record
-        data = bytes(_LENGTH.size) + record
+        try:
+            return self._as_event(name, bytes(_LENGTH.size) + record)
+        except (struct.error, ValueError) as error:
+            raise error if isinstance(error, Damaged) else Damaged(f"a record of the kind {name!r} is none") from None
+
+    def _as_event(self, name: str, data: bytes) -> bytes:
         if name == "list":
             _, _, place, n, step, now = _LIST.unpack_from(data)
             numbers = array(NUMBER, data[_LIST.size :]).tolist()
@@ -340,30 +420,58 @@ class LogReader(_Log):
         return event_text("point", n, MAIN, step, now, f',"point":"{name}","visit":{visit}{values}')
 
     def _kept(self, place: int) -> str:
-        """Return facts of the table by their place."""
+        """Return facts of the table by their place. Raises `Damaged`."""
         while place >= len(self._facts):
-            start = self._table_end + _LENGTH.size
-            (length,) = _LENGTH.unpack(self._map[self._table_end : start])
-            self._facts.append(self._map[start : start + length].decode())
+            start, end = self._table_end + _LENGTH.size, HEADER_SIZE + self._size + TABLE_SIZE
+            (length,) = _LENGTH.unpack(os.pread(self._file, _LENGTH.size, self._table_end))
+            data = os.pread(self._file, length, start) if 0 < length <= end - start else b""
+            if len(data) != length or not data:
+                raise Damaged(f"a record names facts that are not in its table, at place {place}")
+            self._facts.append(data.decode())
             self._table_end = start + length
         return self._facts[place]
 
     def _copy_out(self, position: int, length: int) -> bytes:
         start = position % self._size
         first = min(length, self._size - start)
-        at = HEADER_SIZE + start
-        data = bytes(self._map[at : at + first])
+        data = os.pread(self._file, first, HEADER_SIZE + start)
         if first < length:
-            data += bytes(self._map[HEADER_SIZE : HEADER_SIZE + length - first])
+            data += os.pread(self._file, length - first, HEADER_SIZE)
+        if len(data) != length:
+            raise Damaged("its log was cut short")
         return data
+
+
+def _check_begin(path: Union[str, int], begin: bytes, total: int) -> int:
+    """Return the bytes that a log has for records, by its first words. Raises `HistoryError` if it is no log."""
+    if len(begin) == _HEAD * _WORD:
+        magic, version, size = struct.unpack("<8sII", begin)
+        fits = 0 < size <= _MOST_SIZE and size % _WORD == 0 and total >= HEADER_SIZE + size + TABLE_SIZE
+        if magic == MAGIC and version == VERSION and fits:
+            return int(size)
+    raise HistoryError(f"{path} is no log of version {VERSION}")
+
+
+def _never() -> bool:
+    return False
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def read_log(path: str) -> list[Event]:
     """Return the events that a log still holds, without taking them out of it. Raises `HistoryError`."""
-    reader = LogReader(path)
-    events = [json.loads(record) for record in reader.peek()]
-    reader.close()
-    return events
+    try:
+        reader = LogReader(path, takes=False)
+    except OSError as error:
+        raise HistoryError(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        return [parse(record, 2 * RECORD_LIMIT) for record in reader.peek()]
+    except ValueError as error:
+        raise HistoryError(f"{path} is damaged: {error}") from None
+    finally:
+        reader.close()
 
 
 def encode(event: Event) -> bytes:

@@ -24,6 +24,7 @@ from typing import Any, Callable, Optional
 from weakref import ref
 
 from breakrank_agent.accesses import STRANGE, Accesses, Span, process_key
+from breakrank_agent.channel import Channel
 from breakrank_agent.clock import MAIN, Clock
 from breakrank_agent.fault import Call, Part, Payload, Wrapper
 from breakrank_agent.history import NUMBER, RECORD_LIMIT, LogWriter, encode, event_text, members, pause
@@ -37,45 +38,6 @@ _AWAITED = {"batch": "a batch from a loader", "wrapper": "a call of a wrapper th
 
 _agent: Optional[Agent] = None
 _active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
-
-
-class Channel:
-    """The rank's line to the Conductor: one JSON object each way. A rank that parks waits here for its answer."""
-
-    def __init__(self, descriptor: int) -> None:
-        os.set_inheritable(descriptor, False)
-        self._file = os.fdopen(descriptor, "r+b", buffering=0)
-        self._lock = threading.Lock()
-        self._rest = b""
-
-    def tell(self, message: dict[str, Any]) -> None:
-        """Say something that needs no answer."""
-        with self._lock:
-            self._write(message)
-
-    def ask(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Say something and wait, for as long as it takes, until the Conductor answers."""
-        with self._lock:
-            self._write(message)
-            return self.hear()
-
-    def hear(self) -> dict[str, Any]:
-        """Wait, for as long as it takes, until the Conductor says something."""
-        while b"\n" not in self._rest:
-            data = self._file.read(4096)
-            if not data:
-                # The Conductor is gone, and so will this process be; go on as if nothing had been asked.
-                return {}
-            self._rest += data
-        line, _, self._rest = self._rest.partition(b"\n")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def _write(self, message: dict[str, Any]) -> None:
-        data = json.dumps(message).encode() + b"\n"
-        with contextlib.suppress(OSError):
-            while data:
-                data = data[self._file.write(data) :]
 
 
 class Agent:
@@ -182,6 +144,12 @@ class Agent:
             elif rank in strike.ranks and trigger.attempt < attempt and strike.fault.lasts():
                 self._lasting.setdefault(trigger.point, []).append((index, strike))
         self._armed = bool(self._due or self._lasting)
+        if channel is not None:
+            log.gone, log.forsaken = lambda: channel.gone, self._give_up
+
+    def _give_up(self) -> None:
+        """Record nothing more: nobody reads it, and there is no room. The program goes on as if we were not there."""
+        self.over, self.sees = True, False
 
     def begin(self, **facts: Any) -> None:
         """Write the first event, and one for every strike that is armed here."""

@@ -28,6 +28,8 @@ import traceback
 import weakref
 from typing import Any, NoReturn
 
+from breakrank_agent.checked import parse
+
 PACKET = 1 << 20
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _MADV_COLLAPSE = 25
@@ -59,7 +61,7 @@ def main() -> None:
         descriptors = array.array("i")
         for _, _, raw in ancillary:
             descriptors.frombytes(raw)
-        control.send(json.dumps(_serve(control, json.loads(data), list(descriptors))).encode())
+        control.send(json.dumps(_serve(control, parse(data, PACKET), list(descriptors))).encode())
         for descriptor in descriptors:
             os.close(descriptor)
 

@@ -16,7 +16,7 @@ LAYERS = [
     (
         *("digest", "laws", "lineage", "ends", "blame", "script", "witness", "resolver", "soundings", "ordering"),
         *("calls", "reductions", "alignment", "mismatch", "evidence", "waits", "stuck", "rendezvous", "oddity"),
-        *("warden", "session", "output", "weights", "roster", "stacks", "follower", "heirs"),
+        *("warden", "session", "guest", "intake", "output", "weights", "roster", "stacks", "follower", "heirs"),
         *("debugger", "in_gdb", "last_words", "hierarchy", "engines", "detour"),
     ),
     ("runners", "oracles", "catalogue"),
@@ -26,7 +26,7 @@ LAYERS = [
     ),
     ("run",),
     ("report",),
-    ("plugin", "watch", "images", "__main__"),
+    ("plugin", "watch", "voice", "images", "__main__"),
 ]
 STANDARD_ONLY = "breakrank_agent"
 

@@ -153,7 +153,7 @@ def test_a_log_is_never_laid_over_another(tmp_path: Path) -> None:
 def test_a_file_that_is_no_log_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "other"
     path.write_bytes(b"\0" * 200)
-    with pytest.raises(HistoryError, match=r"other is no log of version 4"):
+    with pytest.raises(HistoryError, match=r"other is no log of version 5"):
         LogReader(str(path))
 
 

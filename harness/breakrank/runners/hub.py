@@ -36,6 +36,7 @@ NETWORK = "10.77.0"
 HUB = f"{NETWORK}.254"
 #: Type of a question for an IPv4 address, and the code of an answer that there is no such name.
 _A, _NO_SUCH_NAME = 1, 3
+_LONGEST_LABEL = 63
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -60,9 +61,12 @@ def main(ranks: int, kinds: list[str]) -> None:
     print("ready", *(pid for pid, _, _ in holders), flush=True)
     known = {host_name(rank): address(rank) for rank in range(ranks)}
     while True:
-        question, asker = names.recvfrom(512)
+        # Whoever is in the network may ask anything; what is no question gets no answer.
         with contextlib.suppress(OSError):
-            names.sendto(answer_name(question, known), asker)
+            question, asker = names.recvfrom(512)
+            told = answer_name(question, known)
+            if told:
+                names.sendto(told, asker)
 
 
 def _become_root() -> None:
@@ -143,13 +147,21 @@ def _tell_names(rank: int) -> None:
 
 
 def answer_name(question: bytes, known: dict[str, str]) -> bytes:
-    """Return the answer to a question of one name: its address, that there is none of this kind, or no such name."""
+    """Return the answer to a question of one name: its address, that there is none of this kind, or no such name.
+
+    What is no such question has an empty one.
+    """
     labels, place = [], 12
-    while question[place : place + 1].strip(b"\0"):
+    while place < len(question) and question[place]:
         size = question[place]
+        if size > _LONGEST_LABEL:
+            return b""
         labels.append(question[place + 1 : place + 1 + size].decode("latin-1").lower())
         place += size + 1
     asked, kind = question[12 : place + 5], int.from_bytes(question[place + 1 : place + 3], "big")
+    # An answer is no question: the bit says so. Behind the name come its type and its class.
+    if len(question) < place + 5 or question[2] & 0x80 or question[4:6] != b"\0\1":
+        return b""
     found = known.get(".".join(labels))
     answer = b""
     if found is not None and kind == _A:

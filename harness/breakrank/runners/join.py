@@ -1,6 +1,6 @@
 """Ranks that any launcher starts: the command runs as it is, and the agent in each rank calls home.
 
-Home is an abstract socket (unix(7)), known with its secret from the environment; see `breakrank_agent.calling`.
+Home is known with its secret from the environment; see `breakrank.runners.home` and `breakrank_agent.calling`.
 """
 
 from __future__ import annotations
@@ -9,14 +9,10 @@ import contextlib
 import json
 import os
 import re
-import secrets
 import select
 import signal
-import socket
-import struct
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,19 +20,22 @@ from breakrank.history import LINES, lines_of, records_of
 from breakrank.last_words import LastWords
 from breakrank.output import Output, open_pipe
 from breakrank.room import unwritable
+from breakrank.runners.home import Caller, Home
 from breakrank.runners.process import OURS, RANK_VARIABLES
 from breakrank.runners.rank import RankProcess
 from breakrank.runners.view import View
 from breakrank.script import command_line
 from breakrank.session import Session
 from breakrank.warden import descendants
-from breakrank_agent.calling import HOME, SECRET
+from breakrank_agent.calling import GUEST, HOME, SECRET
 from breakrank_agent.history import LogReader, create_log
 from breakrank_agent.identity import find_identity, is_launcher
 from breakrank_agent.plan import Plan
 
-#: The longest that a caller may take over its first line.
-_HELLO_BYTES = 4096
+#: How many attempts may fail before any rank of them has called.
+_MOST_SKIPPED = 100
+#: The most callers that wait for the next attempt.
+_MOST_HELD = 1024
 #: How often it is looked for ranks that cannot call, while some are missing.
 _LOOK_S = 0.1
 #: Options of the interpreter that keep our `sitecustomize` out.
@@ -45,21 +44,11 @@ _CLOSED = {"I": "-I", "E": "-E", "S": "-S"}
 _BLAMES = re.compile(r"Root Cause.*?\brank\s*:\s*(\d+)|noticed that process rank (\d+) with PID", re.DOTALL)
 
 
-@dataclass
-class _Caller:
-    """A process that has called: its line, its pid as the kernel says, and what it said."""
-
-    line: socket.socket
-    pid: int
-    heard: bytes = b""
-    hello: dict[str, Any] = field(default_factory=dict)
-
-
 class JoinRunner:
     """Runs one command, and takes in the ranks that call. `staged` is the agent's copy.
 
-    Without `agent` the command runs as if we were not there. With `inherit` it has our own stdin, stdout and stderr,
-    else what it prints is kept in the run directory.
+    Without `agent` the command runs as if we were not there. As a `guest` it has our own environment, stdin, stdout and
+    stderr, else what it prints is kept in the run directory.
     """
 
     launches: ClassVar[bool] = True
@@ -69,25 +58,23 @@ class JoinRunner:
         session: Session,
         staged: Path,
         agent: bool = True,
-        inherit: bool = False,
+        guest: bool = False,
         started: Callable[[int], None] | None = None,
     ) -> None:
         self._started = started
         self._session = session
         self._staged = staged
         self._agent = agent
-        self._inherit = inherit
-        self._home = f"breakrank-{secrets.token_hex(8)}"
-        self._secret = secrets.token_hex(16)
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._callers: list[_Caller] = []
-        self._held: list[_Caller] = []
-        self._here: set[int] = set()
+        self._guest = guest
+        self._home = Home()
+        self._held: list[Caller] = []
+        #: The ranks of this attempt that have been here, with their processes.
+        self._here: dict[int, int] = {}
         self._pids: set[int] = set()
         self._outputs: dict[int, Output] = {}
         self._sources = select.epoll()
         self._closed: dict[int, str] = {}
-        self._looked = 0.0
+        self._looked = self._left = self._patience_s = 0.0
         #: The command's process; 0 before it is started.
         self.pid = self._attempt = self._world = 0
         self._status: int | None = None
@@ -105,45 +92,61 @@ class JoinRunner:
         """Start the command with the first attempt; yield the ranks of this attempt that have called already."""
         self._attempt = attempt
         self._here.clear()
-        self._folder, self._view = folder, view
+        self._folder, self._view, self._patience_s = folder, view, plan.deadline_s
         if not self.pid:
-            self._listener.bind("\0" + self._home)
-            self._listener.listen(128)
-            self._listener.setblocking(False)
-            self._sources.register(self._listener, select.EPOLLIN)
+            self._home.open()
             self._launch(plan, folder, view)
         return self.arrivals()
 
     def sources(self) -> list[int]:
-        """Return what is readable when somebody calls, or the command has printed something."""
+        """Return what is readable when the command has printed something.
+
+        Who has called is seen at the next look: nobody who calls on and on keeps us awake.
+        """
         return [self._sources.fileno()]
 
     def arrivals(self) -> Iterator[RankProcess]:
         """Yield the ranks of this attempt that have called since the last time."""
         self._read_outputs()
         self._look_for_the_closed()
-        self._accept()
-        for caller in [*self._held, *(c for c in list(self._callers) if self._has_said(c))]:
-            if caller in self._callers:
-                self._callers.remove(caller)
-                self._held.append(caller)
+        for caller in self._home.callers():
+            self._hold(caller)
+        for caller in list(self._held):
             if self._number(caller) == self._attempt:
                 self._held.remove(caller)
                 rank = self._admit(caller)
                 if rank is not None:
                     yield rank
 
+    def _hold(self, caller: Caller) -> None:
+        """Keep a caller until it is the turn of its attempt, or hang up on one that cannot be a rank."""
+        number, said = caller.hello["rank"], caller.hello["attempt"]
+        before = self._here.get(number, 0)
+        if caller.pid in self._pids or len(self._held) >= _MOST_HELD:
+            self._home.refuse(caller, f"process {caller.pid} called again and again")
+        elif said is not None and said > self._attempt + _MOST_SKIPPED:
+            self._home.refuse(caller, f"process {caller.pid} said that it is of attempt {said}, after {self._attempt}")
+        elif self._guest and said is None and before and _lives(before):
+            # It would wait for the one that is here; both go on as if we were not.
+            self._home.refuse(caller, f"processes {before} and {caller.pid} are both rank {number}")
+        else:
+            self._held.append(caller)
+
     def told(self, report: dict[str, Any]) -> None:
         """Take the end of the command."""
         if report["child"] == self.pid and report["what"] == "ended":
-            self._status, self._gone = report["status"], True
+            self._status, self._gone, self._left = report["status"], True, time.monotonic()
 
     def over(self) -> bool:
         """Whether no rank is to come in this attempt: the command has ended, or begun another attempt."""
         if any(self._number(caller) > self._attempt for caller in self._held):
             return True
         # A command may leave ranks behind that have not called yet.
-        return self._gone and (bool(self._pids) or not self._others())
+        return self._gone and (bool(self._pids) or self._waited_long() or not self._others())
+
+    def _waited_long(self) -> bool:
+        """Whether, of a job that nobody ends, a rank that has not called for so long is taken for none."""
+        return self._guest and time.monotonic() - self._left > self._patience_s
 
     def follows(self, attempt: int, again: bool) -> int | None:
         """Return the number of the attempt that the launcher has begun, if it has."""
@@ -157,11 +160,10 @@ class JoinRunner:
         if self.pid and not self._gone and not self._ended:
             self._ended = True
             self._session.signal(self.pid, signal.SIGKILL)
-        for caller in [*self._held, *self._callers]:
+        for caller in self._held:
             caller.line.close()
         self._held.clear()
-        self._callers.clear()
-        self._listener.close()
+        self._home.close()
         self._read_outputs()
         self._sources.close()
         for descriptor, output in self._outputs.items():
@@ -177,21 +179,28 @@ class JoinRunner:
         printed = self._folder / "launcher.err"
         text = printed.read_text(errors="replace") if printed.exists() else ""
         blames = sorted({int(one or other) for one, other in _BLAMES.findall(text)})
-        closed = list(dict.fromkeys(self._closed.values()))
+        closed = [*dict.fromkeys(self._closed.values()), *self._home.refused]
         write("launcher", attempt=self._attempt, status=self.status, ended=self._ended, blames=blames, closed=closed)
 
     # --- the command
 
     def _launch(self, plan: Plan, folder: Path, view: View) -> None:
         env = {k: v for k, v in os.environ.items() if not k.startswith(OURS) and k not in RANK_VARIABLES}
+        if self._guest:
+            # It is the user's own command, as the user's shell would have started it.
+            env = {**os.environ, GUEST: "1"}
         if self._agent:
             path = [str(view.inside(self._staged)), env.get("PYTHONPATH", "")]
-            env |= {"PYTHONPATH": os.pathsep.join(filter(None, path)), HOME: self._home, SECRET: self._secret}
+            env |= {
+                "PYTHONPATH": os.pathsep.join(filter(None, path)),
+                HOME: self._home.address,
+                SECRET: self._home.secret,
+            }
         with contextlib.ExitStack() as theirs:
             null = os.open(os.devnull, os.O_RDONLY)
             theirs.callback(os.close, null)
-            ends = [0, 1, 2] if self._inherit else [null]
-            for name in () if self._inherit else ("out", "err"):
+            ends = [0, 1, 2] if self._guest else [null]
+            for name in () if self._guest else ("out", "err"):
                 reader, into = open_pipe()
                 theirs.callback(os.close, into)
                 self._outputs[reader] = Output(folder / f"launcher.{name}")
@@ -211,46 +220,20 @@ class JoinRunner:
                     self._sources.unregister(descriptor)
 
     def _others(self) -> list[int]:
-        """Return what runs below the warden beside what outlives a run."""
+        """Return what runs below the warden beside what outlives a run; as a guest, what may yet become a rank."""
         below = descendants(self._session.warden_pid)
-        return [pid for pid in below if pid not in self._session.kept and pid != self.pid]
+        others = [pid for pid in below if pid not in self._session.kept and pid != self.pid]
+        return [pid for pid in others if _may_call(pid)] if self._guest else others
 
     # --- who calls
 
-    def _accept(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                line, _ = self._listener.accept()
-                line.setblocking(False)
-                raw = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-                self._callers.append(_Caller(line, struct.unpack("3i", raw)[0]))
-
-    def _has_said(self, caller: _Caller) -> bool:
-        """Whether a caller has said who it is; one who does not know the secret is hung up on."""
-        try:
-            data = caller.line.recv(_HELLO_BYTES)
-        except BlockingIOError:
-            return False
-        except OSError:
-            data = b""
-        caller.heard += data
-        if data and b"\n" not in caller.heard and len(caller.heard) < _HELLO_BYTES:
-            return False
-        with contextlib.suppress(ValueError):
-            caller.hello = json.loads(caller.heard)
-        if not data or caller.hello.get("secret") != self._secret:
-            self._callers.remove(caller)
-            caller.line.close()
-            return False
-        return True
-
-    def _number(self, caller: _Caller) -> int:
+    def _number(self, caller: Caller) -> int:
         """Return the attempt that a caller belongs to: a launcher says it, or a rank that was here comes again."""
         said = caller.hello["attempt"]
         again = caller.hello["rank"] in self._here
         return max(self._attempt if said is None else said, self._attempt + again)
 
-    def _admit(self, caller: _Caller) -> RankProcess | None:
+    def _admit(self, caller: Caller) -> RankProcess | None:
         """Tell a caller what it needs to begin; None if it has ended since."""
         rank = caller.hello["rank"]
         lines = lines_of(self._folder, self._attempt)
@@ -261,12 +244,13 @@ class JoinRunner:
             words = LastWords(
                 lines / f"rank-{rank}.words", records_of(self._folder, self._attempt) / f"rank-{rank}.crash"
             )
+            reader = LogReader(str(log))
         except ProcessLookupError:
             caller.line.close()
             return None
         except OSError as error:
             raise unwritable(f"cannot take rank {rank} in", self._folder, error) from None
-        self._here.add(rank)
+        self._here[rank] = caller.pid
         self._pids.add(caller.pid)
         self._world = caller.hello["world"]
         boot = {
@@ -281,7 +265,7 @@ class JoinRunner:
         with contextlib.suppress(OSError):
             caller.line.send(json.dumps(boot).encode() + b"\n")
         store = caller.hello["store"]
-        return RankProcess(rank, caller.pid, LogReader(str(log)), caller.line, words, {}, store, self._world)
+        return RankProcess(rank, caller.pid, reader, caller.line, words, {}, store, self._world)
 
     # --- who cannot call
 
@@ -297,6 +281,25 @@ class JoinRunner:
                 why = _why_closed(pid)
                 if why:
                     self._closed[pid] = why
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process runs: it is there, and has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except OSError:
+        return False
+
+
+def _may_call(pid: int) -> bool:
+    """Whether a process is a rank by its environment, and has not called yet: it has only just been started."""
+    try:
+        environment = dict(word.partition("=")[::2] for word in _words(Path(f"/proc/{pid}/environ")))
+        program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
+        return False
+    who = find_identity(environment)
+    return program.startswith("python") and who is not None and who.world is not None and HOME in environment
 
 
 def _why_closed(pid: int) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from breakrank.errors import BreakrankError
 from breakrank.private import open_private
 from breakrank.session import NO_WALLS, Session
+from breakrank_agent.checked import Unfit, check, is_text, parse, whole
 from breakrank_agent.zygote import PACKET
 
 #: A zygote that does not answer within this time is taken for hung and replaced. Its first answer may take longer: it
@@ -80,8 +81,9 @@ class Zygotes:
             # The session id goes along, as it does with every process that the warden starts.
             request["env"] = {**request["env"], **self._session.mark}
             socket.send_fds(zygote.control, [json.dumps(request).encode()], descriptors)
-            answer: dict[str, Any] = json.loads(zygote.control.recv(PACKET) or b'{"error": "the zygote is gone"}')
-        except OSError as error:
+            answer = parse(zygote.control.recv(PACKET) or b'{"error": "the zygote is gone"}', PACKET)
+            check(answer, {} if "pid" in answer else {"error": is_text}, {"pid": whole(2, 1 << 22)})
+        except (OSError, Unfit) as error:
             return {"error": f"the zygote does not answer ({error})"}
         return answer
 
@@ -106,8 +108,9 @@ class Zygotes:
         """Wait until a zygote has imported its framework, and is fit to be forked. Raises `BreakrankError`."""
         zygote.control.settimeout(READY_S)
         try:
-            ready = json.loads(zygote.control.recv(PACKET) or b"{}")
-        except OSError:
+            ready = parse(zygote.control.recv(PACKET) or b"{}", PACKET)
+            check(ready, {}, {"ready": whole()})
+        except (OSError, Unfit):
             ready = {}
         if ready.get("ready") != 1:
             said = zygote.log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
