@@ -6,10 +6,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from breakrank_agent.history import Event, append, read_events
+from breakrank.bounded import Folder, parse
+from breakrank.schemas.shape import shapes
+from breakrank_agent.history import Event, HistoryError, append, peek_log
 
 #: What a bounded history is made of, in order: its beginning, and two parts of which the older one gives way.
 _PARTS = ("", ".before", ".latest")
+#: The most bytes of a rank's log: one is made with a hundredth of that.
+_MOST_LOG = 128 << 20
 
 
 class Chronicle:
@@ -49,12 +53,56 @@ class Chronicle:
         self._file = latest.open("wb", buffering=0)
 
 
-def read_chronicle(path: Path) -> Iterator[Event]:
-    """Yield what is kept of a rank's events. Raises `HistoryError` for a damaged file."""
-    for name in _PARTS:
-        part = _part(path, name)
-        if part.exists():
-            yield from read_events(str(part))
+def read_chronicle(place: Folder, name: str) -> Iterator[Event]:
+    """Yield what is kept of a rank's events. Raises `HistoryError` for the first that is damaged."""
+    for part in _PARTS:
+        yield from read_lines(place, name + part, "event")
+
+
+def read_lines(place: Folder, name: str, schema: str) -> Iterator[Event]:
+    """Yield the events of one file of a run directory, of the shape that a schema says.
+
+    A last line that a crash cut short is left out. Raises `HistoryError`, naming file and line, for any other that is
+    no event, and `BreakrankError` for a file that is none of a run's.
+    """
+    for number, line in enumerate(place.lines(name), 1):
+        yield _event(line, schema, f"{place.path / name}, line {number}")
+
+
+def read_left(place: Folder, name: str) -> Iterator[Event]:
+    """Yield what a rank's log still holds, where nobody has drained it. Raises `HistoryError` if it is damaged."""
+    data = place.read(name, _MOST_LOG)
+    if data is None:
+        return
+    # It is looked at in a copy: a file that somebody cuts while it is mapped would end the reader.
+    descriptor = os.memfd_create("log", os.MFD_CLOEXEC)
+    try:
+        with open(descriptor, "wb", closefd=False) as copy:
+            copy.write(data)
+        records = peek_log(f"/proc/self/fd/{descriptor}")
+    except HistoryError as error:
+        raise HistoryError(f"{place.path / name} is damaged: {error}") from None
+    finally:
+        os.close(descriptor)
+    for record in records:
+        yield _event(record, "event", f"a record of {place.path / name}")
+
+
+def _event(record: bytes, schema: str, where: str) -> Event:
+    """Return the event that a record of a stranger is. Raises `HistoryError`."""
+    try:
+        event = parse(record)
+    except ValueError as error:
+        raise HistoryError(f"{where} is damaged: {error}") from None
+    kind = event.get("kind") if isinstance(event, dict) else None
+    if not isinstance(event, dict) or not isinstance(kind, str):
+        raise HistoryError(f"{where} is no event")
+    shape = shapes(schema).get(kind)
+    # A kind that a later version may have written is read by nobody.
+    wrong = shape.wrong(event) if shape is not None else ""
+    if wrong:
+        raise HistoryError(f"{where} is no {kind}: {wrong}")
+    return event
 
 
 def _part(path: Path, name: str) -> Path:

@@ -102,6 +102,9 @@ def _see_enough(history: History, control: History | None, plan: Plan, account: 
             f"rank {event['rank']} had made its {plan.until} steps while {name_ranks(event['waiting'])} waited for it: "
             "they do not count steps alike; name by --scenario-step=module:function what ends one"
         )
+    for event in history.seen("damaged"):
+        whose = "the Conductor" if event["rank"] is None else f"rank {event['rank']}"
+        account.void.append(f"the record of {whose} is damaged: {event['why']}")
     for event in history.seen("dropped"):
         if event["count"]:
             account.void.append(f"{event['count']} records of rank {event['rank']} were dropped")

@@ -25,7 +25,9 @@ from breakrank.conductor import Conductor, Progress
 from breakrank.digest import explain_difference
 from breakrank.errors import BreakrankError
 from breakrank.history import History, picks, read_history
-from breakrank.judge import judge, why_no_rank
+from breakrank.judge import why_no_rank
+from breakrank.provenance import MARK, mark, read_meta
+from breakrank.room import hold, make_room
 from breakrank.runners import cgroups, docker_runner
 from breakrank.runners.join import JoinRunner
 from breakrank.runners.process import ProcessRunner, free_space, stage_agent
@@ -33,11 +35,12 @@ from breakrank.runners.rank import Runner
 from breakrank.runners.sandbox import SandboxRunner
 from breakrank.runners.view import View, copy_folder, make_view
 from breakrank.runners.zygotes import Zygotes
+from breakrank.saved import judge_saved, load_run, programs_of
 from breakrank.scenario import DEFAULT_ORACLES, Case, Scenario
 from breakrank.script import is_script, title
 from breakrank.session import Session, sweep
 from breakrank.verdict import SURVIVED, Outcome, Record, Verdict
-from breakrank_agent.history import DEFAULT_SIZE, Event, HistoryError
+from breakrank_agent.history import DEFAULT_SIZE, Event
 from breakrank_agent.plan import Plan, PlanError, Schedule, Strike
 from breakrank_agent.schedules import Diverged
 
@@ -52,9 +55,6 @@ WATCHED_BYTES = 16 << 20
 
 #: Runners that start the ranks themselves. What `auto` is depends on what strikes.
 RUNNERS = {"process": ProcessRunner, "sandbox": SandboxRunner}
-
-#: Oracles that can say nothing where two undisturbed runs end differently.
-NEEDS_SAME_RESULT = ("control",)
 
 Watch = Callable[[Progress], None]
 
@@ -259,57 +259,6 @@ class Result:
         return self.verdict.outcome in good and not self.verdict.findings
 
 
-@dataclass(frozen=True)
-class SavedRun:
-    """A run directory, read back. `second` is the second control, which only a user's script has.
-
-    `reference` is the same training as one rank, if the plan's oracles ask for it.
-    """
-
-    folder: Path
-    plan: Plan
-    history: History
-    control: History | None
-    verdict: dict[str, Any] | None
-    second: History | None = None
-    reference: History | None = None
-
-
-def load_run(folder: Path) -> SavedRun:
-    """Read a run directory. Raises `BreakrankError`, in one line, if there is none, or it is damaged or newer."""
-    if not (folder / "plan.json").is_file():
-        raise BreakrankError(f"{folder} is no run directory: it has no plan.json")
-    try:
-        plan = Plan.loads((folder / "plan.json").read_text(), "plan.json")
-        history = read_history(folder)
-        control, second, reference = (
-            read_history(folder / name) if (folder / name).is_dir() else None
-            for name in ("control", "control-again", "reference")
-        )
-        path = folder / "verdict.json"
-        verdict = json.loads(path.read_text()) if path.exists() else None
-    except (PlanError, HistoryError, OSError, ValueError, KeyError, TypeError) as error:
-        raise BreakrankError(f"{folder} cannot be read: {error}") from None
-    return SavedRun(folder, plan, history, control, verdict, second, reference)
-
-
-def judge_saved(saved: SavedRun, void: Sequence[str] = ()) -> Verdict:
-    """Judge a run directory.
-
-    A script whose two controls differ is not reproducible by itself: its result is then compared with nothing, and the
-    verdict says from where on they differ.
-    """
-    plan = saved.plan
-    notes: tuple[str, ...] = ()
-    if saved.control is not None and saved.second is not None:
-        difference = explain_difference(saved.control, saved.second, results=True)
-        if difference:
-            plan = replace(plan, oracles=tuple(o for o in plan.oracles if o not in NEEDS_SAME_RESULT))
-            notes = (f"result not comparable: not reproducible by itself: {difference}",)
-    verdict = judge(saved.history, saved.control, plan, void, saved.reference)
-    return replace(verdict, notes=(*notes, *verdict.notes))
-
-
 class Bench:
     """Where runs are made: one per pytest process. It owns the warden and the folder of the runs.
 
@@ -337,7 +286,7 @@ class Bench:
                 f"cannot use {self.runs} for the runs: {error.strerror}; choose another folder with the ini option "
                 "scenario_runs"
             ) from None
-        _make_room(self.runs, limit_mb)
+        make_room(self.runs, limit_mb)
         sweep()
         cgroups.sweep()
         self._session = Session(controller_pid)
@@ -345,6 +294,7 @@ class Bench:
         self._clusters: Clusters | None = None
         self._controls: dict[tuple[str, Path | None], Path] = {}
         self._cold = cold
+        self._held: int | None = None
 
     @property
     def warden_pid(self) -> int:
@@ -363,6 +313,9 @@ class Bench:
             self._zygotes.close()
         if self._clusters is not None:
             self._clusters.close()
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
         self._session.close()
 
     def run(
@@ -399,6 +352,8 @@ class Bench:
                 if plan.runner == "join":
                     plan = resolve_launched(plan, read_history(folder / "control"))
                     _write_plan(folder, plan)
+                    meta = read_meta(folder)
+                    _write_meta(folder, {**meta, MARK: mark(plan.dumps(), meta["programs"])})
                 earlier = None if in_place else self._earlier_control(wanted, where, folder / "control")
                 if earlier is not None:
                     shutil.copytree(earlier, folder / "control-again", ignore=shutil.ignore_patterns("work"))
@@ -452,7 +407,7 @@ class Bench:
         plan = saved.plan
         if plan.schedule.mode == "controlled":
             plan = replace(plan, schedule=_as_it_went(plan.schedule, saved.history))
-        source = programs or _programs_of(folder)
+        source = programs or programs_of(folder)
         if plan.command:
             result = self.run(plan, None, None, progress, where=source)
         else:
@@ -475,8 +430,15 @@ class Bench:
         for number in range(1, 1_000_000):
             folder = self.runs / f"{stem}-{number:04d}"
             with contextlib.suppress(FileExistsError):
-                return _fill(folder, plan, programs)
+                return self._hold(_fill(folder, plan, programs))
         raise BreakrankError(f"{self.runs} holds too many runs of {stem}; remove some")
+
+    def _hold(self, folder: Path) -> Path:
+        """Lock a run directory until the next one is made, or the bench is closed: it does not make room so long."""
+        held, self._held = self._held, hold(folder)
+        if held is not None:
+            os.close(held)
+        return folder
 
     def _conduct(
         self,
@@ -609,6 +571,10 @@ def _write_plan(folder: Path, plan: Plan) -> None:
     new.replace(folder / "plan.json")
 
 
+def _write_meta(folder: Path, meta: dict[str, Any]) -> None:
+    (folder / "meta.json").write_text(json.dumps(meta, indent=1) + "\n")
+
+
 def _fill(folder: Path, plan: Plan, programs: Path) -> Path:
     """Make a run directory: the plan, what it runs on, and the working folder with its data."""
     from breakrank.fixtures.data import lay
@@ -616,7 +582,7 @@ def _fill(folder: Path, plan: Plan, programs: Path) -> Path:
     try:
         folder.mkdir()
         _write_plan(folder, plan)
-        (folder / "meta.json").write_text(json.dumps(_meta(plan, programs), indent=1) + "\n")
+        _write_meta(folder, _meta(plan, programs))
         (folder / "work").mkdir()
         # Nothing has happened yet; where the control fails, nothing ever does.
         (folder / "conductor.jsonl").touch()
@@ -638,6 +604,7 @@ def _meta(plan: Plan, programs: Path) -> dict[str, Any]:
         software = {"python": platform.python_version(), plan.framework: _version(plan.framework)}
     return {
         "version": 1,
+        MARK: mark(plan.dumps(), str(programs)),
         "breakrank": _version("pytest-breakrank"),
         **software,
         "platform": platform.platform(),
@@ -646,14 +613,6 @@ def _meta(plan: Plan, programs: Path) -> dict[str, Any]:
         "plan": plan.key(),
         "programs": str(programs),
     }
-
-
-def _programs_of(folder: Path) -> Path | None:
-    """Return the folder that a saved run's programs came from, if it is still there."""
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        programs = Path(json.loads((folder / "meta.json").read_text())["programs"])
-        return programs if programs.is_dir() else None
-    return None
 
 
 @functools.cache
@@ -710,19 +669,3 @@ def _how(status: int | None, report: dict[str, Any] | None) -> str:
     if report is not None:
         return f"raised {report['type']}: {report['message'].splitlines()[0] if report['message'] else ''}"
     return f"ended with status {status}"
-
-
-def _make_room(runs: Path, limit_mb: int) -> None:
-    """Remove the oldest finished runs until the folder is below its limit."""
-    finished = [p.parent for p in runs.glob("*/verdict.json")]
-    sizes = {folder: _size(folder) for folder in finished}
-    total = sum(sizes.values())
-    for folder in sorted(finished, key=lambda f: (f / "verdict.json").stat().st_mtime):
-        if total <= limit_mb * 1_000_000:
-            return
-        total -= sizes[folder]
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -49,7 +49,7 @@ import os
 import struct
 import time
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from time import monotonic
 from typing import Any, BinaryIO, Callable, Optional, Union
 
@@ -307,6 +307,12 @@ class LogReader(_Log):
         self._put(_TAIL, self._tail)
         return records
 
+    def check(self) -> None:
+        """Raise `HistoryError` if the header says what cannot be: more written than there is room for."""
+        head = self._get(_HEAD)
+        if not self._size > 0 or not self._tail <= head <= self._tail + self._size or (head | self._tail) % _WORD:
+            raise HistoryError("its header is damaged")
+
     def peek(self) -> list[bytes]:
         """Return the records written since the last call, and leave them in the log."""
         head = self._get(_HEAD)
@@ -359,10 +365,26 @@ class LogReader(_Log):
 
 def read_log(path: str) -> list[Event]:
     """Return the events that a log still holds, without taking them out of it. Raises `HistoryError`."""
-    reader = LogReader(path)
-    events = [json.loads(record) for record in reader.peek()]
-    reader.close()
-    return events
+    try:
+        return [json.loads(record) for record in peek_log(path)]
+    except (ValueError, RecursionError) as error:
+        raise HistoryError(f"{path} is damaged: {error}") from None
+
+
+def peek_log(path: str) -> list[bytes]:
+    """Return the records that a log still holds, without taking them out of it.
+
+    Whoever wrote it may have written anything. Raises `HistoryError` for what is no log, or a damaged one.
+    """
+    try:
+        reader = LogReader(path)
+        try:
+            reader.check()
+            return reader.peek()
+        finally:
+            reader.close()
+    except (struct.error, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise HistoryError(str(error) or "it cannot be read") from None
 
 
 def encode(event: Event) -> bytes:
@@ -401,21 +423,3 @@ def _value(value: Any) -> str:
 def append(file: BinaryIO, line: bytes) -> None:
     """Append one encoded event to a history file."""
     file.write(line + b"\n")
-
-
-def read_events(path: str) -> Iterator[Event]:
-    """Yield the events of a history file; a last line that a crash cut short is left out.
-
-    Raises `HistoryError`, naming file and line, for anything else that is no event.
-    """
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                event = json.loads(line)
-            except ValueError:
-                raise HistoryError(f"{path}, line {number} is damaged") from None
-            if not isinstance(event, dict) or "kind" not in event:
-                raise HistoryError(f"{path}, line {number} is no event")
-            yield event

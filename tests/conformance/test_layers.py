@@ -12,7 +12,7 @@ OURS = {path: path.relative_to(HARNESS).with_suffix("").as_posix() for path in H
 
 #: From below to above: a module imports only from its own layer and those before it.
 LAYERS = [
-    ("errors", "chronicle", "history", "verdict", "scenario", "schemas"),
+    ("errors", "bounded", "chronicle", "history", "verdict", "scenario", "schemas"),
     (
         *("digest", "laws", "lineage", "ends", "blame", "script", "witness", "soundings", "ordering"),
         *("calls", "reductions", "alignment", "mismatch", "evidence", "waits", "stuck", "rendezvous", "oddity"),
@@ -21,7 +21,7 @@ LAYERS = [
     ),
     ("runners", "oracles", "catalogue"),
     ("turnstile", "strikes", "ranks", "ways", "watchdog", "autopsy", "conductor", "judge", "doctor", "looks", "why"),
-    ("run",),
+    ("provenance", "room", "saved", "run"),
     ("report",),
     ("plugin", "watch", "images", "__main__"),
 ]

@@ -16,7 +16,8 @@ import pytest
 
 from breakrank.conductor import Progress
 from breakrank.errors import BreakrankError
-from breakrank.run import Result, load_run
+from breakrank.run import Result
+from breakrank.saved import load_run
 from breakrank.verdict import Blame, Finding, Outcome, Verdict
 
 EVENTS = [

@@ -21,7 +21,8 @@ from breakrank.plugin.options import Options
 from breakrank.plugin.progress import Live
 from breakrank.report import compare, explain, plan_words
 from breakrank.report.terminal import Row, headline, verdict_table
-from breakrank.run import Bench, Result, load_run, make_plan
+from breakrank.run import Bench, Result, make_plan
+from breakrank.saved import load_run
 from breakrank.scenario import Case, Scenario
 from breakrank.verdict import Record
 from breakrank_agent.plan import Plan

@@ -15,8 +15,9 @@ from breakrank.plugin.boundary import one_line
 from breakrank.plugin.items import ReplayItem, ScenarioItem
 from breakrank.plugin.options import Options
 from breakrank.report import saved_verdict
-from breakrank.run import Choices, SavedRun, load_run, make_plan, make_script_plans
+from breakrank.run import Choices, make_plan, make_script_plans
 from breakrank.runners import docker_runner
+from breakrank.saved import SavedRun, load_run
 from breakrank.scenario import Case, Scenario
 from breakrank.script import title
 from breakrank.verdict import SURVIVED, Record
