@@ -73,19 +73,21 @@ def load_plan(place: Folder) -> Plan:
         plan = Plan.loads(data.decode(), "plan.json")
     except (PlanError, UnicodeDecodeError) as error:
         raise BreakrankError(f"{place.path} cannot be read: {error}") from None
-    known = all_policies()
-    if plan.schedule.policy and plan.schedule.policy not in known:
-        raise BreakrankError(
-            f"{place.path} cannot be read: plan.json: the schedule: policy is {plan.schedule.policy!r}; use one of "
-            f"{', '.join(known)}"
-        )
-    unknown = [name for name in plan.oracles if name not in all_oracles()]
-    if unknown:
-        raise BreakrankError(
-            f"{place.path} cannot be read: plan.json: there is no oracle {unknown[0]!r}; oracles are "
-            f"{', '.join(all_oracles())}"
-        )
+    _check_names(plan, place.path)
     return plan
+
+
+def _check_names(plan: Plan, folder: Path) -> None:
+    """Raise `BreakrankError` for a schedule, an oracle or data that we do not have: the registries know them."""
+    from breakrank.fixtures.data import DATASETS
+
+    named = [("schedule", plan.schedule.policy, all_policies()), ("data", plan.data, DATASETS)]
+    named += [("oracle", name, all_oracles()) for name in plan.oracles]
+    for what, name, known in named:
+        if name and name not in known:
+            raise BreakrankError(
+                f"{folder} cannot be read: plan.json: there is no {what} {name!r}; use one of {', '.join(known)}"
+            )
 
 
 def _load_verdict(place: Folder) -> dict[str, Any] | None:

@@ -15,8 +15,17 @@ from breakrank import weights
 from breakrank.errors import BreakrankError
 from breakrank.plugin import options as options_module
 from breakrank.plugin import workers
-from breakrank.plugin.collect import Collection, NothingElse, Replayed, Subject, choices, choose, load_replay
-from breakrank.plugin.items import ACTIVE, ScenarioItem
+from breakrank.plugin.collect import (
+    Collection,
+    NothingElse,
+    Replayed,
+    Subject,
+    choices,
+    choose,
+    load_replay,
+    replay_words,
+)
+from breakrank.plugin.items import ACTIVE, ReplayItem, ScenarioItem
 from breakrank.plugin.options import Options
 from breakrank.plugin.progress import Live
 from breakrank.report import compare, explain, plan_words
@@ -37,7 +46,7 @@ def activate(config: pytest.Config) -> None:
     sent = workers.received(config)
     if sent is not None:
         options = replace(options, seed=sent.seed)
-    replayed = load_replay(options.replay) if options.replay is not None else None
+    replayed = load_replay(options, options.replay) if options.replay is not None else None
     subjects = choose(options) if replayed is None else []
     if sent is None and not options.dry_run and not config.option.collectonly:
         _check_runs(options.runs)
@@ -205,6 +214,8 @@ class Active:
             for item in session.items:
                 if isinstance(item, ScenarioItem):
                     reporter.write_line(_dry_words(item))
+                elif isinstance(item, ReplayItem):
+                    reporter.write_line(replay_words(item.folder, item.saved))
         return True
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
