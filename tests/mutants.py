@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import io
 import json
@@ -187,7 +188,7 @@ def _replace_value(path: Path, draw: random.Random) -> None:
 def _spoil(value: Any, draw: random.Random) -> Any:
     """Replace, drop or rename something at a drawn depth."""
     if not isinstance(value, (dict, list)) or not value or draw.random() < 0.15:
-        return draw.choice(VALUES)
+        return copy.deepcopy(draw.choice(VALUES))
     keys = list(value) if isinstance(value, dict) else list(range(len(value)))
     key = draw.choice(keys)
     if draw.random() < 0.1:

@@ -83,6 +83,8 @@ def judge(
 
 def _see_enough(history: History, control: History | None, plan: Plan, account: Account) -> None:
     """Give the reasons why too little was seen."""
+    account.void += _damaged(history)
+    account.void += _damaged(control, " of the control") if control is not None else ()
     if not history.attempts:
         account.void.append(why_no_rank(history, plan))
     for attempt in history.attempts:
@@ -102,9 +104,6 @@ def _see_enough(history: History, control: History | None, plan: Plan, account: 
             f"rank {event['rank']} had made its {plan.until} steps while {name_ranks(event['waiting'])} waited for it: "
             "they do not count steps alike; name by --scenario-step=module:function what ends one"
         )
-    for event in history.seen("damaged"):
-        whose = "the Conductor" if event["rank"] is None else f"rank {event['rank']}"
-        account.void.append(f"the record of {whose} is damaged: {event['why']}")
     for event in history.seen("dropped"):
         if event["count"]:
             account.void.append(f"{event['count']} records of rank {event['rank']} were dropped")
@@ -115,6 +114,13 @@ def _see_enough(history: History, control: History | None, plan: Plan, account: 
     # A hang before the first step is a proven fact; anything else without a step is too little to judge.
     if not history.seen("hung") and not any(_steps_seen(side) for side in (history, control) if side is not None):
         account.void.append(f"no step was seen: {_why_no_step(history, plan)}")
+
+
+def _damaged(history: History, whose: str = "") -> Iterator[str]:
+    """Say whose record is damaged: it was read only as far as that."""
+    for event in history.seen("damaged"):
+        who = "the Conductor" if event["rank"] is None else f"rank {event['rank']}"
+        yield f"the record of {who}{whose} is damaged: {event['why']}"
 
 
 def _why_no_step(history: History, plan: Plan) -> str:

@@ -163,12 +163,17 @@ def load_replay(options: Options, folder: Path) -> Replayed:
             f"{folder} was not made by you on this machine, and a replay runs the code that it names: see with "
             f"{PREFIX}-dry-run what it would run, then add {PREFIX}-trust"
         )
-    plan = saved.plan
+    if not options.dry_run:
+        _check_framework(saved.plan)
+    return Replayed(folder, saved)
+
+
+def _check_framework(plan: Plan) -> None:
+    """Raise `BreakrankError` if the ranks of a plan would not find their framework."""
     in_image = plan.runner == "docker"
     lack = docker_runner().lacking(plan.image, plan.framework) if in_image else doctor.missing_framework(plan.framework)
-    if lack and not options.dry_run:
+    if lack:
         raise BreakrankError(lack)
-    return Replayed(folder, saved)
 
 
 def replay_words(folder: Path, saved: SavedRun) -> str:
