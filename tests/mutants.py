@@ -177,7 +177,7 @@ def _replace_value(path: Path, draw: random.Random) -> None:
     text = path.read_bytes().decode(errors="replace")
     lines = [text] if path.suffix == ".json" else text.splitlines()
     number = draw.randrange(len(lines))
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         value = json.loads(lines[number])
         for _ in range(draw.choice((1, 1, 3))):
             value = _spoil(value, draw)
