@@ -38,7 +38,8 @@ true if the Conductor ended it, or by: the launcher), launcher (status, ended, b
 peers: with whom it lies, shown_by: what shows that), held (rank, waiting: the ranks that wait for one that has made the
 plan's last step), turn (rank, op, key, turn), stacks (rank, text), crash (rank, text, threads, address, unread: what a
 rank that died of a signal said, and was seen to do), left (path, file, size: a file that ranks wrote, as it lies on
-disk at the end of the attempt), left out (count: events of a rank that were not kept), and strike.
+disk at the end of the attempt), left out (count: events of a rank that were not kept), damaged (rank, null: its own;
+why: from where on a record cannot be read) and strike.
 """
 
 from __future__ import annotations
