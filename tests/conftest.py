@@ -9,7 +9,8 @@ import jobs
 import pytest
 from plans import PROGRAMS, plan_of
 
-from breakrank.run import Bench, Result, SavedRun, load_run
+from breakrank.run import Bench, Result
+from breakrank.saved import SavedRun, load_run
 from breakrank_agent.plan import Strike
 
 #: tests/plugin runs pytest inside of pytest; plugins may only be named in the topmost conftest.

@@ -6,7 +6,8 @@ import shutil
 import signal
 from pathlib import Path
 
-from breakrank.run import Bench, Choices, load_run, make_script_plans
+from breakrank.run import Bench, Choices, make_script_plans
+from breakrank.saved import load_run
 from breakrank.scenario import Job, Scenario
 
 SCRIPTS = Path(__file__).parent / "scripts"

@@ -7,12 +7,18 @@ import io
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from breakrank.bounded import plain
 from breakrank.errors import BreakrankError
 from breakrank.quotas import check_proc
 from breakrank_agent.history import HistoryError
 from breakrank_agent.plan import PlanError
+
+if TYPE_CHECKING:
+    from breakrank.saved import SavedRun
 
 #: pytest's exit code for a usage error, so that both ways in answer alike.
 _USAGE = 4
@@ -40,9 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return validate_image(options)
         return _list() if options.command == "list" else _doctor()
     except (BreakrankError, PlanError, HistoryError) as error:
-        from breakrank import voice
-
-        voice.say([" ".join(str(error).split())])
+        _note(" ".join(str(error).split()))
         return _USAGE
     except (KeyboardInterrupt, BrokenPipeError):
         return 130
@@ -130,30 +134,60 @@ def watch_job(options: argparse.Namespace) -> int:
 
 
 def show(folder: Path) -> int:
-    """Explain a saved run as its failure did."""
+    """Explain a saved run as its failure did; one that was cut short by what it had recorded."""
     from breakrank.report import explain
-    from breakrank.run import load_run
+    from breakrank.saved import limits, load_run, why_unjudged
 
-    print(explain(load_run(folder)))
+    with limits(folder):
+        saved = load_run(folder)
+        _note(why_unjudged(saved))
+        if saved.verdict is None:
+            saved = replace(saved, verdict=_judge(saved, ()))
+        _say(explain(saved))
     return 0
 
 
 def judge_again(folder: Path) -> int:
     """Judge a saved run by its saved histories, and say whether that agrees with the saved verdict."""
     from breakrank.report import saved_verdict
-    from breakrank.run import judge_saved, load_run
+    from breakrank.saved import limits, load_run, why_unjudged
 
-    saved = load_run(folder)
-    before = saved_verdict(saved)
-    # What made a run VOID beside its history (a control that failed to start, say) cannot be read off the history.
-    now = json.loads(json.dumps(judge_saved(saved, before["void"]).to_json()))
-    print(f"{now['outcome']}: {now['sentence']}")
+    with limits(folder):
+        saved = load_run(folder)
+        _note(why_unjudged(saved))
+        # What made a run VOID beside its history (a control that failed to start, say) cannot be read off the history.
+        before = saved_verdict(saved) if saved.verdict is not None else None
+        now = _judge(saved, before["void"] if before is not None else ())
+    _say(plain(f"{now['outcome']}: {now['sentence']}"))
+    if before is None:
+        return 0
     differing = [name for name in ("outcome", "findings", "blame", "digest") if now[name] != before.get(name)]
     if not differing:
-        print("this agrees with the saved verdict")
+        _say("this agrees with the saved verdict")
         return 0
-    print(f"this differs from the saved verdict in {', '.join(differing)}: {before['outcome']}: {before['sentence']}")
+    were = f"{before['outcome']}: {before['sentence']}"
+    _say(plain(f"this differs from the saved verdict in {', '.join(differing)}: {were}"))
     return 1
+
+
+def _judge(saved: SavedRun, void: Sequence[str]) -> dict[str, Any]:
+    """Judge a run; return the verdict in the form in which it is saved."""
+    from breakrank.saved import judge_saved
+
+    verdict: dict[str, Any] = json.loads(json.dumps(judge_saved(saved, void).to_json()))
+    return verdict
+
+
+def _say(text: str) -> None:
+    """Print a text to a terminal that may not have all of its letters."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _note(text: str) -> None:
+    """Say a line beside the answer, if there is one to say."""
+    if text:
+        sys.stderr.write(f"breakrank: {plain(text)}\n")
 
 
 def explain_running(pids: Sequence[int]) -> int:

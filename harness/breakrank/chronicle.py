@@ -6,11 +6,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from breakrank.bounded import Folder, parse
 from breakrank.room import RecordFile, Room
-from breakrank_agent.history import Event, read_events
+from breakrank.schemas.shape import shapes
+from breakrank_agent.history import Event, HistoryError, peek_log
 
 #: What a bounded history is made of, in order: its beginning, and two parts of which the older one gives way.
 _PARTS = ("", ".before", ".latest")
+#: The most bytes of a rank's log: one is made with a hundredth of that.
+_MOST_LOG = 128 << 20
 
 
 class Chronicle:
@@ -54,12 +58,51 @@ class Chronicle:
         self._file = RecordFile(latest, self._room)
 
 
-def read_chronicle(path: Path) -> Iterator[Event]:
-    """Yield what is kept of a rank's events. Raises `HistoryError` for a damaged file."""
-    for name in _PARTS:
-        part = _part(path, name)
-        if part.exists():
-            yield from read_events(str(part))
+def read_chronicle(place: Folder, name: str) -> Iterator[Event]:
+    """Yield what is kept of a rank's events. Raises `HistoryError` for the first that is damaged."""
+    for part in _PARTS:
+        yield from read_lines(place, name + part, "event")
+
+
+def read_lines(place: Folder, name: str, schema: str) -> Iterator[Event]:
+    """Yield the events of one file of a run directory, of the shape that a schema says.
+
+    A last line that a crash cut short is left out. Raises `HistoryError`, naming file and line, for any other that is
+    no event, and `BreakrankError` for a file that is none of a run's.
+    """
+    for number, line in enumerate(place.lines(name), 1):
+        yield _event(line, schema, f"{place.path / name}, line {number}")
+
+
+def read_left(place: Folder, name: str) -> Iterator[Event]:
+    """Yield what a rank's log still holds, where nobody has drained it. Raises `HistoryError` if it is damaged."""
+    file = place.open(name, _MOST_LOG)
+    if file is None:
+        return
+    with file:
+        try:
+            records = peek_log(file.fileno())
+        except HistoryError as error:
+            raise HistoryError(f"{place.path / name} is damaged: {error}") from None
+    for record in records:
+        yield _event(record, "event", f"a record of {place.path / name}")
+
+
+def _event(record: bytes, schema: str, where: str) -> Event:
+    """Return the event that a record of a stranger is. Raises `HistoryError`."""
+    try:
+        event = parse(record)
+    except ValueError as error:
+        raise HistoryError(f"{where} is damaged: {error}") from None
+    kind = event.get("kind") if isinstance(event, dict) else None
+    if not isinstance(event, dict) or not isinstance(kind, str):
+        raise HistoryError(f"{where} is no event")
+    shape = shapes(schema).get(kind)
+    # A kind that a later version may have written is read by nobody.
+    wrong = shape.wrong(event) if shape is not None else ""
+    if wrong:
+        raise HistoryError(f"{where} is no {kind}: {wrong}")
+    return event
 
 
 def _part(path: Path, name: str) -> Path:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from breakrank.chronicle import read_chronicle
-from breakrank_agent.history import Event, read_events, read_log
+from breakrank.bounded import Folder
+from breakrank.chronicle import read_chronicle, read_left, read_lines
+from breakrank_agent.history import Event, HistoryError
 
 #: Of a run directory, what ranks reach while they live: their logs, and the lines by which they speak when they die.
 LINES = "lines"
@@ -165,24 +166,69 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def read_history(folder: Path) -> History:
-    """Read the history files of a run directory. Raises `HistoryError` for a damaged one."""
-    conductor = tuple(read_events(str(folder / "conductor.jsonl")))
+def read_history(folder: Path, within: Folder | None = None) -> History:
+    """Read the history files of a run directory, as far as they go.
+
+    A record that is damaged ends what is read of its file, and stands among the Conductor's events as `damaged`, with
+    `rank` (None: the Conductor's own) and `why`. `within` is a directory that `folder` lies in, and bounds what is read
+    with it. Raises `BreakrankError` for a file that is none of a run's: a link, a pipe, one that is too large.
+    """
+    place = within or Folder(folder)
+    base = f"{folder.relative_to(place.path)}/" if folder != place.path else ""
+    conductor, why = _as_far_as_it_goes(read_lines(place, f"{base}conductor.jsonl", "conductor"))
+    damaged = [_damage(0, None, why)] if why else []
     exits: dict[tuple[int, int], Event] = {(e["attempt"], e["rank"]): e for e in conductor if e["kind"] == "exit"}
-    started: Iterable[tuple[int, int]] = [(e["attempt"], e["rank"]) for e in conductor if e["kind"] == "spawned"]
+    started = dict.fromkeys((e["attempt"], e["rank"]) for e in conductor if e["kind"] == "spawned")
+    numbers = dict.fromkeys(attempt for attempt, _ in started)
+    left = {attempt: place.names(f"{base}{LINES}/attempt-{attempt}") for attempt in numbers}
     ranks: dict[tuple[int, int], RankHistory] = {}
     for attempt, rank in started:
-        name, lines = f"rank-{rank}", lines_of(folder, attempt)
-        events = tuple(read_chronicle(records_of(folder, attempt) / f"{name}.jsonl"))
-        for left in [lines / f"{name}.log", *sorted(lines.glob(f"{name}.*.log"))]:
-            # The run was cut short: what the rank had recorded and nobody had drained is still in its log.
-            events += tuple(read_log(str(left))) if left.exists() else ()
+        lies = _Lies(place, base, attempt, rank, tuple(left[attempt]))
+        events, why = _as_far_as_it_goes(_records(lies))
+        damaged += [_damage(attempt, rank, why)] if why else []
         exit_event = exits.get((attempt, rank))
         ranks[attempt, rank] = RankHistory(
             attempt,
             rank,
-            events,
+            tuple(events),
             exit_event["status"] if exit_event else None,
             bool(exit_event and exit_event["ended"]),
         )
-    return History(ranks, conductor)
+    return History(ranks, (*conductor, *damaged))
+
+
+@dataclass(frozen=True)
+class _Lies:
+    """Where the records of one rank lie: below `base` in a directory. `left` are the names of its attempt's lines."""
+
+    place: Folder
+    base: str
+    attempt: int
+    rank: int
+    left: tuple[str, ...]
+
+
+def _records(lies: _Lies) -> Iterator[Event]:
+    """Yield what is kept of a rank: its file, and its logs.
+
+    Where the run was cut short, what the rank had recorded and nobody had drained is still in a log of its own.
+    """
+    name, attempt = f"rank-{lies.rank}", f"attempt-{lies.attempt}"
+    yield from read_chronicle(lies.place, f"{lies.base}{attempt}/{name}.jsonl")
+    logs = [file for file in lies.left if file.startswith(f"{name}.") and file.endswith(".log")]
+    for log in sorted(logs, key=lambda file: (file != f"{name}.log", file)):
+        yield from read_left(lies.place, f"{lies.base}{LINES}/{attempt}/{log}")
+
+
+def _as_far_as_it_goes(events: Iterator[Event]) -> tuple[list[Event], str]:
+    """Return the events up to the first that is damaged, and what is wrong with that; empty if none is."""
+    read: list[Event] = []
+    try:
+        read.extend(events)
+    except HistoryError as error:
+        return read, str(error)
+    return read, ""
+
+
+def _damage(attempt: int, rank: int | None, why: str) -> Event:
+    return {"kind": "damaged", "attempt": attempt, "rank": rank, "why": why}

@@ -84,8 +84,8 @@ def judge(
 
 def _see_enough(history: History, control: History | None, plan: Plan, account: Account) -> None:
     """Give the reasons why too little was seen."""
-    for event in history.seen("damaged"):
-        account.void.append(f"the record of rank {event['rank']} is damaged: {event['why']}")
+    account.void += say_damage(history)
+    account.void += say_damage(control, " of the control") if control is not None else ()
     if not history.attempts:
         account.void.append(why_no_rank(history, plan))
     for attempt in history.attempts:
@@ -115,6 +115,13 @@ def _see_enough(history: History, control: History | None, plan: Plan, account: 
     # A hang before the first step is a proven fact; anything else without a step is too little to judge.
     if not history.seen("hung") and not any(_steps_seen(side) for side in (history, control) if side is not None):
         account.void.append(f"no step was seen: {_why_no_step(history, plan)}")
+
+
+def say_damage(history: History, whose: str = "") -> Iterator[str]:
+    """Say whose record is damaged: it was read only as far as that."""
+    for event in history.seen("damaged"):
+        who = "the Conductor" if event["rank"] is None else f"rank {event['rank']}"
+        yield f"the record of {who}{whose} is damaged: {event['why']}"
 
 
 def _why_no_step(history: History, plan: Plan) -> str:

@@ -26,9 +26,11 @@ from breakrank.detour import is_passable, make_detour, remove_detours
 from breakrank.digest import explain_difference
 from breakrank.errors import BreakrankError, NoSpaceError
 from breakrank.history import History, picks, read_history
-from breakrank.judge import judge, why_no_rank
+from breakrank.judge import say_damage, why_no_rank
 from breakrank.private import make_part, make_private, make_runs, seal
+from breakrank.provenance import MARK, mark, read_meta
 from breakrank.quotas import check_quotas
+from breakrank.retention import hold, make_room
 from breakrank.room import FULL, Room, keep_room, removed_if_cut_short, unwritable, write_verdict
 from breakrank.runners import cgroups, docker_runner
 from breakrank.runners.join import JoinRunner
@@ -37,11 +39,12 @@ from breakrank.runners.rank import Runner
 from breakrank.runners.sandbox import SandboxRunner
 from breakrank.runners.view import View, close_view, copy_folder, make_view
 from breakrank.runners.zygotes import Zygotes
+from breakrank.saved import judge_saved, load_run, programs_of
 from breakrank.scenario import DEFAULT_ORACLES, Case, Scenario
 from breakrank.script import is_script, title
 from breakrank.session import Session, sweep
 from breakrank.verdict import SURVIVED, Outcome, Record, Verdict
-from breakrank_agent.history import DEFAULT_SIZE, Event, HistoryError
+from breakrank_agent.history import DEFAULT_SIZE, Event
 from breakrank_agent.plan import Plan, PlanError, Schedule, Strike
 from breakrank_agent.schedules import Diverged
 
@@ -56,9 +59,6 @@ WATCHED_BYTES = 16 << 20
 
 #: Runners that start the ranks themselves. What `auto` is depends on what strikes.
 RUNNERS = {"process": ProcessRunner, "sandbox": SandboxRunner}
-
-#: Oracles that can say nothing where two undisturbed runs end differently.
-NEEDS_SAME_RESULT = ("control",)
 
 Watch = Callable[[Progress], None]
 
@@ -263,57 +263,6 @@ class Result:
         return self.verdict.outcome in good and not self.verdict.findings
 
 
-@dataclass(frozen=True)
-class SavedRun:
-    """A run directory, read back. `second` is the second control, which only a user's script has.
-
-    `reference` is the same training as one rank, if the plan's oracles ask for it.
-    """
-
-    folder: Path
-    plan: Plan
-    history: History
-    control: History | None
-    verdict: dict[str, Any] | None
-    second: History | None = None
-    reference: History | None = None
-
-
-def load_run(folder: Path) -> SavedRun:
-    """Read a run directory. Raises `BreakrankError`, in one line, if there is none, or it is damaged or newer."""
-    if not (folder / "plan.json").is_file():
-        raise BreakrankError(f"{folder} is no run directory: it has no plan.json")
-    try:
-        plan = Plan.loads((folder / "plan.json").read_text(), "plan.json")
-        history = read_history(folder)
-        control, second, reference = (
-            read_history(folder / name) if (folder / name).is_dir() else None
-            for name in ("control", "control-again", "reference")
-        )
-        path = folder / "verdict.json"
-        verdict = json.loads(path.read_text()) if path.exists() else None
-    except (PlanError, HistoryError, OSError, ValueError, KeyError, TypeError) as error:
-        raise BreakrankError(f"{folder} cannot be read: {error}") from None
-    return SavedRun(folder, plan, history, control, verdict, second, reference)
-
-
-def judge_saved(saved: SavedRun, void: Sequence[str] = ()) -> Verdict:
-    """Judge a run directory.
-
-    A script whose two controls differ is not reproducible by itself: its result is then compared with nothing, and the
-    verdict says from where on they differ.
-    """
-    plan = saved.plan
-    notes: tuple[str, ...] = ()
-    if saved.control is not None and saved.second is not None:
-        difference = explain_difference(saved.control, saved.second, results=True)
-        if difference:
-            plan = replace(plan, oracles=tuple(o for o in plan.oracles if o not in NEEDS_SAME_RESULT))
-            notes = (f"result not comparable: not reproducible by itself: {difference}",)
-    verdict = judge(saved.history, saved.control, plan, void, saved.reference)
-    return replace(verdict, notes=(*notes, *verdict.notes))
-
-
 class Bench:
     """Where runs are made: one per pytest process. It owns the warden and the folder of the runs.
 
@@ -342,7 +291,7 @@ class Bench:
             raise BreakrankError(
                 f"cannot use {self.runs} for the runs: {why}; choose another folder with the ini option scenario_runs"
             ) from None
-        _make_room(self.runs, limit_mb)
+        make_room(self.runs, limit_mb)
         sweep()
         cgroups.sweep()
         remove_detours()
@@ -353,6 +302,7 @@ class Bench:
         self._clusters: Clusters | None = None
         self._controls: dict[tuple[str, Path | None], Path] = {}
         self._cold = cold
+        self._held: int | None = None
 
     @property
     def warden_pid(self) -> int:
@@ -373,6 +323,9 @@ class Bench:
             self._clusters.close()
         if self._importable != self._staged:
             remove_detours(self._session.id)
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
         self._session.close()
 
     def _find_way(self) -> Path:
@@ -456,6 +409,8 @@ class Bench:
         if plan.runner == "join":
             plan = resolve_launched(plan, read_history(folder / "control"))
             _write_plan(folder, plan)
+            meta = read_meta(folder)
+            _write_meta(folder, {**meta, MARK: mark(plan.dumps(), meta["programs"])})
         earlier = None if in_place else self._earlier_control(wanted, where, folder / "control")
         again = folder / "control-again"
         if earlier is not None:
@@ -500,7 +455,7 @@ class Bench:
         plan = saved.plan
         if plan.schedule.mode == "controlled":
             plan = replace(plan, schedule=_as_it_went(plan.schedule, saved.history))
-        source = programs or _programs_of(folder)
+        source = programs or programs_of(folder)
         if plan.command:
             result = self.run(plan, None, None, progress, where=source)
         else:
@@ -523,8 +478,15 @@ class Bench:
         for number in range(1, 1_000_000):
             folder = self.runs / f"{stem}-{number:04d}"
             with contextlib.suppress(FileExistsError):
-                return _fill(folder, plan, programs, keep=True)
+                return self._hold(_fill(folder, plan, programs, keep=True))
         raise BreakrankError(f"{self.runs} holds too many runs of {stem}; remove some")
+
+    def _hold(self, folder: Path) -> Path:
+        """Lock a run directory until the next one is made, or the bench is closed: it does not make room so long."""
+        held, self._held = self._held, hold(folder)
+        if held is not None:
+            os.close(held)
+        return folder
 
     def _conduct(
         self,
@@ -664,6 +626,10 @@ def _write_plan(folder: Path, plan: Plan) -> None:
     new.replace(folder / "plan.json")
 
 
+def _write_meta(folder: Path, meta: dict[str, Any]) -> None:
+    (folder / "meta.json").write_text(json.dumps(meta, indent=1) + "\n")
+
+
 def _fill(folder: Path, plan: Plan, programs: Path, keep: bool = False) -> Path:
     """Make a run directory: the plan, what it runs on, the working folder with its data, and room for the verdict."""
     from breakrank.fixtures.data import lay
@@ -671,7 +637,7 @@ def _fill(folder: Path, plan: Plan, programs: Path, keep: bool = False) -> Path:
     try:
         make_private(folder)
         _write_plan(folder, plan)
-        (folder / "meta.json").write_text(json.dumps(_meta(plan, programs), indent=1) + "\n")
+        _write_meta(folder, _meta(plan, programs))
         (folder / "work").mkdir()
         # Nothing has happened yet; where the control fails, nothing ever does.
         (folder / "conductor.jsonl").touch()
@@ -696,6 +662,7 @@ def _meta(plan: Plan, programs: Path) -> dict[str, Any]:
         software = {"python": platform.python_version(), plan.framework: _version(plan.framework)}
     return {
         "version": 1,
+        MARK: mark(plan.dumps(), str(programs)),
         "breakrank": _version("pytest-breakrank"),
         **software,
         "platform": platform.platform(),
@@ -704,14 +671,6 @@ def _meta(plan: Plan, programs: Path) -> dict[str, Any]:
         "plan": plan.key(),
         "programs": str(programs),
     }
-
-
-def _programs_of(folder: Path) -> Path | None:
-    """Return the folder that a saved run's programs came from, if it is still there."""
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        programs = Path(json.loads((folder / "meta.json").read_text())["programs"])
-        return programs if programs.is_dir() else None
-    return None
 
 
 @functools.cache
@@ -768,7 +727,7 @@ def _verdict_text(result: Result) -> bytes:
 def _why_failed(control: History, what: str = "control") -> list[str]:
     """Return why a control or reference cannot be compared with: how ranks, or the launcher, ended that failed."""
     return [
-        *(f"the {what} failed: the record of rank {e['rank']} is damaged: {e['why']}" for e in control.seen("damaged")),
+        *(f"the {what} failed: {damage}" for damage in say_damage(control)),
         *(
             f"the {what} failed: rank {lived.rank} {_how(lived.status, lived.report)}"
             for lived in control.last
@@ -782,19 +741,3 @@ def _how(status: int | None, report: dict[str, Any] | None) -> str:
     if report is not None:
         return f"raised {report['type']}: {report['message'].splitlines()[0] if report['message'] else ''}"
     return f"ended with status {status}"
-
-
-def _make_room(runs: Path, limit_mb: int) -> None:
-    """Remove the oldest finished runs until the folder is below its limit."""
-    finished = [p.parent for p in runs.glob("*/verdict.json")]
-    sizes = {folder: _size(folder) for folder in finished}
-    total = sum(sizes.values())
-    for folder in sorted(finished, key=lambda f: (f / "verdict.json").stat().st_mtime):
-        if total <= limit_mb * 1_000_000:
-            return
-        total -= sizes[folder]
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, Union
 
+from breakrank_agent.annotated import Unfit, check_fields, shown
 from breakrank_agent.plan import PlanError, Strike, Trigger
 from breakrank_agent.rooted import WorkingFolder
 
@@ -293,10 +294,12 @@ def fault_from_json(raw: Any) -> Fault:
     if not isinstance(raw, Mapping) or "name" not in raw:
         raise PlanError("a strike's fault has no name")
     known = all_faults()
-    if raw["name"] not in known:
-        raise PlanError(f"unknown fault {raw['name']!r}; faults are {', '.join(known)}")
+    name = raw["name"]
+    if not isinstance(name, str) or name not in known:
+        raise PlanError(f"unknown fault {shown(name)}; faults are {', '.join(known)}")
     values = {k: v for k, v in raw.items() if k != "name"}
     try:
-        return known[raw["name"]](**values)
-    except TypeError as error:
-        raise PlanError(f"fault {raw['name']!r}: {error}") from None
+        fields = check_fields(known[name], values, f"fault {name!r}") if dataclasses.is_dataclass(known[name]) else {}
+        return known[name](**{**values, **fields})
+    except (Unfit, TypeError) as error:
+        raise PlanError(str(error) if isinstance(error, Unfit) else f"fault {name!r}: {error}") from None

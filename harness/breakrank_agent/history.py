@@ -38,9 +38,9 @@ true if the Conductor ended it, or by: the launcher), launcher (status, ended, b
 peers: with whom it lies, shown_by: what shows that), held (rank, waiting: the ranks that wait for one that has made the
 plan's last step), turn (rank, op, key, turn), stacks (rank, text), crash (rank, text, threads, address, unread: what a
 rank that died of a signal said, and was seen to do), left (path, file, size: a file that ranks wrote, as it lies on
-disk at the end of the attempt), left out (count: events of a rank that were not kept), damaged (rank, why: from then on
-nothing is taken from it), view (notes: what of the private view is not as it would be without one, or not protected),
-and strike.
+disk at the end of the attempt), left out (count: events of a rank that were not kept), damaged (rank, null: its own;
+why: from then on nothing is taken from it), view (notes: what of the private view is not as it would be without one, or
+not protected), and strike.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ import stat
 import struct
 import time
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from time import monotonic
 from typing import Any, BinaryIO, Callable, Optional, Union
 
@@ -324,11 +324,11 @@ class LogReader:
 
     __slots__ = ("_begin", "_facts", "_file", "_path", "_size", "_table_end", "_tail", "_takes", "dropped")
 
-    def __init__(self, path: str, takes: bool = True) -> None:
+    def __init__(self, path: Union[str, int], takes: bool = True) -> None:
         self._path, self._takes = path, takes
         # Whatever was laid in its place is not followed, nor waited for.
         flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_RDWR if takes else os.O_RDONLY)
-        self._file = os.open(path, flags)
+        self._file = os.dup(path) if isinstance(path, int) else os.open(path, flags)
         try:
             status = os.fstat(self._file)
             self._begin = os.pread(self._file, _HEAD * _WORD, 0) if stat.S_ISREG(status.st_mode) else b""
@@ -463,13 +463,22 @@ def _nothing() -> None:
 def read_log(path: str) -> list[Event]:
     """Return the events that a log still holds, without taking them out of it. Raises `HistoryError`."""
     try:
+        return [parse(record, 2 * RECORD_LIMIT) for record in peek_log(path)]
+    except ValueError as error:
+        raise HistoryError(f"{path} is damaged: {error}") from None
+
+
+def peek_log(path: Union[str, int]) -> list[bytes]:
+    """Return the records that a log still holds, without taking them out of it; `path` may be an open file.
+
+    Whoever wrote it may have written anything. Raises `HistoryError` for what is no log, or a damaged one.
+    """
+    try:
         reader = LogReader(path, takes=False)
     except OSError as error:
         raise HistoryError(f"{path} cannot be read: {error.strerror}") from None
     try:
-        return [parse(record, 2 * RECORD_LIMIT) for record in reader.peek()]
-    except ValueError as error:
-        raise HistoryError(f"{path} is damaged: {error}") from None
+        return reader.peek()
     finally:
         reader.close()
 
@@ -510,21 +519,3 @@ def _value(value: Any) -> str:
 def append(file: BinaryIO, line: bytes) -> None:
     """Append one encoded event to a history file."""
     file.write(line + b"\n")
-
-
-def read_events(path: str) -> Iterator[Event]:
-    """Yield the events of a history file; a last line that a crash cut short is left out.
-
-    Raises `HistoryError`, naming file and line, for anything else that is no event.
-    """
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                event = json.loads(line)
-            except ValueError:
-                raise HistoryError(f"{path}, line {number} is damaged") from None
-            if not isinstance(event, dict) or "kind" not in event:
-                raise HistoryError(f"{path}, line {number} is no event")
-            yield event

@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Optional, Union
+
+from breakrank_agent.annotated import Unfit, check_fields, shown
 
 if TYPE_CHECKING:
     from breakrank_agent.fault import Fault
@@ -30,6 +33,40 @@ POINTS = (
 )
 #: Selectors of ranks that are resolved when the plan is made; `one` is drawn from the seed.
 SELECTORS = ("first", "last", "all", "one")
+#: What a saved plan's number may be, from and to; a trigger's and a schedule's, too.
+_RANGES: Mapping[str, tuple[float, float]] = {
+    "ranks": (0, 4096),
+    "merged": (1, 4096),
+    "steps": (0, 10**9),
+    "restarts": (0, 1000),
+    "deadline_s": (1e-6, 10**9),
+    "patience_s": (0, 10**9),
+    "tolerance": (0, 10**9),
+    "until": (0, 10**9 + 10**9),
+    "step": (0, 10**9),
+    "visit": (1, 10**12),
+    "attempt": (0, 1000),
+    "depth": (1, 10**6),
+    "length": (1, 10**9),
+}
+#: What a saved plan's text may be, where that is a closed list.
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "framework": ("torch", "tensorflow", "none"),
+    "runner": ("process", "sandbox", "docker", "slurm", "join"),
+    "mode": ("free", "controlled"),
+}
+_FUNCTION = r"[^\W\d][\w.]*:[^\W\d][\w.]*"
+#: What a saved plan's text must look like, and that in words. A scenario and a case are part of a folder's name.
+_FORMS: Mapping[str, tuple[str, str]] = {
+    "scenario": (r"(?!\.)[^/\x00-\x1f\x7f-\x9f]{1,200}", "a name without a slash, of at most 200 letters"),
+    "case": (r"[^/\x00-\x1f\x7f-\x9f]{1,200}", "a name without a slash, of at most 200 letters"),
+    "program": (rf"({_FUNCTION})?", "module:function, or empty"),
+    "control": (rf"(same|{_FUNCTION})?", "same, module:function, or empty"),
+    "step": (rf"({_FUNCTION})?", "module:function, or empty"),
+    "image": (r"[^\s\x00-\x1f\x7f-\x9f]{0,500}", "the name of an image, or empty"),
+    "data": (r"\w{0,100}", "the name of a data set, or empty"),
+    "policy": (r"\w{0,100}", "the name of a schedule, or empty"),
+}
 
 
 class PlanError(ValueError):
@@ -53,7 +90,7 @@ class Trigger:
     def __post_init__(self) -> None:
         if self.point not in POINTS:
             raise PlanError(f"unknown point {self.point!r}; points are {', '.join(POINTS)}")
-        if isinstance(self.rank, str) and self.rank not in SELECTORS and not self.rank.startswith("all-but:"):
+        if isinstance(self.rank, str) and self.rank not in SELECTORS and not re.fullmatch(r"all-but:-?\d+", self.rank):
             raise PlanError(f"unknown rank selector {self.rank!r}; use a number, {', '.join(SELECTORS)} or all_but(r)")
         if self.step < 0 or self.visit < 1 or self.attempt < 0:
             raise PlanError(f"step and attempt count from 0 and visit from 1, not {self}")
@@ -120,9 +157,12 @@ class Strike:
         """Read a strike. Raises `PlanError` for a fault or field that is not known."""
         from breakrank_agent.fault import fault_from_json
 
-        known = _checked(raw, ("fault", "trigger", "ranks"), "strike")
-        trigger = Trigger(**_checked(known["trigger"], [f.name for f in dataclasses.fields(Trigger)], "trigger"))
-        return cls(fault_from_json(known["fault"]), trigger, tuple(known["ranks"]))
+        known = _read(cls, raw, "strike")
+        outside = [rank for rank in known["ranks"] if not 0 <= rank < _RANGES["ranks"][1]]
+        if outside:
+            raise PlanError(f"the strike names rank {outside[0]}; ranks count from 0")
+        trigger = Trigger(**_read(Trigger, known["trigger"], "trigger"))
+        return cls(fault_from_json(known["fault"]), trigger, known["ranks"])
 
     def words(self) -> str:
         """Say the strike in one clause."""
@@ -153,9 +193,11 @@ class Schedule:
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Schedule:
         """Read a schedule. Raises `PlanError` for an unknown field."""
-        known = dict(_checked(raw, [f.name for f in dataclasses.fields(cls)], "schedule"))
-        known["choices"] = tuple(known["choices"])
-        known["threads"] = tuple(tuple(picks) for picks in known["threads"])
+        known = _read(cls, raw, "schedule")
+        if known["mode"] == "controlled" and not known["policy"]:
+            raise PlanError("the schedule is controlled, and names no policy")
+        if any(number < 0 for numbers in (known["choices"], *known["threads"]) for number in numbers):
+            raise PlanError("the schedule names a rank or thread below 0")
         return cls(**known)
 
     def of_threads(self, rank: int) -> Schedule:
@@ -223,17 +265,16 @@ class Plan:
     def from_json(cls, raw: Mapping[str, Any]) -> Plan:
         """Read a plan. Raises `PlanError` for a newer version, an unknown field or a missing one."""
         version = raw.get("version") if isinstance(raw, Mapping) else None
-        if not isinstance(version, int):
+        if type(version) is not int:
             raise PlanError("this is no plan: it has no version")
         if version > VERSION:
-            raise PlanError(f"the plan has version {version}, this Breakrank reads up to {VERSION}; upgrade it")
-        names = [f.name for f in dataclasses.fields(cls)]
-        values = dict(_checked(raw, names, "plan"))
-        values["oracles"] = tuple(values["oracles"])
-        values["command"] = tuple(values["command"])
-        values["reference"] = tuple(values["reference"])
+            raise PlanError(f"the plan has version {shown(version)}, this Breakrank reads up to {VERSION}; upgrade it")
+        if version < 1:
+            raise PlanError(f"the plan has version {shown(version)}; versions count from 1")
+        values = _read(cls, raw, "plan")
+        _check_whole(values)
         values["schedule"] = Schedule.from_json(values["schedule"])
-        values["strikes"] = tuple(Strike.from_json(s) for s in values["strikes"])
+        values["strikes"] = tuple(map(Strike.from_json, values["strikes"]))
         return cls(**values)
 
     def dumps(self) -> str:
@@ -245,6 +286,8 @@ class Plan:
         """Read the text of a `plan.json`. Raises `PlanError`, naming `where`."""
         try:
             return cls.from_json(json.loads(text))
+        except RecursionError:
+            raise PlanError(f"{where}: it is nested too deeply") from None
         except (ValueError, TypeError, KeyError) as error:
             raise PlanError(f"{where}: {error}") from None
 
@@ -256,6 +299,49 @@ class Plan:
     def key(self) -> str:
         """Return a short digest of all that the plan says."""
         return hashlib.sha256(self.dumps().encode()).hexdigest()[:16]
+
+
+def _read(kind: Any, raw: Any, what: str) -> dict[str, Any]:
+    """Return the values of an object that is to become a `kind`, each checked. Raises `PlanError`, naming the field."""
+    known = _checked(raw, [f.name for f in dataclasses.fields(kind)], what)
+    try:
+        values = check_fields(kind, known, f"the {what}")
+    except Unfit as error:
+        raise PlanError(str(error)) from None
+    for name, value in values.items():
+        wanted = _wanted(name, value)
+        if wanted:
+            raise PlanError(f"the {what}: {name} is {shown(value)}; use {wanted}")
+    return values
+
+
+def _wanted(name: str, value: Any) -> str:
+    """Return what a field takes instead of this value; empty if it is fine. Of the name `step` there are two fields."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and name in _RANGES:
+        least, most = _RANGES[name]
+        return "" if least <= value <= most else f"{least:.12g} to {most:.12g}"
+    if isinstance(value, str) and name in _WORDS:
+        return "" if value in _WORDS[name] else f"one of {', '.join(_WORDS[name])}"
+    if isinstance(value, str) and name in _FORMS:
+        form, words = _FORMS[name]
+        return "" if re.fullmatch(form, value) else words
+    return ""
+
+
+def _check_whole(values: Mapping[str, Any]) -> None:
+    """Raise `PlanError` for what no field shows alone, or is no single value."""
+    if not values["ranks"] and values["runner"] != "join":
+        raise PlanError(f"the plan: ranks is 0; use 1 to {_RANGES['ranks'][1]:g}")
+    if not isinstance(values["strikes"], (list, tuple)):
+        raise PlanError(f"the plan: strikes is {shown(values['strikes'])}, not a list")
+    if not (values["program"] or values["command"]):
+        raise PlanError("the plan names neither a program nor a command")
+    for name in values["environment"]:
+        if not name or "=" in name:
+            raise PlanError(f"the plan: environment names the variable {shown(name)}; a name is not empty, without '='")
+    for oracle in values["oracles"]:
+        if not re.fullmatch(r"\w{1,100}", oracle):
+            raise PlanError(f"the plan: oracles has {shown(oracle)}, which is no name of an oracle")
 
 
 def _checked(raw: Any, names: Any, what: str) -> Mapping[str, Any]:

@@ -23,7 +23,8 @@ from breakrank.blame import NAMED, TIMED_OUT
 from breakrank.calls import groups, messages
 from breakrank.ends import reported
 from breakrank.history import History
-from breakrank.run import Bench, Result, load_run
+from breakrank.run import Bench, Result
+from breakrank.saved import load_run
 from breakrank.verdict import Finding, Outcome, name_ranks
 from breakrank_agent.plan import Plan
 

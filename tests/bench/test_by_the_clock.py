@@ -14,7 +14,8 @@ import pytest
 from measure import Measured, say
 
 from breakrank.history import RankHistory
-from breakrank.run import Bench, Result, load_run
+from breakrank.run import Bench, Result
+from breakrank.saved import load_run
 from breakrank_agent import faults
 from breakrank_agent.plan import Plan, Strike, at
 

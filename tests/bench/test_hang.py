@@ -11,7 +11,8 @@ from measure import Measured, aim
 from breakrank.history import History, RankHistory
 from breakrank.oracles import Terms
 from breakrank.oracles.collectives import judge
-from breakrank.run import Bench, load_run
+from breakrank.run import Bench
+from breakrank.saved import load_run
 from breakrank.scenario import DEFAULT_ORACLES
 from breakrank.stuck import explain
 from breakrank.verdict import Outcome

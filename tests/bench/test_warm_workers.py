@@ -17,8 +17,9 @@ from statistics import median
 import pytest
 from measure import Measured, Way, aim, alternate, ratio
 
-from breakrank.run import Bench, load_run
+from breakrank.run import Bench
 from breakrank.runners.process import ProcessRunner
+from breakrank.saved import load_run
 from breakrank.scenario import DEFAULT_ORACLES
 from breakrank.verdict import Outcome
 from breakrank_agent import faults

@@ -12,7 +12,7 @@ OURS = {path: path.relative_to(HARNESS).with_suffix("").as_posix() for path in H
 
 #: From below to above: a module imports only from its own layer and those before it.
 LAYERS = [
-    ("errors", "private", "quotas", "room", "chronicle", "history", "verdict", "scenario", "schemas"),
+    ("errors", "private", "quotas", "room", "bounded", "chronicle", "history", "verdict", "scenario", "schemas"),
     (
         *("digest", "laws", "lineage", "ends", "blame", "script", "witness", "resolver", "soundings", "ordering"),
         *("calls", "reductions", "alignment", "mismatch", "evidence", "waits", "stuck", "rendezvous", "oddity"),
@@ -24,7 +24,7 @@ LAYERS = [
         *("turnstile", "strikes", "ranks", "remains", "ways", "watchdog", "autopsy", "conductor"),
         *("judge", "doctor", "looks", "why"),
     ),
-    ("run",),
+    ("provenance", "retention", "saved", "run"),
     ("report",),
     ("plugin", "watch", "voice", "images", "__main__"),
 ]

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from plans import PROGRAMS, plan_of
 
-from breakrank.run import load_run
+from breakrank.saved import load_run
 from breakrank.schemas import schema
 from breakrank.verdict import Outcome
 from breakrank_agent import faults

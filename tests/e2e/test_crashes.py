@@ -11,7 +11,8 @@ from test_scripts import plan_of_script
 
 from breakrank import debugger, last_words
 from breakrank.errors import BreakrankError
-from breakrank.run import load_run, packaged_programs
+from breakrank.run import packaged_programs
+from breakrank.saved import load_run
 from breakrank.schemas import schema
 from breakrank.verdict import Outcome
 

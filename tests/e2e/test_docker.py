@@ -18,9 +18,10 @@ import pytest
 from breakrank.catalogue import load_scenarios, select
 from breakrank.doctor import missing_for
 from breakrank.errors import BreakrankError
-from breakrank.run import Bench, Choices, load_run, make_plan
+from breakrank.run import Bench, Choices, make_plan
 from breakrank.runners import docker_runner
 from breakrank.runners.process import stage_agent
+from breakrank.saved import load_run
 from breakrank.session import Session
 from breakrank.verdict import Outcome
 from breakrank_agent import faults

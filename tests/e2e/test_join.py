@@ -13,7 +13,8 @@ import jsonschema
 import pytest
 
 from breakrank.errors import BreakrankError
-from breakrank.run import Choices, load_run, make_script_plans
+from breakrank.run import Choices, make_script_plans
+from breakrank.saved import load_run
 from breakrank.scenario import Job, Scenario
 from breakrank.schemas import schema
 from breakrank.script import check_script

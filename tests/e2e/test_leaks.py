@@ -11,7 +11,8 @@ import statistics
 import pytest
 from plans import plan_of
 
-from breakrank.run import Bench, Result, SavedRun, load_run, packaged_programs
+from breakrank.run import Bench, Result, packaged_programs
+from breakrank.saved import SavedRun, load_run
 from breakrank.schemas import schema
 from breakrank.verdict import Outcome
 

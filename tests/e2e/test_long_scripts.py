@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from breakrank.errors import BreakrankError
-from breakrank.run import Choices, load_run, make_script_plans
+from breakrank.run import Choices, make_script_plans
+from breakrank.saved import load_run
 from breakrank.scenario import Job, Scenario
 from breakrank.script import check_step
 from breakrank.verdict import Outcome

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from breakrank.catalogue import load_scenarios
-from breakrank.run import Choices, Result, SavedRun, load_run, make_plan
+from breakrank.run import Choices, Result, make_plan
+from breakrank.saved import SavedRun, load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
 from breakrank_agent.plan import at

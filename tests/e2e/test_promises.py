@@ -8,7 +8,8 @@ import pytest
 from plans import PROGRAMS, plan_of
 
 from breakrank.digest import digest
-from breakrank.run import Bench, load_run
+from breakrank.run import Bench
+from breakrank.saved import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
 from breakrank_agent.plan import at

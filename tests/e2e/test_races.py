@@ -12,7 +12,8 @@ import pytest
 from plans import PROGRAMS
 
 from breakrank.catalogue import load_scenarios
-from breakrank.run import Choices, load_run, make_script_plans
+from breakrank.run import Choices, make_script_plans
+from breakrank.saved import load_run
 from breakrank.scenario import Job, Scenario
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Schedule

@@ -7,7 +7,8 @@ import sys
 import psutil
 import pytest
 
-from breakrank.run import Choices, load_run, make_script_plans
+from breakrank.run import Choices, make_script_plans
+from breakrank.saved import load_run
 from breakrank.scenario import Job, Scenario
 from breakrank.verdict import Outcome
 from breakrank_agent import faults

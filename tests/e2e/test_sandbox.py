@@ -12,8 +12,9 @@ import pytest
 from plans import plan_of
 
 from breakrank.doctor import missing
-from breakrank.run import Choices, load_run, make_plan
+from breakrank.run import Choices, make_plan
 from breakrank.runners.walls import Walls
+from breakrank.saved import load_run
 from breakrank.scenario import Case, Job, Scenario
 from breakrank.verdict import SURVIVED, Outcome
 from breakrank_agent import faults

@@ -12,7 +12,7 @@ from styles import SCRIPTS, plan_of_script
 from breakrank.conductor import Progress
 from breakrank.errors import BreakrankError
 from breakrank.oracles import all_oracles
-from breakrank.run import load_run
+from breakrank.saved import load_run
 from breakrank.script import check_script
 from breakrank.verdict import Outcome
 from breakrank_agent import faults

@@ -8,7 +8,7 @@ import pytest
 import styles
 
 from breakrank.doctor import missing_framework
-from breakrank.run import load_run
+from breakrank.saved import load_run
 from breakrank.script import framework_of
 
 pytestmark = pytest.mark.skipif(bool(missing_framework("tensorflow")), reason=missing_framework("tensorflow"))

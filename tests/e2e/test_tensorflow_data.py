@@ -9,7 +9,7 @@ import pytest
 from plans import plan_of
 
 from breakrank.doctor import missing_framework
-from breakrank.run import load_run
+from breakrank.saved import load_run
 from breakrank.schemas import schema
 from breakrank.verdict import Outcome
 from breakrank_agent import faults

@@ -17,7 +17,9 @@ import pytest
 
 from breakrank.conductor import Progress
 from breakrank.errors import BreakrankError
-from breakrank.run import Result, load_run
+from breakrank.provenance import MARK, mark
+from breakrank.run import Result
+from breakrank.saved import load_run
 from breakrank.verdict import Blame, Finding, Outcome, Verdict
 
 EVENTS = [
@@ -86,14 +88,15 @@ class FakeBench:
                 break
         (folder / "attempt-0").mkdir()
         (folder / "plan.json").write_text(plan.dumps())
+        (folder / "meta.json").write_text(json.dumps({"programs": "/", MARK: mark(plan.dumps(), "/")}))
         conductor = []
         for rank in range(plan.ranks):
-            common = {"seq": "main", "n": 0}
+            common = {"seq": "main", "n": 0, "t": 0.0}
             points = [{"kind": "point", "point": "step", "step": step, "visit": 1, **common} for step in (1, 2)]
-            end = {"kind": "end", "how": "returned", "code": 0, "step": 2, "params": "", **common}
+            end = {"kind": "end", "how": "returned", "code": 0, "step": 2, "state": None, "params": "", **common}
             lines(folder / "attempt-0" / f"rank-{rank}.jsonl", [*points, end])
-            conductor.append({"kind": "spawned", "t": 0.0, "attempt": 0, "rank": rank})
-            conductor.append({"kind": "exit", "attempt": 0, "rank": rank, "status": 0, "ended": False})
+            conductor.append({"kind": "spawned", "t": 0.0, "attempt": 0, "rank": rank, "pid": 0})
+            conductor.append({"kind": "exit", "t": 0.0, "attempt": 0, "rank": rank, "status": 0, "ended": False})
         lines(folder / "conductor.jsonl", conductor)
         return folder
 

@@ -219,7 +219,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from breakrank.catalogue import load_scenarios, select
-from breakrank.run import Bench, Choices, load_run, make_plan
+from breakrank.run import Bench, Choices, make_plan
+from breakrank.saved import load_run
 from breakrank_agent import faults
 from breakrank_agent.plan import Strike
 

@@ -11,8 +11,9 @@ from catalogued import CASES, SCENARIOS, names
 
 from breakrank.doctor import missing, missing_for, missing_framework
 from breakrank.errors import BreakrankError
-from breakrank.run import Choices, load_run, make_plan
+from breakrank.run import Choices, make_plan
 from breakrank.runners import docker_runner
+from breakrank.saved import load_run
 from breakrank.verdict import Outcome
 
 pytestmark = pytest.mark.soak

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+from breakrank.bounded import Folder
 from breakrank.chronicle import Chronicle, read_chronicle
 from breakrank_agent.history import encode
 
@@ -11,9 +12,9 @@ from breakrank_agent.history import encode
 def written(path, keep, count):
     chronicle = Chronicle(path, keep)
     for number in range(count):
-        chronicle.append(encode({"kind": "point", "n": number}))
+        chronicle.append(encode({"kind": "made up", "n": number}))
     chronicle.close()
-    return chronicle, [event["n"] for event in read_chronicle(path)]
+    return chronicle, [event["n"] for event in read_chronicle(Folder(path.parent), path.name)]
 
 
 def test_without_a_bound_all_of_it_is_kept(tmp_path):
@@ -35,4 +36,4 @@ def test_with_a_bound_the_beginning_and_the_latest_are_kept_in_order(tmp_path):
 
 
 def test_a_history_that_was_never_begun_is_empty(tmp_path):
-    assert list(read_chronicle(tmp_path / "rank-0.jsonl")) == []
+    assert list(read_chronicle(Folder(tmp_path), "rank-0.jsonl")) == []

@@ -12,6 +12,8 @@ from typing import NoReturn
 
 import pytest
 
+from breakrank.bounded import Folder
+from breakrank.chronicle import read_lines
 from breakrank_agent.history import (
     HEADER_SIZE,
     NUMBER,
@@ -23,7 +25,6 @@ from breakrank_agent.history import (
     append,
     create_log,
     encode,
-    read_events,
 )
 
 
@@ -132,9 +133,19 @@ def test_a_record_larger_than_the_ring_is_dropped_and_counted(tmp_path: Path) ->
 
 
 def test_an_oversized_event_loses_its_longest_text_and_says_which(tmp_path: Path) -> None:
-    line = encode({"kind": "report", "step": 3, "message": "x" * (RECORD_LIMIT + 1), "type": "ValueError"})
+    event = {
+        "kind": "report",
+        "n": 1,
+        "seq": "main",
+        "step": 3,
+        "t": 0.5,
+        "code": 1,
+        "frames": [],
+        "type": "ValueError",
+    }
+    line = encode({**event, "type": "ValueError", "message": "x" * (RECORD_LIMIT + 1)})
     (tmp_path / "rank-0.jsonl").write_bytes(line + b"\n")
-    (event,) = read_events(str(tmp_path / "rank-0.jsonl"))
+    (event,) = read_lines(Folder(tmp_path), "rank-0.jsonl", "event")
     assert len(line) <= RECORD_LIMIT
     assert (event["step"], event["type"], event["message"], event["cut"]) == (3, "ValueError", "(cut)", "message")
 
@@ -160,17 +171,17 @@ def test_a_file_that_is_no_log_is_refused_by_name(tmp_path: Path) -> None:
 def test_a_history_file_leaves_out_a_last_line_that_a_crash_cut_short(tmp_path: Path) -> None:
     path = tmp_path / "rank-0.jsonl"
     with path.open("wb") as file:
-        append(file, encode({"kind": "point", "step": 1}))
-        file.write(b'{"kind": "poi')
-    assert list(read_events(str(path))) == [{"kind": "point", "step": 1}]
+        append(file, encode({"kind": "made up", "step": 1}))
+        file.write(b'{"kind": "mad')
+    assert list(read_lines(Folder(tmp_path), path.name, "event")) == [{"kind": "made up", "step": 1}]
 
 
 @pytest.mark.parametrize(("line", "says"), [(b"{oops}\n", "line 2 is damaged"), (b"[1]\n", "line 2 is no event")])
 def test_a_damaged_history_file_is_named_with_its_line(tmp_path: Path, line: bytes, says: str) -> None:
     path = tmp_path / "rank-0.jsonl"
-    path.write_bytes(b'{"kind": "point"}\n' + line)
+    path.write_bytes(b'{"kind": "made up"}\n' + line)
     with pytest.raises(HistoryError, match=says):
-        list(read_events(str(path)))
+        list(read_lines(Folder(tmp_path), path.name, "event"))
 
 
 def test_a_mark_is_read_as_the_event_that_it_stands_for_and_its_facts_are_kept_once(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from breakrank.report import explain, plan_words
 from breakrank.report.drawing import draw
 from breakrank.report.events import interleaving, telling_events
 from breakrank.report.terminal import Row, headline, live_line, verdict_table
-from breakrank.run import SavedRun
+from breakrank.saved import SavedRun
 from breakrank.verdict import Blame, Finding, Outcome, Verdict
 from breakrank_agent.plan import Plan
 

@@ -16,15 +16,25 @@ from breakrank.errors import BreakrankError
 from breakrank.plugin import options as options_module
 from breakrank.plugin import workers
 from breakrank.plugin.boundary import one_line
-from breakrank.plugin.collect import Collection, NothingElse, Replayed, Subject, choices, choose, load_replay
-from breakrank.plugin.items import ACTIVE, ScenarioItem
+from breakrank.plugin.collect import (
+    Collection,
+    NothingElse,
+    Replayed,
+    Subject,
+    choices,
+    choose,
+    load_replay,
+    replay_words,
+)
+from breakrank.plugin.items import ACTIVE, ReplayItem, ScenarioItem
 from breakrank.plugin.options import Options
 from breakrank.plugin.progress import Live
 from breakrank.private import make_runs
 from breakrank.quotas import check_quotas
 from breakrank.report import compare, explain, plan_words
 from breakrank.report.terminal import Row, headline, verdict_table
-from breakrank.run import Bench, Result, load_run, make_plan
+from breakrank.run import Bench, Result, make_plan
+from breakrank.saved import load_run
 from breakrank.scenario import Case, Scenario
 from breakrank.verdict import Record
 from breakrank_agent.plan import Plan
@@ -40,7 +50,7 @@ def activate(config: pytest.Config) -> None:
     sent = workers.received(config)
     if sent is not None:
         options = replace(options, seed=sent.seed)
-    replayed = load_replay(options.replay) if options.replay is not None else None
+    replayed = load_replay(options, options.replay) if options.replay is not None else None
     subjects = choose(options) if replayed is None else []
     if sent is None and not options.dry_run and not config.option.collectonly:
         _check_runs(options.runs)
@@ -221,6 +231,8 @@ class Active:
             for item in session.items:
                 if isinstance(item, ScenarioItem):
                     reporter.write_line(_dry_words(item))
+                elif isinstance(item, ReplayItem):
+                    reporter.write_line(replay_words(item.folder, item.saved))
         return True
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

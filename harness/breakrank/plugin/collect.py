@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,14 +10,17 @@ from pathlib import Path
 import pytest
 
 from breakrank import doctor
+from breakrank.bounded import plain
 from breakrank.catalogue import load_scenarios, select
 from breakrank.errors import BreakrankError
 from breakrank.plugin.boundary import one_line
 from breakrank.plugin.items import ReplayItem, ScenarioItem
-from breakrank.plugin.options import Options
-from breakrank.report import saved_verdict
-from breakrank.run import Choices, SavedRun, load_run, make_plan, make_script_plans
+from breakrank.plugin.options import PREFIX, Options
+from breakrank.provenance import is_ours, read_meta
+from breakrank.report import plan_words, saved_verdict
+from breakrank.run import Choices, make_plan, make_script_plans
 from breakrank.runners import docker_runner
+from breakrank.saved import SavedRun, load_run, programs_of
 from breakrank.scenario import Case, Scenario
 from breakrank.script import title
 from breakrank.verdict import SURVIVED, Record
@@ -147,16 +151,51 @@ def _subject(scenario: Scenario, case: Case, options: Options) -> Subject:
     return Subject(scenario, case, plan, doctor.missing_for(plan, case.needs))
 
 
-def load_replay(folder: Path) -> Replayed:
-    """Return the saved run in `folder`. Raises `BreakrankError` if it cannot be replayed."""
+def load_replay(options: Options, folder: Path) -> Replayed:
+    """Return the saved run in `folder`. Raises `BreakrankError` if it cannot be replayed, or is not to be trusted.
+
+    A replay runs the code that the directory names: one that was not made by this user here is replayed when told so.
+    """
     saved = load_run(folder)
     saved_verdict(saved)
-    plan = saved.plan
+    if not (options.trust or options.dry_run or is_ours(folder)):
+        raise BreakrankError(
+            f"{folder} was not made by you on this machine, and a replay runs the code that it names: see with "
+            f"{PREFIX}-dry-run what it would run, then add {PREFIX}-trust"
+        )
+    if not options.dry_run:
+        _check_framework(saved.plan)
+    return Replayed(folder, saved)
+
+
+def _check_framework(plan: Plan) -> None:
+    """Raise `BreakrankError` if the ranks of a plan would not find their framework."""
     in_image = plan.runner == "docker"
     lack = docker_runner().lacking(plan.image, plan.framework) if in_image else doctor.missing_framework(plan.framework)
     if lack:
         raise BreakrankError(lack)
-    return Replayed(folder, saved)
+
+
+def replay_words(folder: Path, saved: SavedRun) -> str:
+    """Say what a replay would run: the plan in words, the command or program, and where its code comes from."""
+    plan = saved.plan
+    named = read_meta(folder).get("programs")
+    there = programs_of(folder)
+    lacks = "" if there is not None else ", which is not there: the programs that come with Breakrank would run"
+    if plan.command:
+        lacks = "" if there is not None else ", which is not there"
+    what = shlex.join(plan.command) if plan.command else plan.program
+    lines = [
+        *plan_words(plan).splitlines(),
+        f"  A replay of {folder} would run {what}",
+        f"  with the code in {named if isinstance(named, str) else 'no folder that it names'}{lacks}.",
+    ]
+    if plan.reference:
+        lines.append(f"  For comparison it would run {shlex.join(plan.reference)}.")
+    if plan.runner == "docker":
+        lines.append(f"  Its containers would be of the image {plan.image}.")
+    made = "was made by you on this machine" if is_ours(folder) else f"was made elsewhere: it needs {PREFIX}-trust"
+    return "\n".join(plain(line) for line in [*lines, f"  The directory {made}."])
 
 
 class ScenarioCollector(pytest.Collector):

@@ -19,7 +19,8 @@ from breakrank_agent.plan import Plan
 
 if TYPE_CHECKING:
     from breakrank.plugin.active import Active
-    from breakrank.run import Result, SavedRun
+    from breakrank.run import Result
+    from breakrank.saved import SavedRun
 
 #: Where the items find what the whole session shares.
 ACTIVE: pytest.StashKey[Active] = pytest.StashKey()

@@ -11,7 +11,8 @@ import pytest
 from breakrank.errors import BreakrankError
 from breakrank.plugin import options, workers
 from breakrank.report import explain
-from breakrank.run import Bench, Choices, Result, SavedRun, load_run, make_script_plans
+from breakrank.run import Bench, Choices, Result, make_script_plans
+from breakrank.saved import SavedRun, load_run
 from breakrank.scenario import DEFAULT_ORACLES, Job, Scenario
 from breakrank.script import check_script, check_step, framework_of
 from breakrank.verdict import Blame, Finding, Outcome, Verdict

@@ -54,6 +54,8 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("-cold", {"action": "store_true", "help": "start each rank cold, instead of forking it from a warm process"}),
     ("-repeat", {"metavar": "N", "help": "run each case N times and require one digest"}),
     ("-replay", {"metavar": "RUN_DIR", "help": "run a saved plan again and compare with its saved verdict"}),
+    ("-trust", {"action": "store_true", "help": "replay a run directory that was not made by you on this machine: it "
+                "runs the code that it names (look first, with --scenario-dry-run)"}),
     ("-dry-run", {"action": "store_true", "help": "say in words what would run, and run nothing"}),
     ("-list", {"action": "store_true", "help": "list the scenarios and their cases"}),
     ("-doctor", {"action": "store_true", "help": "say what this machine has and lacks"}),
@@ -213,6 +215,7 @@ class Options:
     framework: str = ""
     repeat: int = 1
     replay: Path | None = None
+    trust: bool = False
     dry_run: bool = False
     cold: bool = False
     train: tuple[str, ...] = ()
@@ -252,6 +255,7 @@ def read(config: pytest.Config) -> Options:
         framework=_framework(config) or (framework_of(train, config.invocation_params.dir) if train else ""),
         repeat=_whole(PREFIX + "-repeat", _text(config, "-repeat"), 1, _MOST_REPEATS) or 1,
         replay=replay,
+        trust=_trust(config, replay),
         dry_run=bool(_given(config, "-dry-run")),
         cold=bool(_given(config, "-cold")),
         train=train,
@@ -332,6 +336,14 @@ def _replay(config: pytest.Config) -> Path | None:
         if _given(config, suffix) is not None:
             raise BreakrankError(f"{PREFIX}-replay runs the saved plan as it is; leave out {PREFIX}{suffix}")
     return config.invocation_params.dir / text
+
+
+def _trust(config: pytest.Config, replay: Path | None) -> bool:
+    """Return whether a directory of somebody else's may be replayed. Raises `BreakrankError` without a replay."""
+    trust = bool(_given(config, "-trust"))
+    if trust and replay is None:
+        raise BreakrankError(f"{PREFIX}-trust is about a run directory to replay: name it with {PREFIX}-replay")
+    return trust
 
 
 def runs(config: pytest.Config) -> Path:

@@ -5,17 +5,17 @@ Everything here reads the saved form of a verdict, so that a run is explained th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from breakrank.bounded import Folder, plain
 from breakrank.errors import BreakrankError
 from breakrank.history import History
 from breakrank.report.drawing import draw, draw_growth
 from breakrank.report.events import telling_events
 from breakrank.report.stood import draw_stood
 from breakrank.report.words import plan_words
-from breakrank.run import SavedRun
+from breakrank.saved import SavedRun
 from breakrank.verdict import Blame, name_ranks
 
 __all__ = ["explain", "plan_words", "saved_verdict"]
@@ -45,15 +45,15 @@ def saved_verdict(run: SavedRun) -> Mapping[str, Any]:
 def explain(run: SavedRun) -> str:
     """Explain a run: a sentence, the record, a drawing, the events that show it, blame, files, and the replay line.
 
-    Raises `BreakrankError` if the run has no verdict.
+    Nothing in it can move a terminal. Raises `BreakrankError` if the run has no verdict.
     """
     verdict = saved_verdict(run)
     blocks = [
         _headline(run, verdict),
-        _block("what the ranks did", draw(run.history, verdict)),
-        _block("what grows, step by step", draw_growth(run.history, verdict)),
-        _block("the events that show it", telling_events(run.history, verdict)),
-        _block("where the ranks stood", draw_stood(run.history, verdict)),
+        _block("what the ranks did", _drawn(draw, run, verdict)),
+        _block("what grows, step by step", _drawn(draw_growth, run, verdict)),
+        _block("the events that show it", _drawn(telling_events, run, verdict)),
+        _block("where the ranks stood", _drawn(draw_stood, run, verdict)),
         _block("blame", [blame_words(verdict), *verdict.get("accused", ())]),
         _block("also", _also(verdict)),
         _outputs(run),
@@ -63,6 +63,14 @@ def explain(run: SavedRun) -> str:
     return "\n".join(block for block in blocks if block)
 
 
+def _drawn(drawing: Callable[[History, Mapping[str, Any]], list[str]], run: SavedRun, verdict: Any) -> list[str]:
+    """Return what a drawing comes to, or that the records do not fit together."""
+    try:
+        return drawing(run.history, verdict)
+    except Exception as error:
+        return [f"(this cannot be drawn of what was recorded: {type(error).__name__}: {error})"]
+
+
 def _headline(run: SavedRun, verdict: Mapping[str, Any]) -> str:
     """Return the outcome with its sentence, and what was on record if that is something else."""
     blamed = verdict["blame"]["ranks"] if verdict["outcome"] == "HUNG" else []
@@ -70,7 +78,7 @@ def _headline(run: SavedRun, verdict: Mapping[str, Any]) -> str:
     lines = [f"{run.plan.scenario}::{run.plan.case}: {verdict['outcome']}: {verdict['sentence']}{whom}"]
     if verdict.get("record") and not verdict.get("as_recorded"):
         lines.append(f"  on record is {verdict['record']}")
-    return "\n".join(lines)
+    return "\n".join(map(plain, lines))
 
 
 def blame_words(verdict: Mapping[str, Any]) -> str:
@@ -91,38 +99,36 @@ def _also(verdict: Mapping[str, Any]) -> list[str]:
 
 def _outputs(run: SavedRun) -> str:
     """Return the last lines that whoever failed wrote, in the control if nothing came after it."""
+    place = Folder(run.folder)
     if run.history.attempts or run.control is None:
-        return _last_lines(run.folder, run.history)
+        return _last_lines(place, "", run.history)
     name, history = ("control", run.control) if run.second is None else ("control-again", run.second)
-    return _last_lines(run.folder / name, history)
+    return _last_lines(place, f"{name}/", history)
 
 
-def _last_lines(folder: Path, history: History) -> str:
+def _last_lines(place: Folder, base: str, history: History) -> str:
     """Return the last lines of each rank of the last attempt that reported or died, and of a launcher that failed."""
     blocks = []
     for lived in history.last:
         if lived.report is None and lived.died_of() is None and (lived.ended_by_us or not lived.status):
             continue
         for stream, ending in _STREAMS:
-            tail = _tail(folder / f"attempt-{lived.attempt}" / f"rank-{lived.rank}.{ending}", _TAIL_LINES)
+            tail = _tail(place, f"{base}attempt-{lived.attempt}/rank-{lived.rank}.{ending}", _TAIL_LINES)
             blocks.append(_block(f"rank {lived.rank} {stream}", tail))
     if any(event["status"] for event in history.seen("launcher")):
         for stream, ending in _STREAMS:
-            blocks.append(_block(f"launcher {stream}", _tail(folder / f"launcher.{ending}", _LAUNCHER_LINES)))
+            blocks.append(_block(f"launcher {stream}", _tail(place, f"{base}launcher.{ending}", _LAUNCHER_LINES)))
     return "\n".join(block for block in blocks if block)
 
 
-def _tail(path: Path, lines: int) -> list[str]:
-    """Return the last lines of a file; none if it is not there."""
+def _tail(place: Folder, name: str, lines: int) -> list[str]:
+    """Return the last lines of a file; none if it is not there, and why where it is not to be read."""
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            text = file.read().decode(errors="replace")
-    except OSError:
-        return []
-    return text.splitlines()[-lines:]
+        return place.tail(name, _TAIL_BYTES).decode(errors="replace").splitlines()[-lines:]
+    except BreakrankError as error:
+        return [f"({error})"]
 
 
 def _block(title: str, lines: list[str]) -> str:
     """Return the lines under a title, or the empty string if there are none."""
-    return "\n".join([f"  {title}:", *(f"    {line}" for line in lines)]) if lines else ""
+    return "\n".join([f"  {title}:", *(f"    {plain(line)}" for line in lines)]) if lines else ""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from breakrank.bounded import Folder
 from breakrank.errors import BreakrankError
 from breakrank.private import make_part, open_private
 from breakrank.runners import docker_runner
@@ -86,9 +87,10 @@ def new_standing(image: str) -> Standing:
 
 def load_standing(runs: Path, image: str) -> Standing:
     """Return the last standing of an image. Raises `BreakrankError` if there is none."""
+    path = _path(runs, image)
+    raw = Folder(path.parent).read_json(path.name)
     try:
-        raw = json.loads(_path(runs, image).read_text())
-        if raw["version"] != _VERSION:
+        if raw is None or raw["version"] != _VERSION:
             raise FileNotFoundError
         cases = {name: Stood(**stood) for name, stood in raw["cases"].items()}
         return Standing(raw["image"], raw["identity"], raw["versions"], cases)
@@ -97,8 +99,8 @@ def load_standing(runs: Path, image: str) -> Standing:
             f"there is no run on {image} to compare with in {runs}; run the same scenarios with "
             f"--scenario-image={image} first"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BreakrankError(f"{_path(runs, image)} is damaged: {error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BreakrankError(f"{path} is damaged: {error}") from None
 
 
 def _path(runs: Path, image: str) -> Path:

@@ -85,8 +85,8 @@ def _meeting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     rank, world = said.get("rank", -1), said.get("world_size", -1)
     timeout = said.get("timeout") or torch.distributed.default_pg_timeout
     return {
-        "rank": rank if rank is not None and rank >= 0 else _number("RANK"),
-        "world": world if world is not None and world >= 0 else _number("WORLD_SIZE"),
+        "rank": int(rank) if rank is not None and rank >= 0 else _number("RANK"),
+        "world": int(world) if world is not None and world >= 0 else _number("WORLD_SIZE"),
         "init": str(init),
         "master": master if scheme == "env" else address if scheme == "tcp" else "",
         "backend": str(said.get("backend") or ""),
