@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: pytest's exit code for a usage error, so that both ways in answer alike.
 _USAGE = 4
+#: Commands that read files, and watch no process.
+_OF_FILES = ("show", "judge", "list")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The name of a folder may be no UTF-8: it is written as well as it can be.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        check_proc()
+        if options.command not in _OF_FILES:
+            check_proc()
         if options.command == "show":
             return show(options.run)
         if options.command == "judge":

@@ -219,7 +219,8 @@ def test_what_may_not_be_read_is_said(folder, monkeypatch):
 
 def leave_log(folder, *events):
     """Leave what a rank has recorded in its log, which nobody has drained; return the path."""
-    path = folder / "attempt-0" / "rank-0.log"
+    path = folder / "lines" / "attempt-0" / "rank-0.log"
+    path.parent.mkdir(parents=True)
     create_log(str(path))
     writer = LogWriter(str(path))
     for event in events:
