@@ -61,6 +61,7 @@ def watch(command: Sequence[str], runs: Path, wishes: Wishes) -> int:
     We are a guest: once the command runs, nothing of ours ends or changes it. Where its ranks cannot be recorded, or no
     longer, one line says so, and it goes on. If we are killed, it goes on as well, and so does what it leaves running;
     ranks that outlive the command are watched to their end.
+
     SIGINT and SIGTERM are meant for the job, whoever sends them to us: its process group gets each of them once, and it
     decides what comes of them. All other signals that would end us are passed over. Raises `BreakrankError` if there is
     no such command.
@@ -70,7 +71,7 @@ def watch(command: Sequence[str], runs: Path, wishes: Wishes) -> int:
     check_script(command, where)
     with contextlib.closing(Guest(_ignored())) as guest, _Watcher(wishes, guest) as watcher:
         try:
-            result = _record(_plan(command, where, wishes), runs, guest, watcher)
+            said = [*_summary(_record(_plan(command, where, wishes), runs, guest, watcher))]
         except Exception as error:
             watcher.clear()
             why = " ".join(f"{error}".split()) or type(error).__name__
@@ -79,7 +80,7 @@ def watch(command: Sequence[str], runs: Path, wishes: Wishes) -> int:
             voice.say([f"{'recording stops' if guest.started else 'the job is not recorded'}: {why[:300]}"])
             return _exit_code(_go_on(command, where, guest))
         watcher.clear()
-        voice.say(_summary(result))
+        voice.say(said)
         return _ENDED if guest.may_end else _exit_code(guest.wait())
 
 
