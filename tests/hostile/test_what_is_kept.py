@@ -30,7 +30,8 @@ SECRET = "s3cr3t-w0rd-that-nobody-may-keep"
 ENDS = "pass"
 HANGS = "if step == 2: lock = threading.Lock(); lock.acquire(); lock.acquire()"
 DIES = "if step == 2: os.kill(os.getpid(), signal.SIGSEGV)"
-CHILD = "import signal, subprocess, threading\nsubprocess.Popen(['sh', '-c', 'sleep 60', os.environ['API_TOKEN']])"
+WORDS = "[sys.executable, '-c', 'import time; time.sleep(60)', os.environ['API_TOKEN']]"
+CHILD = f"import signal, subprocess, threading\nsubprocess.Popen({WORDS})"
 #: A limit alone: a machine that has much else to do takes its time to end a process.
 DEADLINE_S = 30.0
 WAYS = {ENDS: Outcome.SURVIVED, HANGS: Outcome.HUNG, DIES: Outcome.CRASHED}
@@ -85,7 +86,7 @@ def test_nothing_secret_is_kept_of_containers(runs, tmp_path):
     image = containers.require(containers.BARE["3.9"])
     # The environment here is not handed on to containers: the script has one of its own.
     own = f"os.environ['API_TOKEN'] = {SECRET[::-1]!r}[::-1]"
-    text = f"import os\nimport breakrank_agent\nassert 'API_TOKEN' not in os.environ\n{own}\n{CHILD}\n"
+    text = f"import os, sys\nimport breakrank_agent\nassert 'API_TOKEN' not in os.environ\n{own}\n{CHILD}\n"
     (tmp_path / "job").mkdir()
     (tmp_path / "job/train.py").write_text(f"{text}for _ in range(3): breakrank_agent.step()\n")
     plan = Plan("test", "train.py", "", framework="none", command=("train.py",), pin=False, steps=0, oracles=("ends",))
