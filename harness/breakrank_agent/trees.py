@@ -102,12 +102,15 @@ class Copying:
             os.symlink(os.readlink(name, dir_fd=source), scratch, dir_fd=to)
             made = True
         elif stat.S_ISFIFO(state.st_mode) and self.whole:
-            os.mkfifo(scratch, stat.S_IMODE(state.st_mode), dir_fd=to)
+            os.mkfifo(scratch, 0o600, dir_fd=to)
+            os.chmod(scratch, stat.S_IMODE(state.st_mode), dir_fd=to)
             made = True
         else:
             made = False
         if not made:
             return self.left_out(path, NO_FILE)
+        if self.whole and os.geteuid() == 0 and not stat.S_ISREG(state.st_mode):
+            os.chown(scratch, state.st_uid, state.st_gid, dir_fd=to, follow_symlinks=False)
         self._name(to, scratch, name)
 
     def _name(self, to: int, scratch: str, name: str) -> None:

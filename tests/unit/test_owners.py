@@ -6,12 +6,12 @@ import os
 import resource
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from breakrank_agent import limits
-from breakrank_agent.faults import storage
+from breakrank_agent.rooted import WorkingFolder, opened
+from breakrank_agent.trees import Copying
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away; run the tests as root")
 #: Somebody who is not root, as is whoever runs in a container of an engine without root.
@@ -24,19 +24,28 @@ def owners(folder: Path) -> set[tuple[int, int]]:
 
 def test_a_folder_that_a_fault_makes_belongs_to_whom_the_working_folder_belongs(tmp_path):
     os.chown(tmp_path, OTHER, OTHER)
-    target = SimpleNamespace(work=str(tmp_path), folder="/where/it/works")
-    assert storage._make(target, "checkpoints/last") == "/where/it/works/checkpoints/last"
+    with WorkingFolder(0, str(tmp_path)) as files:
+        os.close(files.make("checkpoints/last"))
     assert (tmp_path / "checkpoints/last").is_dir() and owners(tmp_path) == {(OTHER, OTHER)}
 
 
 def test_what_is_copied_belongs_to_whom_it_belonged(tmp_path):
     (tmp_path / "old/deep").mkdir(parents=True)
+    (tmp_path / "new").mkdir()
     (tmp_path / "old/deep/model.pt").write_text("weights")
+    (tmp_path / "old/deep/model.pt").chmod(0o2660)
+    os.mkfifo(tmp_path / "old/pipe", 0o660)
+    (tmp_path / "old/pipe").chmod(0o660)
     for path in (tmp_path / "old", *(tmp_path / "old").rglob("*")):
         os.chown(path, OTHER, OTHER + 1)
-    storage._copy(str(tmp_path / "old"), str(tmp_path / "new"))
+    with opened(os.open(tmp_path / "old", os.O_RDONLY)) as old, opened(os.open(tmp_path / "new", os.O_RDONLY)) as new:
+        copying = Copying(lambda path, why: pytest.fail(f"{path}: {why}"), whole=True)
+        copying.copy(old, new)
+        copying.dress(new, os.fstat(old))
     assert (tmp_path / "new/deep/model.pt").read_text() == "weights"
     assert owners(tmp_path / "new") == {(OTHER, OTHER + 1)}
+    modes = {path.relative_to(tmp_path / "old"): path.stat().st_mode for path in (tmp_path / "old").rglob("*")}
+    assert {path.relative_to(tmp_path / "new"): path.stat().st_mode for path in (tmp_path / "new").rglob("*")} == modes
 
 
 @pytest.mark.parametrize("capable", [True, False])
