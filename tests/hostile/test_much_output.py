@@ -17,8 +17,8 @@ from breakrank.conductor import AWAY_S, Attempt
 from breakrank.evidence import Condition, look
 from breakrank.evidence.threads import read_threads
 from breakrank.output import KEEP, PIPE_BYTES, Output, open_pipe
-from breakrank.run import load_run
 from breakrank.runners.join import JoinRunner
+from breakrank.saved import load_run
 from breakrank.verdict import Outcome
 
 MEGABYTES = 120

@@ -13,7 +13,8 @@ import pytest
 
 from breakrank.doctor import missing
 from breakrank.errors import BreakrankError
-from breakrank.run import Bench, load_run
+from breakrank.run import Bench
+from breakrank.saved import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
 from breakrank_agent.plan import Plan, Strike, at

@@ -18,9 +18,9 @@ from plans import plan_of
 
 from breakrank.doctor import missing
 from breakrank.errors import BreakrankError
-from breakrank.run import load_run
 from breakrank.runners import holder
 from breakrank.runners.view import copy_folder
+from breakrank.saved import load_run
 from breakrank.verdict import Outcome
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts where everybody sees it")

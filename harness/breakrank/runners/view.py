@@ -45,11 +45,6 @@ class View:
     overlaid: tuple[tuple[int, str], ...] = ()
 
     @property
-    def seen_from_outside(self) -> Path:
-        """The folder with what the ranks have written, for whoever is not in the view."""
-        return Path(f"/proc/{self.holder}/root{self.folder}") if self.holder else self.folder
-
-    @property
     def carries(self) -> tuple[str, ...]:
         """The paths of mounts below the folder that are as private as the folder is."""
         return tuple(path for _, path in self.overlaid)
