@@ -18,6 +18,7 @@ from typing import Any
 
 from breakrank.autopsy import take_stacks
 from breakrank.chronicle import Chronicle
+from breakrank.errors import NoSpaceError
 from breakrank.heirs import find_heirs
 from breakrank.history import LINES, lines_of, records_of
 from breakrank.intake import MOST_CHILDREN, Line, made_of, parse_event
@@ -110,7 +111,7 @@ class Conductor:
             while number is not None:
                 attempt = Attempt(self, number)
                 again = attempt.run()
-                number = self.runner.follows(number, again) if self.recorded else None
+                number = None if self.room.lack else self.runner.follows(number, again)
                 if self.plan.elastic:
                     self.plan = replace(self.plan, ranks=self.plan.ranks - attempt.lost)
                     number = number if self.plan.ranks else None
@@ -120,11 +121,6 @@ class Conductor:
 
     def _remove_lines(self) -> None:
         shutil.rmtree(self.folder / LINES, ignore_errors=True)
-
-    @property
-    def recorded(self) -> bool:
-        """Whether what the ranks do is still recorded, or their job is none of ours to end."""
-        return not self.room.lack or self.ends is not None
 
     def write(self, kind: str, **values: Any) -> None:
         """Append one of the Conductor's own events."""
@@ -235,12 +231,18 @@ class Attempt:
             self._dismiss()
             self._let_leave()
             self._show()
-            if not self._conductor.recorded:
-                return self._end({"why": ""})
+            if self._conductor.room.lack:
+                return self._end_unrecorded(self._conductor.room.lack)
             reason = self._reason_to_end()
             if reason is not None and self._may_end(reason):
                 return self._end(reason)
         return False
+
+    def _end_unrecorded(self, lack: str) -> bool:
+        """End ranks that nobody can record; a job that is only watched goes on, and whoever watches it says so."""
+        if self._conductor.ends is not None:
+            raise NoSpaceError(lack)
+        return self._end({"why": ""})
 
     def _may_end(self, reason: dict[str, Any]) -> bool:
         """Whether ranks that do not move are to be ended; who only watches is told of it once."""

@@ -7,5 +7,9 @@ class BreakrankError(Exception):
     """Something that the person who started us can mend; the message is one line and says how."""
 
 
-class NoSpaceError(BreakrankError):
-    """The disk, or the user's share of it, is full: a run that meets it is VOID."""
+class CutShortError(BreakrankError):
+    """Something that a run needs was taken away while it ran: the run is VOID, with this reason."""
+
+
+class NoSpaceError(CutShortError):
+    """The disk, or the user's share of it, is full."""

@@ -108,6 +108,9 @@ class Guest(Session):
     def own(self, folders: Sequence[str]) -> None:
         """Make nothing of it: nobody is struck."""
 
+    def last(self, argv: Sequence[str]) -> None:
+        """Make nothing of it: when we are gone, nobody of ours is left who could run it."""
+
     def renew(self) -> None:
         """Make nothing of it: there is no warden."""
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from breakrank.conductor import Conductor, Progress
 from breakrank.detour import is_passable, make_detour, remove_detours
 from breakrank.digest import explain_difference
-from breakrank.errors import BreakrankError, NoSpaceError
+from breakrank.errors import BreakrankError, CutShortError, NoSpaceError
 from breakrank.history import History, picks, read_history
 from breakrank.judge import say_damage, why_no_rank
 from breakrank.private import make_part, make_private, make_runs, seal
@@ -379,8 +379,12 @@ class Bench:
                 void += self._model(reference_plan(plan), folder / "reference", programs, progress)
             if not (void and plan.command):
                 void += conduct(plan, folder, programs, progress, agent=agent)
-        except (NoSpaceError, OSError) as error:
-            if isinstance(error, OSError) and error.errno not in FULL:
+        except NoSpaceError:
+            void.append(f"no space left in {self.runs}")
+        except CutShortError as error:
+            void.append(str(error))
+        except OSError as error:
+            if error.errno not in FULL:
                 raise
             void.append(f"no space left in {self.runs}")
         verdict = judge_saved(load_run(folder), list(dict.fromkeys(void)))
@@ -523,7 +527,9 @@ class Bench:
         finally:
             if where is not None and view is not None and view.holder:
                 self._session.kept.discard(view.holder)
-                self._session.clear()
+                # Without a warden they end with the session, or with the next one's start.
+                with contextlib.suppress(CutShortError):
+                    self._session.clear()
                 close_view(view, folder, self.runs)
         return [room.lack] if room.lack else []
 

@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 
 from breakrank import warden
-from breakrank.errors import BreakrankError
+from breakrank.errors import BreakrankError, CutShortError
 from breakrank.follower import Follower
 from breakrank_agent.checked import Unfit, check, is_flag, is_text, parse, whole
 
@@ -227,9 +227,9 @@ class Session:
             self._process.kill()
             self._process.wait()
 
-    def _gone(self) -> BreakrankError:
+    def _gone(self) -> CutShortError:
         self._lost = True
-        return BreakrankError(_GONE)
+        return CutShortError(_GONE)
 
     def _send(self, message: dict[str, Any]) -> None:
         try:
