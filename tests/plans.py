@@ -16,7 +16,7 @@ def plan_of(program: str, *strikes: Strike, controlled: str = "", **values: Any)
     ranks = values.get("ranks", 2)
     defaults: dict[str, Any] = {
         "scenario": "test",
-        "case": program.replace(":", "-"),
+        "case": program.replace(":", "-") or "script",
         "program": program,
         "steps": 4,
         "deadline_s": 10.0,
