@@ -109,7 +109,7 @@ def test_the_debug_mode_and_the_time_out_are_dimensions_of_a_case(bench, row, en
     sound = row.removesuffix("_sound") + "_sound"
     case = Case(row, f"mismatches:{row}", record or DETECTED, control=f"mismatches:{sound}")
     case = replace(case, environment=environment, patience_s=30.0 if environment is SHORT else None)
-    scenario = Scenario([case], job=Job(steps=3, data=""), oracles=("collectives", "progress"))
+    scenario = Scenario([case], job=Job(steps=3, data=""), oracles=("collectives", "progress"), name="dimensions")
     result = bench.run(make_plan(scenario, case, Choices()), case.expect, programs=PROGRAMS)
     if record is None:
         assert (result.verdict.outcome, result.verdict.findings) == (Outcome.SURVIVED, ())

@@ -10,6 +10,7 @@ import pytest
 from ground import on_a_disk_of, pytest_in, script, small_disks
 
 from breakrank.__main__ import main
+from breakrank.bounded import Folder
 from breakrank.chronicle import Chronicle, read_chronicle
 from breakrank.errors import BreakrankError, NoSpaceError
 from breakrank.output import Output
@@ -57,7 +58,7 @@ def test_a_case_that_fills_the_disk_is_void_and_the_next_one_says_the_same(groun
     verdict = json.loads((folder / "verdict.json").read_text())
     assert (verdict["outcome"], verdict["void"][0]) == ("VOID", lack)
     for rank in (0, 1):
-        events = list(read_chronicle(folder / "attempt-0" / f"rank-{rank}.jsonl"))
+        events = list(read_chronicle(Folder(folder), f"attempt-0/rank-{rank}.jsonl"))
         assert max(event["step"] for event in events) >= 2
     # What was recorded is explained, and judged again as it was.
     assert main(["show", str(folder)]) == 0 and lack in capsys.readouterr().out
@@ -116,7 +117,7 @@ def test_a_record_that_does_not_fit_is_not_there_in_part(tmp_path, monkeypatch):
     for number in range(4):
         chronicle.append(b'{"kind":"%d"}' % number)
     chronicle.close()
-    assert [event["kind"] for event in read_chronicle(tmp_path / "rank-0.jsonl")] == ["0"]
+    assert [event["kind"] for event in read_chronicle(Folder(tmp_path), "rank-0.jsonl")] == ["0"]
     assert room.lack == f"no space left in {tmp_path}"
 
 
