@@ -33,7 +33,7 @@ import psutil
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
 from breakrank import engines
-from breakrank.errors import BreakrankError
+from breakrank.errors import BreakrankError, CutShortError
 from breakrank.evidence.threads import read_numbers
 from breakrank.runners import STARTED, hearsay, hub, retrieval
 from breakrank.runners.process import ProcessRunner
@@ -486,7 +486,7 @@ class DockerRunner(SandboxRunner):
         if self.cold or self._lost:
             self.clusters.close()
         if self._lost:
-            raise BreakrankError(self._lost)
+            raise CutShortError(self._lost)
 
     def _spawn(
         self,
