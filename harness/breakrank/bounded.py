@@ -29,8 +29,8 @@ _MOST_NUMBER = 2**64
 class Folder:
     """A directory from wherever it may be, of which only what lies in it is read.
 
-    Names are relative to it, as `attempt-0/rank-1.jsonl`. What is a symbolic link, a pipe, a device, or too large is
-    refused, with the path: `BreakrankError`. What is not there is None, or empty.
+    Names are relative to it, as `attempt-0/rank-1.jsonl`. A symbolic link, a pipe, a device, and a file that is
+    too large are refused, with the path: `BreakrankError`. A missing one is None, or empty.
     """
 
     def __init__(self, path: Path) -> None:
@@ -86,7 +86,7 @@ class Folder:
         except OSError as error:
             raise self._refusal(name, error) from None
         try:
-            # What lies there may have become something else in between.
+            # Something else may lie there by now.
             self._check(os.fstat(descriptor), name, most)
         except BreakrankError:
             os.close(descriptor)

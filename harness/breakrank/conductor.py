@@ -43,7 +43,7 @@ from breakrank_agent.schedules import Diverged, policy
 TICK_S = 0.02
 #: How long a rank that is through lingers for peers that do not move.
 LINGER_S = 0.5
-#: How long one round of the loop may take. What takes longer, as a terminal that is held, stops ranks that print.
+#: How long one round of the loop may take. A longer one, as where a terminal is held, stops ranks that print.
 AWAY_S = 1.0
 #: How a launcher ends the other ranks when one has failed.
 _ENDS_PEERS = (-signal.SIGTERM, -signal.SIGKILL)
@@ -289,7 +289,7 @@ class Attempt:
         try:
             for message in self._lines[rank.process.rank].take(data):
                 self._moved = time.monotonic()
-                # What the rank recorded before it spoke is read first.
+                # The records that the rank made before it spoke are read first.
                 self._drain_rank(rank)
                 made_of("what it said", self._take_message, rank, message)
         except Unfit as error:

@@ -157,7 +157,7 @@ class Guest(Session):
         """Wait for the end of the command, and return how it ended."""
         assert self._job is not None
         while self.status is None:
-            # Whoever it is that has ended.
+            # Any process may have ended.
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
             for _ in self._look():
                 pass

@@ -1,4 +1,4 @@
-"""What comes from a rank, by its line and by its log, checked before anything is made of it.
+"""Messages and records of a rank, from its line and its log, checked before anything is made of them.
 
 A rank is the user's program, and may write anything over what the agent in it writes. `Unfit` says what is wrong, in a
 clause; the rank's record is damaged then, and nothing more is taken from it.
@@ -37,7 +37,7 @@ def _is_lock(value: Any) -> bool:
     return type(value) is dict and all(map(is_text, (*value, *value.values())))
 
 
-#: What a rank says on its line, by the name that makes it this message, and what may stand beside it.
+#: The messages of a rank on its line, by the name that makes each, and what may stand beside it.
 _SAYS: dict[str, Callable[[Any], bool]] = {
     "park": whole(),
     "leaves": is_flag,
@@ -53,7 +53,7 @@ _SAYS: dict[str, Callable[[Any], bool]] = {
     "idle": listing(is_text),
 }
 _BESIDE = {"thread": whole(), "more": is_flag, "locks": listing(_is_lock)}
-#: What code of ours raises when it is handed what it cannot have been made for.
+#: Our own code raises these when it is handed values that it was not made for.
 _MEANINGLESS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, RecursionError)
 _T = TypeVar("_T")
 
@@ -70,7 +70,7 @@ def parse_event(record: bytes) -> Event:
 
 
 class Line:
-    """What a rank says on its line to the Conductor, one message after the other, under a plan."""
+    """The line of a rank to the Conductor: one message after the other, under a plan."""
 
     def __init__(self, plan: Plan, rank: int) -> None:
         self._plan = plan

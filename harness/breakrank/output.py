@@ -12,9 +12,9 @@ from breakrank.room import RecordFile, Room
 
 #: Bytes kept of the beginning, and again of the end.
 KEEP = 512 * 1024
-#: What a pipe to us is to hold: whoever prints goes on while we do something else.
+#: The bytes that a pipe to us holds: a rank prints on while we do something else.
 PIPE_BYTES = 1 << 20
-#: What is read of one pipe in a row, in pieces, before anything else is looked at.
+#: A piece that is read at once, and the most that is read of one pipe before anything else is looked at.
 _PIECE, _IN_A_ROW = 256 * 1024, 4 << 20
 
 

@@ -1,4 +1,4 @@
-"""What is written belongs to one person: folders that only their owner can enter, files that only he can read.
+"""All that is written belongs to one person: folders that only their owner can enter, files that only he can read.
 
 A run directory is closed to others from its first moment, whatever the umask. That of the process is left alone: ranks
 inherit it. The files in it get their rights when the run is over, `work` excepted, where the ranks' files are as they
@@ -15,7 +15,7 @@ from pathlib import Path
 from breakrank.errors import BreakrankError
 
 _FOLDER, _FILE = 0o700, 0o600
-#: What the ranks wrote, below a run directory.
+#: The folder of the ranks' own files, below a run directory.
 _WORK = "work"
 
 
@@ -29,7 +29,7 @@ def make_private(folder: Path) -> None:
 def make_runs(runs: Path) -> None:
     """Make the folder of the runs, if it is not there; one that is there keeps the rights that it has.
 
-    What lies in it is for people to look at, never for their version control. Raises `OSError`.
+    Its contents are for people to look at, never for their version control. Raises `OSError`.
     """
     runs.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):

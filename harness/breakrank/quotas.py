@@ -1,4 +1,4 @@
-"""What the kernel allows this user, and what ranks need of it: said in one line before anything starts."""
+"""The limits of this user, and what ranks need of them: said in one line before anything starts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from breakrank.errors import BreakrankError
 
 #: A zygote and the warden move descriptors out of the way of a rank's, to numbers below this.
 _NUMBERS = 272
-#: What we hold open of one rank (its line, its pipes, its files), and beside what is open already.
+#: Files that we hold open for one rank (its line, its pipes, its files), and beside those that are open already.
 _OF_A_RANK, _BESIDE = 10, 32
 #: Processes and threads of one rank with its framework, and those of ours: the warden, a zygote, what looks at stacks.
 _THREADS_OF_A_RANK, _THREADS_OF_OURS = 16, 16

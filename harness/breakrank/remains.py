@@ -1,4 +1,4 @@
-"""What the ranks have left in their working folder, read without following anything that leads out of it."""
+"""Files that the ranks have left in their working folder, read without following anything that leads out of it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Looks a host's name up as a rank does: by the rank's own files and name servers, and with no program of the rank's.
 
-What is installed where a rank is may be anybody's, as in an image: it is not ours to run outside of its walls.
+Programs that are installed where a rank is may be anybody's, as in an image: they are not ours to run outside of its
+walls.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Room on the disk of the runs: records are written whole or not at all, and some is kept back for the verdict.
 
-Who records never raises because of the disk: a rank must not wait for us, and a run ends in a verdict. That something
+Recording never raises because of the disk: a rank must not wait for us, and a run ends in a verdict. That something
 could not be written is remembered once, in the `Room` that all files of a run share.
 """
 
@@ -15,13 +15,13 @@ from pathlib import Path
 
 from breakrank.errors import BreakrankError, NoSpaceError
 
-#: What the kernel says when a disk, or a user's share of it, is full.
+#: The kernel's errors when a disk, or a user's share of it, is full.
 FULL = (errno.ENOSPC, errno.EDQUOT)
 #: Less than this is no room: not even the end of a record fits.
 _LEAST_BYTES = 64 * 1024
-#: What is kept back for the verdict of one run.
+#: Bytes that are kept back for the verdict of one run.
 KEPT_BYTES = 256 * 1024
-#: What the kept room is called until the verdict lies in it.
+#: The name of the kept room until the verdict lies in it.
 _KEPT = "verdict.json.new"
 
 

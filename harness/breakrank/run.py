@@ -296,7 +296,7 @@ class Bench:
         cgroups.sweep()
         remove_detours()
         self._session = session or Session(controller_pid)
-        #: What ranks on this machine import the agent from.
+        #: The folder that ranks on this machine import the agent from.
         self._importable = self._find_way()
         self._zygotes = None if cold else Zygotes(self._session, self.runs)
         self._clusters: Clusters | None = None

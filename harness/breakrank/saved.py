@@ -28,7 +28,7 @@ from breakrank_agent.schedules import all_policies
 
 #: Oracles that can say nothing where two undisturbed runs end differently.
 NEEDS_SAME_RESULT = ("control",)
-#: What judging or explaining a directory from wherever may take: seconds of a core, and this share of the memory.
+#: The bounds of judging or explaining any directory: seconds of a core, and this share of the memory.
 MOST_CPU_S, MOST_MEMORY = 900.0, 0.5
 
 
@@ -159,7 +159,7 @@ def why_unjudged(saved: SavedRun) -> str:
 
 
 class _OutOfTime(BaseException):
-    """What was asked for takes too long. It is no `Exception`, so that no oracle takes it for its own."""
+    """Reading a run takes too long. It is no `Exception`, so that no oracle takes it for its own."""
 
 
 @contextlib.contextmanager

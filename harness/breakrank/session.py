@@ -34,7 +34,7 @@ _GONE = "the warden process is gone; was it killed?"
 #: The variable that every process of ours carries: who owns it.
 VARIABLE = "BREAKRANK_SESSION"
 _IS_PID = whole(-1, 1 << 22)
-#: What the warden says, as far as anything is made of it.
+#: The warden's messages, as far as anything is made of them.
 _FROM_WARDEN = {
     **{"pid": _IS_PID, "child": _IS_PID, "signalled": _IS_PID, "adopted": _IS_PID, "cleared": whole(), "text": is_text},
     **{"what": is_text, "status": whole(-256, 256), "done": is_flag, "noted": is_flag},
@@ -56,7 +56,7 @@ class Session:
         self.mark = {VARIABLE: self.id}
         self._owners = {os.getpid(), controller_pid or os.getpid()}
         self._queue: list[dict[str, Any]] = []
-        #: What a new warden is to be told: the control groups to remove at the end, and the program to run then.
+        #: A new warden is told these: the control groups to remove at the end, and the program to run then.
         self._folders: dict[str, None] = {}
         self._last: dict[str, Any] = {}
         #: Processes that outlive a run: the zygotes.
@@ -105,7 +105,7 @@ class Session:
         self.socket.close()
         self._queue.clear()
         self._follower.forget()
-        # What it had started ended with it, and not what that had started in its turn.
+        # Its children ended with it, and theirs did not.
         self._end_all()
         self.kept.clear()
         self._begin()

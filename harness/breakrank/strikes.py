@@ -231,7 +231,7 @@ class Strikes:
             if not reached or type(item.strike.fault).heal is Fault.heal:
                 continue
             landed, item.state = item.state == "landed", "healed"
-            # What it keeps it has taken, whoever has seen it.
+            # It has taken all that it keeps, seen or not.
             taken = landed or bool(item.kept)
             try:
                 item.strike.fault.heal(self._target(item))

@@ -1,4 +1,4 @@
-"""What `watch` says on stderr, which is the job's, too: it never raises, and never waits for whoever reads it."""
+"""Lines of `watch` on stderr, which is the job's, too: saying one never raises, and never waits for a reader."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ERASE = "\r\x1b[K"
 def keep_standard_descriptors() -> None:
     """Take the numbers 0, 1 and 2 where they are closed, so that nothing of ours has one of them.
 
-    What is opened here is closed again in whatever we start, for which they are then closed as ever.
+    Descriptors that are opened here are closed again in all that we start, which finds them closed as ever.
     """
     for number in range(3):
         try:

@@ -35,7 +35,7 @@ from breakrank_agent.plan import Plan
 ORACLES = ("progress", "finite", "replicas")
 #: Asked of it now and then, while it runs.
 WHILE_IT_RUNS = ("finite", "replicas", "leak")
-#: What is handed on to the job, and what else would end us, and is not.
+#: Signals that are handed on to the job, and others that would end us, and are passed over.
 _HANDED_ON = (signal.SIGINT, signal.SIGTERM)
 _PASSED_OVER = (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
 #: The exit code of a job that we ended, as of timeout(1).

@@ -519,7 +519,7 @@ def shard(fault: Fault, evidence: Evidence) -> str | None:
 
 def look_at_shard(fault: Fault, target: Target) -> str | None:
     """Return the digest of the rank's shard in the working folder; None if it has none."""
-    # Whatever runs in the folder may have laid the files.
+    # A rank may have laid the files.
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, RecursionError), target.files() as files:
         for laid in json.loads(files.read(MANIFEST, SHARD_BYTES))["shards"]:
             if laid["rank"] == target.rank:
@@ -605,7 +605,7 @@ def look_at_mount(fault: Fault, target: Target) -> bool | None:
 def _state_of(path: str, target: Target) -> os.statvfs_result | None:
     """Ask for the file system of a path, or of what lies above where it is to be, through the rank's own mounts.
 
-    What is there is the rank's only in the working folder, and in memory.
+    A file there is the rank's only in the working folder, and in memory.
     """
     with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
         files = stack.enter_context(target.seen())

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Callable
 
-#: What numbers may be at most, unless their field says less: what fits into eight bytes.
+#: The largest number, unless its field says less: it fits into eight bytes.
 _MOST = 2**63 - 1
 #: The most that a list holds, and how long a text is: a replayed schedule has one number a move.
 _MOST_ITEMS, _MOST_TEXT = 10_000_000, 1_000_000

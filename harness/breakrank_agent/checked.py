@@ -1,6 +1,6 @@
 """Bytes from outside have no shape until they were checked: their size, how deep they nest, their names and values.
 
-Whoever reads a socket, a pipe, a log or a file that another process may write takes objects from `parse`, and names
+A reader of a socket, a pipe, a log or a file that another process may write takes objects from `parse`, and names
 what is to be in them with `check`. Both raise `Unfit` for all else, with the reason as a clause.
 """
 
@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Callable
 
-#: How deep lists and objects may lie in each other. What we write ourselves nests to a quarter of it.
+#: How deep lists and objects may lie in each other. Our own records nest to a quarter of it.
 DEPTH = 32
 #: The longest text, and the largest number, that is taken where nothing else is said.
 TEXT, NUMBER = 1 << 16, (1 << 63) - 1

@@ -91,7 +91,7 @@ class Target(Protocol):
 
     `number` is the strike's in the plan. `folder` is the working folder as the rank sees it: a path in it is asked for
     by `files` alone, since the rank may have laid anything there. `store` is the port of the job's rendezvous store, 0
-    where none is known. What a strike keeps in `kept`, its healing finds there again.
+    where none is known. Healing finds in `kept` what the strike has kept there.
     """
 
     number: int

@@ -326,7 +326,7 @@ class LogReader:
 
     def __init__(self, path: Union[str, int], takes: bool = True) -> None:
         self._path, self._takes = path, takes
-        # Whatever was laid in its place is not followed, nor waited for.
+        # A link or a pipe in its place is not followed, nor waited for.
         flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_RDWR if takes else os.O_RDONLY)
         self._file = os.dup(path) if isinstance(path, int) else os.open(path, flags)
         try:
@@ -471,7 +471,7 @@ def read_log(path: str) -> list[Event]:
 def peek_log(path: Union[str, int]) -> list[bytes]:
     """Return the records that a log still holds, without taking them out of it; `path` may be an open file.
 
-    Whoever wrote it may have written anything. Raises `HistoryError` for what is no log, or a damaged one.
+    It may hold anything. Raises `HistoryError` for what is no log, or a damaged one.
     """
     try:
         reader = LogReader(path, takes=False)

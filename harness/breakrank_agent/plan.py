@@ -33,7 +33,7 @@ POINTS = (
 )
 #: Selectors of ranks that are resolved when the plan is made; `one` is drawn from the seed.
 SELECTORS = ("first", "last", "all", "one")
-#: What a saved plan's number may be, from and to; a trigger's and a schedule's, too.
+#: The range of each number of a saved plan; of a trigger's and a schedule's, too.
 _RANGES: Mapping[str, tuple[float, float]] = {
     "ranks": (0, 4096),
     "merged": (1, 4096),
@@ -49,14 +49,14 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "depth": (1, 10**6),
     "length": (1, 10**9),
 }
-#: What a saved plan's text may be, where that is a closed list.
+#: The values of a saved plan's text, where that is a closed list.
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "framework": ("torch", "tensorflow", "none"),
     "runner": ("process", "sandbox", "docker", "slurm", "join"),
     "mode": ("free", "controlled"),
 }
 _FUNCTION = r"[^\W\d][\w.]*:[^\W\d][\w.]*"
-#: What a saved plan's text must look like, and that in words. A scenario and a case are part of a folder's name.
+#: The pattern of a saved plan's text, and that in words. A scenario and a case are part of a folder's name.
 _FORMS: Mapping[str, tuple[str, str]] = {
     "scenario": (r"(?!\.)[^/\x00-\x1f\x7f-\x9f]{1,200}", "a name without a slash, of at most 200 letters"),
     "case": (r"[^/\x00-\x1f\x7f-\x9f]{1,200}", "a name without a slash, of at most 200 letters"),

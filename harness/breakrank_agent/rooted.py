@@ -1,6 +1,6 @@
 """Paths that somebody else lays out, resolved inside of their root: a rank's, a container's, and never ours.
 
-openat2(2) does it where the kernel has it (Linux 5.6), else a walk from folder to folder. What is found is a descriptor
+openat2(2) does it where the kernel has it (Linux 5.6), else a walk from folder to folder. The result is a descriptor
 (O_PATH): what a name stands for may be swapped a moment later, what a descriptor stands for stays the same.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 #: The number of openat2(2), on every architecture, and how it is to resolve.
 _OPENAT2 = 437
 _NO_MAGICLINKS, _NO_SYMLINKS, _IN_ROOT = 0x02, 0x04, 0x10
-#: What it says where there is none, where a sandbox forbids it, and where something was renamed meanwhile.
+#: Its errors where there is none, where a sandbox forbids it, and where something was renamed meanwhile.
 _NOT_BY_THE_KERNEL = (errno.ENOSYS, errno.EPERM, errno.EAGAIN)
 #: As many links as the kernel follows in a path.
 _LINKS = 40

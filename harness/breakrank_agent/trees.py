@@ -1,4 +1,4 @@
-"""What lies in a folder, copied and put back by descriptors alone: no link is followed, no file is written through."""
+"""The contents of a folder, copied and put back by descriptors alone: no link followed, no file written through."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from breakrank_agent.rooted import give, mount_of, opened, shown
 #: No deeper than this, and no more than so many files and folders.
 DEPTH, ENTRIES = 64, 1_000_000
 _BLOCK = 1 << 20
-#: What ends a copy that may lack something.
+#: Errors that end a copy that may lack something.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 #: Why sockets and devices are not copied.
 NO_FILE = "it is no file, folder or link"
@@ -206,7 +206,7 @@ def put_back(taken: int, to: int, was_taken: Listing, was_there: Listing) -> Non
             _remove(to, path, was_there[path])
 
     def refuse(path: str, why: str) -> None:
-        # What was never there to be taken, such as a socket that a rank has made, is nothing to put back.
+        # A thing that was never there to be taken, such as a socket that a rank has made, is not put back.
         if why != NO_FILE:
             raise OSError(f"{shown(path)}: {why}")
 

@@ -1,4 +1,4 @@
-"""What containers and images say of themselves, checked before it is believed: they may hold anybody's programs."""
+"""Answers of containers and images, checked before they are believed: they may hold anybody's programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from breakrank_agent.zygote import PACKET
 _TABLE_BYTES, _PRINTED_BYTES, _VALUE_BYTES = 1 << 20, 1 << 20, 1 << 15
 #: As many characters of what is said in an error are shown.
 _SHOWN = 300
-#: What JSON raises for whatever it is given.
+#: Errors that JSON raises, of any text.
 _MALFORMED = (ValueError, RecursionError)
 
 

@@ -1,8 +1,8 @@
 """Holds a mount namespace in which a folder is a private, copy-on-write view of itself.
 
 It is started as a script (`python -I -S holder.py ORDER`), with the standard library alone. ORDER is a JSON object with
-the keys of `Order`. What is written below the folder goes to `upper` (an overlay, see overlayfs in the kernel's
-documentation). What is mounted below the folder is carried into the view, each mount by the first way that works: an
+the keys of `Order`. Files that are written below the folder go to `upper` (an overlay, see overlayfs in the kernel's
+documentation). Mounts below the folder are carried into the view, each by the first way that works: an
 overlay of its own, a place that can only be read, or the mount as it is. The runs are not there in the view; what ranks
 must reach of ours, the agent's copy and the lines of this run, lies at `place` instead.
 
@@ -41,7 +41,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Order(NamedTuple):
-    """What is to be made: all are paths.
+    """The paths of which a view is made.
 
     `folder` is what the view is of, `upper` takes what is written, `scratch` is an empty folder beside it. `runs` is
     not to be seen. At `place` lie `agent`, under its own name, and `lines`.
@@ -123,7 +123,7 @@ def mounts_below(folder: str, but: str = "") -> list[Mount]:
             root = os.open(path, os.O_PATH | os.O_NOFOLLOW)
         except OSError:
             continue
-        # What an outer mount hides is not seen: something else is there, or nothing.
+        # A mount that an outer one hides is not seen: something else is there, or nothing.
         with open(f"/proc/self/fdinfo/{root}") as file:
             if f"mnt_id:\t{number}\n" in file.read():
                 found.append(Mount(path, kind, flags, root))
@@ -178,7 +178,7 @@ def _overlay(target: str, layers: dict[str, int]) -> None:
 
 
 def _carry(mount: Mount, layers: dict[str, int]) -> str:
-    """Carry a mount into the view; return how. What it is decides which ways are tried."""
+    """Carry a mount into the view; return how. Its kind decides which ways are tried."""
     holds_files, changes = mount.kind not in KERNELS_OWN, "ro" not in mount.flags
     if holds_files and changes and stat.S_ISDIR(os.stat(mount.root).st_mode):
         # Some file systems can be no layer of an overlay.

@@ -1,6 +1,6 @@
 """Home: the abstract socket (unix(7)) that the ranks of any launcher call, and that every user of the machine can see.
 
-Who calls is known from the kernel first (this user, or root), then by the secret, which has a constant length, and only
+A caller is known from the kernel first (this user, or root), then by the secret, which has a constant length, and only
 then is what it says looked at. Callers are bounded in number, in what they say, and in how long they take over it.
 """
 

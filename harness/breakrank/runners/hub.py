@@ -61,7 +61,7 @@ def main(ranks: int, kinds: list[str]) -> None:
     print("ready", *(pid for pid, _, _ in holders), flush=True)
     known = {host_name(rank): address(rank) for rank in range(ranks)}
     while True:
-        # Whoever is in the network may ask anything; what is no question gets no answer.
+        # Anybody in the network may ask anything; only a question gets an answer.
         with contextlib.suppress(OSError):
             question, asker = names.recvfrom(512)
             told = answer_name(question, known)
@@ -149,7 +149,7 @@ def _tell_names(rank: int) -> None:
 def answer_name(question: bytes, known: dict[str, str]) -> bytes:
     """Return the answer to a question of one name: its address, that there is none of this kind, or no such name.
 
-    What is no such question has an empty one.
+    Anything else has an empty one.
     """
     labels, place = [], 12
     while place < len(question) and question[place]:

@@ -101,7 +101,7 @@ class JoinRunner:
     def sources(self) -> list[int]:
         """Return what is readable when the command has printed something.
 
-        Who has called is seen at the next look: nobody who calls on and on keeps us awake.
+        A caller is seen at the next look: nobody who calls on and on keeps us awake.
         """
         return [self._sources.fileno()]
 
@@ -215,7 +215,7 @@ class JoinRunner:
     def _read_outputs(self) -> None:
         for descriptor, output in self._outputs.items():
             if not output.drain(descriptor):
-                # Whoever waits for something to read need not be told of its end again and again.
+                # The loop need not be told of its end again and again.
                 with contextlib.suppress(OSError):
                     self._sources.unregister(descriptor)
 

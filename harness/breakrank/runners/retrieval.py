@@ -1,4 +1,4 @@
-"""What ranks wrote in a container, brought back into the run directory: what lies in their folder, and nothing else."""
+"""Files that ranks wrote in a container, brought back into the run directory: those in their folder, and no others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEPT_BYTES, FREE_BYTES = 16_000_000_000, 500_000_000
 
 @dataclass
 class NotKept:
-    """What was not brought back: how many files and folders, the first of them, and why."""
+    """Files and folders that were not brought back: how many, the first of them, and why."""
 
     count: int = 0
     path: str = ""

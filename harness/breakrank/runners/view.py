@@ -1,8 +1,8 @@
 """The private view of the user's folder: every run starts from the same files, and the folder is untouched.
 
 An overlay in a mount namespace of its own where the kernel allows one (the script then sees the same path as ever),
-else a copy up to a stated size. What the run writes is kept in the run directory, in `work`. What is mounted below the
-folder is in the view, too, protected where it can be; the runs are not.
+else a copy up to a stated size. The files that a run writes are kept in the run directory, in `work`. Mounts
+below the folder are in the view, too, protected where they can be; the runs are not.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def make_view(session: Session, folder: Path, run: Path, runs: Path, agent: Path
         return View(folder, pid, tuple(filter(None, (_words(*one) for one in carried))), agent, lines, overlaid)
     _remove(scratch)
     why = said or "the process that holds it died"
-    # What was begun of a view is no part of a copy.
+    # The beginnings of a view are no part of a copy.
     shutil.rmtree(work, ignore_errors=True)
     left_out = copy_folder(folder, work, runs, f"no overlay: {why}")
     return View(work, 0, (f"no overlay here ({why}): the script ran in a copy of its folder", *left_out))

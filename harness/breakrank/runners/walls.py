@@ -30,7 +30,7 @@ _OPEN = (
     "socket.send_fds(socket.socket(fileno=int(sys.argv[1])), [b'.'], [opened.fileno()])\n"
 )
 #: Enters the mounts of a process, and its user namespace first where that is another one, and changes them (mount(2)).
-#: What is open is named by its number, from the folder of our own descriptors: a name could be swapped meanwhile.
+#: An open file is named by its number, from the folder of our own descriptors: a name could be swapped meanwhile.
 _MOUNT = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)

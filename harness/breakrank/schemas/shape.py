@@ -27,7 +27,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 class Shape:
-    """What an object of one kind must have, and what each of its fields must be."""
+    """The fields that an object of one kind must have, and what each must be."""
 
     def __init__(self, said: Mapping[str, Any], defined: Mapping[str, Any]) -> None:
         self.required = tuple(said.get("required", ()))

@@ -15,7 +15,7 @@ from breakrank_agent.rooted import WorkingFolder
 
 #: Says which shard is whose, and how big it, or what it names, may be: the shards of the programs have some kilobytes.
 MANIFEST, SHARD_BYTES = "manifest.json", 1 << 26
-#: What files raise that are not as they were laid.
+#: Errors of files that are not as they were laid.
 _MALFORMED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 #: Type codes of the module array for the numbers of a shard, by the name that its schema has for them.
 _CODES = {"uint8": "B", "float64": "d"}
@@ -52,7 +52,7 @@ class ReexportShard(Fault):
             try:
                 self._export(files, target.rank)
             except _MALFORMED as error:
-                # Whatever runs in the folder may have laid the files.
+                # A rank may have laid the files.
                 raise OSError(f"the shards are not as fixtures.data lays them: {error!r}") from None
 
     def _export(self, files: WorkingFolder, rank: int) -> None:
