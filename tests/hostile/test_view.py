@@ -130,9 +130,19 @@ def test_what_is_mounted_below_the_folder_is_there_and_stays_untouched(bench, mo
     assert (work / "data/new").read_text() == (work / "data/inner/new").read_text() == "changed"
     assert {path.name for path in work.iterdir()} == {"data", "seen.txt"}
     assert [note for note in result.verdict.notes if "mounted" in note] == [
-        "what is mounted at proc (proc) is not protected: the script had the machine's own",
+        "what is mounted at proc (proc) is not protected: the script has the machine's own",
         f"what is mounted at single ({kind_of(mounted)}) could only be read: it can be no layer of a private view",
     ]
+
+
+def test_a_mount_that_cannot_be_protected_is_said_before_anything_runs(mounted):
+    (mounted / "train.py").write_text("import torch")
+    (mounted / "pytest.ini").write_text("[pytest]\n")
+    options = ["-p", "no:cacheprovider", "-p", "breakrank.plugin", "--scenario=baseline", "--scenario-dry-run"]
+    command = [sys.executable, "-m", "pytest", *options, "--scenario-train=train.py"]
+    done = subprocess.run(command, cwd=mounted, capture_output=True, text=True)
+    said = [line for line in done.stdout.splitlines() if "mounted" in line]
+    assert said == ["breakrank: what is mounted at proc (proc) is not protected: the script has the machine's own"]
 
 
 def kind_of(folder):

@@ -34,6 +34,7 @@ from breakrank.quotas import check_quotas
 from breakrank.report import compare, explain, plan_words
 from breakrank.report.terminal import Row, headline, verdict_table
 from breakrank.run import Bench, Result, make_plan
+from breakrank.runners.view import unprotected
 from breakrank.saved import load_run
 from breakrank.scenario import Case, Scenario
 from breakrank.verdict import Record
@@ -199,6 +200,8 @@ class Active:
         if self.options.train:
             often = "three times a case: twice undisturbed, once struck; once where nothing is struck"
             lines.append(f"breakrank: {' '.join(self.options.train)} runs {often}, {self._how_long()}")
+            if not self.options.in_place and self._runners() != "docker":
+                lines += [f"breakrank: {lack}" for lack in unprotected(self.options.folder)]
         jobs: dict[str, dict[str, None]] = {}
         for subject in self._subjects:
             if subject.plan is not None:

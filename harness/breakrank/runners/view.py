@@ -103,12 +103,22 @@ def _hold(session: Session, order: holder.Order) -> tuple[str, int]:
         return pipe.readline().strip(), pid
 
 
+def unprotected(folder: Path) -> list[str]:
+    """Say of mounts below a folder that no view can make private, before anything runs in one."""
+    real = os.path.realpath(folder)
+    found = holder.mounts_below(real)
+    for mount in found:
+        os.close(mount.root)
+    kernels = [mount for mount in found if mount.kind in holder.KERNELS_OWN]
+    return [_words(os.path.relpath(mount.path, real), mount.kind, holder.AS_IT_IS) for mount in kernels]
+
+
 def _words(path: str, kind: str, how: str) -> str:
     """Say of a mount below the folder what is not as it would be without a view; empty if nothing is."""
     if how == holder.READ_ONLY:
         return f"what is mounted at {path} ({kind}) could only be read: it can be no layer of a private view"
     if how == holder.AS_IT_IS:
-        return f"what is mounted at {path} ({kind}) is not protected: the script had the machine's own"
+        return f"what is mounted at {path} ({kind}) is not protected: the script has the machine's own"
     return ""
 
 
