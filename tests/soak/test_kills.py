@@ -136,6 +136,8 @@ def test_nothing_hangs_and_nothing_is_left_whoever_is_killed(
     for seed in range(TRIES[runner]):
         draw = random.Random(f"{runner}:{seed}")
         victim, after = list(VICTIMS)[seed % len(VICTIMS)], draw.randrange(MOST_RECORDS)
+        # Before it has a case, a worker that dies is an internal error of pytest-xdist.
+        after = max(after, victim == "worker")
         folder = tmp_path / str(seed)
         folder.mkdir()
         job = start(folder, runner, victim)
