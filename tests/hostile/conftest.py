@@ -1,7 +1,27 @@
-"""What the hostile tests share."""
+"""Shared by the hostile tests: a watched job, and reports that can be sent whatever names of folders are in them."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
+import pytest
 from watched import watch
 
 __all__ = ["watch"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Spell bytes out that are no UTF-8: pytest-xdist cannot send them, and ends where a test fails with one."""
+    report = yield
+    if isinstance(report.longrepr, tuple):
+        return report
+    text = report.longreprtext
+    if text != _sendable(text):
+        report.longrepr = _sendable(text)
+    report.sections = [(name, _sendable(content)) for name, content in report.sections]
+    return report
+
+
+def _sendable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
