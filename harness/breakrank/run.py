@@ -316,17 +316,18 @@ class Bench:
         self.close()
 
     def close(self) -> None:
-        """End whatever still runs, and the warden."""
-        if self._zygotes is not None:
-            self._zygotes.close()
-        if self._clusters is not None:
-            self._clusters.close()
-        if self._importable != self._staged:
-            remove_detours(self._session.id)
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
-        self._session.close()
+        """End whatever still runs, and the warden: each of them, whatever the others raise."""
+        with contextlib.ExitStack() as ends:
+            ends.callback(self._session.close)
+            if self._held is not None:
+                ends.callback(os.close, self._held)
+                self._held = None
+            if self._importable != self._staged:
+                ends.callback(remove_detours, self._session.id)
+            if self._clusters is not None:
+                ends.callback(self._clusters.close)
+            if self._zygotes is not None:
+                ends.callback(self._zygotes.close)
 
     def _find_way(self) -> Path:
         """Return the agent's copy as a search path can hold it; what is made for that is gone when we are."""

@@ -342,8 +342,9 @@ class Cluster:
         for container in self.containers:
             container.control.close()
         self.containers.clear()
-        # An engine that has gone takes nothing back now: the warden tries again, and so does the next start.
-        with contextlib.suppress(DockerException, OSError):
+        # An engine that has gone takes nothing back now: the warden tries again, and so does the next start. A warden
+        # that has gone has nothing to be told.
+        with contextlib.suppress(DockerException, OSError, BreakrankError):
             remove(self._session.id)
             self._session.last([])
 
