@@ -70,7 +70,8 @@ def test_a_healthy_job_passes_through_unchanged(watch):
 
 def test_a_job_that_raises_keeps_its_exit_code_and_its_rank_is_blamed(watch):
     done = watch("raise")
-    assert done.returncode == 1
+    # Torch may abort a rank that is on its way out: this, too, is the job's own exit code.
+    assert done.returncode in (1, 128 + signal.SIGABRT)
     assert "breakrank: DETECTED: rank 1 reported ValueError: the batch is empty at step 2" in done.stderr
     assert "breakrank: blame: rank 1: reported ValueError" in done.stderr
     assert "ValueError: the batch is empty\n" in done.stderr

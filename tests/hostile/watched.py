@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,8 @@ class Watched:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file if stderr is None else stderr,
+                # Tests that a shell has started in the background ignore it, and so would the job.
+                preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
             )
 
     def wait_until_it_trains(self) -> int:
