@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -116,16 +116,8 @@ class Session:
             self._await("noted")
 
     def _end_all(self) -> None:
-        """Kill whatever carries our id, until nothing is left of it."""
-        until = time.monotonic() + _ENDS_WITHIN_S
-        while time.monotonic() < until:
-            left = [pid for pid in _carrying(self.id) if pid != os.getpid()]
-            if not left:
-                return
-            for pid in left:
-                with contextlib.suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.005)
+        """Kill all that carries our id, until nothing is left of it."""
+        kill_all(lambda: [pid for pid in _carrying(self.id) if pid != os.getpid()], _ENDS_WITHIN_S)
 
     @property
     def warden_pid(self) -> int:
@@ -263,6 +255,19 @@ class Session:
 def session_id() -> str:
     """Return a name for a session of this process: who owns it can be found out from it."""
     return f"{os.getpid()}-{_started(os.getpid())}-{_namespace()}-{secrets.token_hex(4)}"
+
+
+def kill_all(find: Callable[[], Sequence[int]], within_s: float) -> None:
+    """Kill the processes that `find` returns, and those that come meanwhile, until it returns none.
+
+    What does not end within so many seconds is left.
+    """
+    until = time.monotonic() + within_s
+    while time.monotonic() < until and (left := find()):
+        for pid in left:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.002)
 
 
 def leftovers() -> dict[int, str]:

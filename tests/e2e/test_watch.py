@@ -68,10 +68,12 @@ def test_a_healthy_job_passes_through_unchanged(watch):
     assert "breakrank: nothing to remark" in done.stderr
 
 
-def test_a_job_that_raises_keeps_its_exit_code_and_its_rank_is_blamed(watch):
+def test_a_job_that_raises_keeps_its_exit_code_and_its_rank_is_blamed(watch, tmp_path):
     done = watch("raise")
-    # Torch may abort a rank that is on its way out: this, too, is the job's own exit code.
-    assert done.returncode in (1, 128 + signal.SIGABRT)
+    own = int((tmp_path / "ended").read_text())
+    assert done.returncode == own
+    # Torch may abort a rank that has raised and is on its way out.
+    assert own in (1, 128 + signal.SIGABRT)
     assert "breakrank: DETECTED: rank 1 reported ValueError: the batch is empty at step 2" in done.stderr
     assert "breakrank: blame: rank 1: reported ValueError" in done.stderr
     assert "ValueError: the batch is empty\n" in done.stderr

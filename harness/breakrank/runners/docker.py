@@ -15,7 +15,6 @@ import json
 import os
 import re
 import secrets
-import signal
 import socket
 import sys
 import tarfile
@@ -43,7 +42,7 @@ from breakrank.runners.view import View
 from breakrank.runners.walls import KINDS, Walls
 from breakrank.runners.zygotes import ANSWER_S, lasting
 from breakrank.script import command_line, is_script
-from breakrank.session import NO_WALLS, VARIABLE, Session, is_alive
+from breakrank.session import NO_WALLS, VARIABLE, Session, is_alive, kill_all
 from breakrank.warden import descendants
 from breakrank_agent.plan import Plan
 from breakrank_agent.zygote import PACKET
@@ -231,15 +230,7 @@ class Container:
 
     def clear(self) -> None:
         """End every process in the container but the first."""
-        until = time.monotonic() + _GONE_S
-        while time.monotonic() < until:
-            left = [pid for pid in descendants(self.pid) if _lives(pid)]
-            if not left:
-                return
-            for pid in left:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.002)
+        kill_all(lambda: [pid for pid in descendants(self.pid) if _lives(pid)], _GONE_S)
 
 
 @dataclass
