@@ -8,7 +8,7 @@ lost sight of).
 from __future__ import annotations
 
 from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, silent
-from breakrank.scenario import DEFAULT_ORACLES
+from breakrank.plan.scenario import DEFAULT_ORACLES
 
 ONCE = [faults.BypassWrapper() @ at(rank="all", step=3, point="forward")]
 

@@ -7,7 +7,7 @@ karpathy/build-nanogpt#PR30 (reduction is switched on again after the forward pa
 from __future__ import annotations
 
 from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, silent
-from breakrank.scenario import DEFAULT_ORACLES
+from breakrank.plan.scenario import DEFAULT_ORACLES
 
 LEFT_OUT = [faults.LeaveUnsynced() @ at(rank="all", step=3, point="forward")]
 

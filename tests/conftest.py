@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import jobs
 import pytest
-from plans import PROGRAMS, plan_of
+from support import jobs
+from support.plans import PROGRAMS, plan_of
 
-from breakrank.run import Bench, Result
-from breakrank.saved import SavedRun, load_run
-from breakrank_agent.plan import Strike
+from breakrank.runs.bench import Bench, Result
+from breakrank.runs.saved_run import SavedRun, load_run
+from breakrank_agent.protocol.fault import Strike
 
 #: tests/plugin runs pytest inside of pytest; plugins may only be named in the topmost conftest.
-pytest_plugins = ["pytester", "account"]
+pytest_plugins = ["pytester", "support.account"]
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from breakrank.errors import BreakrankError
-from breakrank.scenario import Case, Job, Scenario, controlled, free
+from breakrank.plan.scenario import Case, Job, Scenario, controlled, free
 from breakrank.verdict import (
     CRASHED,
     DETECTED,
@@ -18,7 +18,7 @@ from breakrank.verdict import (
     survived,
 )
 from breakrank_agent import faults
-from breakrank_agent.plan import all_but, at
+from breakrank_agent.protocol.trigger import all_but, at
 
 __version__ = "0.1.0"
 __all__ = [

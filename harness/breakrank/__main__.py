@@ -11,14 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from breakrank.bounded import plain
 from breakrank.errors import BreakrankError
-from breakrank.quotas import check_proc
-from breakrank_agent.history import HistoryError
-from breakrank_agent.plan import PlanError
+from breakrank.files.bounded import plain
+from breakrank.host.user_limits import check_proc
+from breakrank_agent.protocol.log import HistoryError
+from breakrank_agent.protocol.trigger import PlanError
 
 if TYPE_CHECKING:
-    from breakrank.saved import SavedRun
+    from breakrank.runs.saved_run import SavedRun
 
 #: pytest's exit code for a usage error, so that both ways in answer alike.
 _USAGE = 4
@@ -102,15 +102,15 @@ def _add_image(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 def validate_image(options: argparse.Namespace) -> int:
     """Run the catalogue on both images; return 0, 1 if something got worse, 2 if too much was not tested."""
-    from breakrank.images import validate
+    from breakrank.cli.images import validate
 
     return validate(options.new, options.against, options.scenario or ["all"], options.seed, options.runs)
 
 
 def sweep(dry_run: bool, session: str) -> int:
     """Remove what dead sessions left behind, or what carries the id `session`, and say what it was."""
-    from breakrank import session as sessions
-    from breakrank.detour import remove_detours
+    from breakrank.host import session as sessions
+    from breakrank.host.agent_link import remove_detours
     from breakrank.runners import docker_runner
 
     left = [] if session else [f"process {pid} ({name})" for pid, name in sessions.leftovers().items()]
@@ -128,7 +128,7 @@ def sweep(dry_run: bool, session: str) -> int:
 
 def watch_job(options: argparse.Namespace) -> int:
     """Run a job and watch it; return its own exit code."""
-    from breakrank.watch import Wishes, watch
+    from breakrank.cli.watch import Wishes, watch
 
     if not options.job:
         raise BreakrankError("watch needs a job, as in python -m breakrank watch torchrun train.py")
@@ -139,7 +139,7 @@ def watch_job(options: argparse.Namespace) -> int:
 def show(folder: Path) -> int:
     """Explain a saved run as its failure did; one that was cut short by what it had recorded."""
     from breakrank.report import explain
-    from breakrank.saved import limits, load_run, why_unjudged
+    from breakrank.runs.saved_run import limits, load_run, why_unjudged
 
     with limits(folder):
         saved = load_run(folder)
@@ -153,7 +153,7 @@ def show(folder: Path) -> int:
 def judge_again(folder: Path) -> int:
     """Judge a saved run by its saved histories, and say whether that agrees with the saved verdict."""
     from breakrank.report import saved_verdict
-    from breakrank.saved import limits, load_run, why_unjudged
+    from breakrank.runs.saved_run import limits, load_run, why_unjudged
 
     with limits(folder):
         saved = load_run(folder)
@@ -175,7 +175,7 @@ def judge_again(folder: Path) -> int:
 
 def _judge(saved: SavedRun, void: Sequence[str]) -> dict[str, Any]:
     """Judge a run; return the verdict in the form in which it is saved."""
-    from breakrank.saved import judge_saved
+    from breakrank.runs.saved_run import judge_saved
 
     verdict: dict[str, Any] = json.loads(json.dumps(judge_saved(saved, void).to_json()))
     return verdict
@@ -195,15 +195,15 @@ def _note(text: str) -> None:
 
 def explain_running(pids: Sequence[int]) -> int:
     """Say why a job that was started without us stands still, from the stacks of its ranks."""
+    from breakrank.live.why import why
     from breakrank.report.groups import draw_answer
-    from breakrank.why import why
 
     sys.stdout.write(draw_answer(why(pids)))
     return 0
 
 
 def _list() -> int:
-    from breakrank.catalogue import load_scenarios
+    from breakrank.plan.catalogue import load_scenarios
     from breakrank.report.terminal import scenario_table
 
     sys.stdout.write(scenario_table(load_scenarios().values()))

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import psutil
 
-from breakrank import engines
-from breakrank.debugger import no_debugger
 from breakrank.errors import BreakrankError
-from breakrank.hierarchy import CONTROLLERS, mounts
+from breakrank.host import engines
+from breakrank.host.cgroup_files import CONTROLLERS, mounts
+from breakrank.host.gdb import no_debugger
 from breakrank.runners import STARTED, cgroups, docker_runner
-from breakrank_agent.boot import let_anybody_trace
-from breakrank_agent.fault import all_faults
+from breakrank_agent.faults import all_faults
+from breakrank_agent.kernel.ptrace import let_anybody_trace
 from breakrank_agent.plan import Plan
 
 #: Frameworks that programs may need, each with its cure.
@@ -143,7 +143,7 @@ def _clock() -> str:
     """Return why no process can be given another time of day: one is."""
     import subprocess
 
-    from breakrank_agent import vdso
+    from breakrank_agent.kernel import vdso
 
     # The file alone: what else is in its folder has names of the standard library.
     script = "import runpy, sys, time; t = time.time(); runpy.run_path(sys.argv[1])['shift_wall_clock'](9000)"
@@ -233,10 +233,10 @@ def _netns() -> str:
 def _tried_walls() -> str:
     import subprocess
 
-    from breakrank.runners import hub, walls
+    from breakrank.runners import bridge, namespaces
 
-    command = [sys.executable, "-I", "-S", hub.__file__, "1", *walls.kinds_here()]
-    with subprocess.Popen(command, env={"PATH": walls.program_path()}, stdout=subprocess.PIPE, text=True) as tried:
+    command = [sys.executable, "-I", "-S", bridge.__file__, "1", *namespaces.kinds_here()]
+    with subprocess.Popen(command, env={"PATH": namespaces.program_path()}, stdout=subprocess.PIPE, text=True) as tried:
         said = tried.stdout.readline().strip() if tried.stdout is not None else ""
         tried.kill()
     if said.startswith("ready"):
@@ -265,7 +265,7 @@ def _tun() -> str:
 
 
 def _which(program: str) -> str | None:
-    from breakrank.runners.walls import program_path
+    from breakrank.runners.namespaces import program_path
 
     return shutil.which(program, path=program_path())
 
@@ -389,7 +389,7 @@ def report() -> str:
 
 def _swept() -> str:
     """Sweep, and say what was found."""
-    from breakrank.session import sweep
+    from breakrank.host.session import sweep
 
     swept, groups = sweep(), cgroups.sweep()
     if not swept and not groups:

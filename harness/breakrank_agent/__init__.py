@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from breakrank_agent.probe import state, step, tell
+    from breakrank_agent.agent.agent import state, step, tell
 
 __all__ = ["state", "step", "tell"]
 __version__ = "0.1.0"
@@ -23,6 +23,6 @@ def __getattr__(name: str) -> Any:
     """
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from breakrank_agent import probe
+    from breakrank_agent.agent import agent
 
-    return getattr(probe, name)
+    return getattr(agent, name)

@@ -8,31 +8,15 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import Any, Optional
 
-from breakrank_agent.annotated import Unfit, check_fields, shown
-
-if TYPE_CHECKING:
-    from breakrank_agent.fault import Fault
+from breakrank_agent.faults import fault_from_json
+from breakrank_agent.protocol.annotated import Unfit, check_fields, shown
+from breakrank_agent.protocol.fault import Strike
+from breakrank_agent.protocol.trigger import PlanError, Trigger
 
 VERSION = 1
 
-#: Named places in logical time. `collective` includes point-to-point.
-POINTS = (
-    "start",
-    "load",
-    "forward",
-    "backward",
-    "collective",
-    "optimize",
-    "step",
-    "save",
-    "restore",
-    "write",
-    "end",
-)
-#: Selectors of ranks that are resolved when the plan is made; `one` is drawn from the seed.
-SELECTORS = ("first", "last", "all", "one")
 #: The range of each number of a saved plan; of a trigger's and a schedule's, too.
 _RANGES: Mapping[str, tuple[float, float]] = {
     "ranks": (0, 4096),
@@ -67,106 +51,6 @@ _FORMS: Mapping[str, tuple[str, str]] = {
     "data": (r"\w{0,100}", "the name of a data set, or empty"),
     "policy": (r"\w{0,100}", "the name of a schedule, or empty"),
 }
-
-
-class PlanError(ValueError):
-    """A plan, or the file that holds it, cannot be used."""
-
-
-@dataclass(frozen=True)
-class Trigger:
-    """Coordinates of logical time at which a fault strikes, on entering the point and before its operation.
-
-    `rank` is a number, one of `SELECTORS`, or `all-but:N`. Ranks and attempts count from 0, steps and visits from 1;
-    step 0 is everything before the first step.
-    """
-
-    rank: Union[int, str]
-    step: int
-    point: str = "step"
-    visit: int = 1
-    attempt: int = 0
-
-    def __post_init__(self) -> None:
-        if self.point not in POINTS:
-            raise PlanError(f"unknown point {self.point!r}; points are {', '.join(POINTS)}")
-        if isinstance(self.rank, str) and self.rank not in SELECTORS and not re.fullmatch(r"all-but:-?\d+", self.rank):
-            raise PlanError(f"unknown rank selector {self.rank!r}; use a number, {', '.join(SELECTORS)} or all_but(r)")
-        if self.step < 0 or self.visit < 1 or self.attempt < 0:
-            raise PlanError(f"step and attempt count from 0 and visit from 1, not {self}")
-
-    def select(self, ranks: int, draw: int) -> tuple[int, ...]:
-        """Return the ranks that are meant, of `ranks`; `draw` (any integer, from the seed) decides `one`."""
-        if isinstance(self.rank, int):
-            chosen = [self.rank]
-        elif self.rank == "first":
-            chosen = [0]
-        elif self.rank == "last":
-            chosen = [ranks - 1]
-        elif self.rank == "one":
-            chosen = [draw % ranks]
-        elif self.rank == "all":
-            chosen = list(range(ranks))
-        else:
-            spared = int(self.rank.split(":")[1])
-            chosen = [r for r in range(ranks) if r != spared]
-        beyond = [r for r in chosen if not 0 <= r < ranks]
-        if beyond or not chosen:
-            raise PlanError(f"the trigger names rank {beyond or self.rank}, but the job has ranks 0 to {ranks - 1}")
-        return tuple(chosen)
-
-    def words(self) -> str:
-        """Say the coordinates as a person would."""
-        visit = f", visit {self.visit}" if self.visit > 1 else ""
-        attempt = f", attempt {self.attempt}" if self.attempt else ""
-        who = f"rank {self.rank}" if isinstance(self.rank, int) else f"{self.rank.replace(':', ' ')} of the ranks"
-        return f"{who}, step {self.step}, {self.point}{visit}{attempt}"
-
-
-def at(rank: Union[int, str], step: int, point: str = "step", visit: int = 1, attempt: int = 0) -> Trigger:
-    """Return the trigger `rank, step, point, visit`; without a point, the end of the step.
-
-    Raises `PlanError` for coordinates that cannot exist.
-    """
-    return Trigger(rank, step, point, visit, attempt)
-
-
-def all_but(rank: int) -> str:
-    """Return the selector of every rank except `rank`."""
-    return f"all-but:{rank}"
-
-
-@dataclass(frozen=True)
-class Strike:
-    """A fault at a trigger. `ranks` is empty until the plan resolves the trigger's selector."""
-
-    fault: Fault
-    trigger: Trigger
-    ranks: tuple[int, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values that `from_json` reads back."""
-        return {
-            "fault": self.fault.to_json(),
-            "trigger": dataclasses.asdict(self.trigger),
-            "ranks": list(self.ranks),
-        }
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Strike:
-        """Read a strike. Raises `PlanError` for a fault or field that is not known."""
-        from breakrank_agent.fault import fault_from_json
-
-        known = _read(cls, raw, "strike")
-        outside = [rank for rank in known["ranks"] if not 0 <= rank < _RANGES["ranks"][1]]
-        if outside:
-            raise PlanError(f"the strike names rank {outside[0]}; ranks count from 0")
-        trigger = Trigger(**_read(Trigger, known["trigger"], "trigger"))
-        return cls(fault_from_json(known["fault"]), trigger, known["ranks"])
-
-    def words(self) -> str:
-        """Say the strike in one clause."""
-        return f"{self.fault.words()} at {self.trigger.words()}"
 
 
 @dataclass(frozen=True)
@@ -274,7 +158,7 @@ class Plan:
         values = _read(cls, raw, "plan")
         _check_whole(values)
         values["schedule"] = Schedule.from_json(values["schedule"])
-        values["strikes"] = tuple(map(Strike.from_json, values["strikes"]))
+        values["strikes"] = tuple(map(strike_from_json, values["strikes"]))
         return cls(**values)
 
     def dumps(self) -> str:
@@ -299,6 +183,16 @@ class Plan:
     def key(self) -> str:
         """Return a short digest of all that the plan says."""
         return hashlib.sha256(self.dumps().encode()).hexdigest()[:16]
+
+
+def strike_from_json(raw: Mapping[str, Any]) -> Strike:
+    """Read a strike. Raises `PlanError` for a fault or field that is not known."""
+    known = _read(Strike, raw, "strike")
+    outside = [rank for rank in known["ranks"] if not 0 <= rank < _RANGES["ranks"][1]]
+    if outside:
+        raise PlanError(f"the strike names rank {outside[0]}; ranks count from 0")
+    trigger = Trigger(**_read(Trigger, known["trigger"], "trigger"))
+    return Strike(fault_from_json(known["fault"]), trigger, known["ranks"])
 
 
 def _read(kind: Any, raw: Any, what: str) -> dict[str, Any]:

@@ -18,10 +18,10 @@ from fnmatch import fnmatch
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from breakrank.catalogue import load_scenarios
 from breakrank.doctor import missing, missing_framework
-from breakrank.run import Bench, Choices, make_plan
-from breakrank.scenario import Case, Scenario
+from breakrank.plan.catalogue import load_scenarios
+from breakrank.plan.scenario import Case, Scenario
+from breakrank.runs.bench import Bench, Choices, make_plan
 from breakrank.verdict import Outcome
 
 PAGE = Path(__file__).parents[2] / "docs" / "claims.md"

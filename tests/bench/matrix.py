@@ -19,12 +19,12 @@ from pathlib import Path
 
 import torch
 
-from breakrank.blame import NAMED, TIMED_OUT
-from breakrank.calls import groups, messages
-from breakrank.ends import reported
-from breakrank.history import History
-from breakrank.run import Bench, Result
-from breakrank.saved import load_run
+from breakrank.analysis.collectives import groups, messages
+from breakrank.analysis.endings import reported
+from breakrank.history.reader import History
+from breakrank.judge.blame import NAMED, TIMED_OUT
+from breakrank.runs.bench import Bench, Result
+from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Finding, Outcome, name_ranks
 from breakrank_agent.plan import Plan
 

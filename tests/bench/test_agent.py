@@ -12,10 +12,10 @@ from statistics import median
 import pytest
 from measure import Measured, aim, ratio, say
 
-from breakrank.run import Bench
-from breakrank_agent.history import LogReader, LogWriter, create_log
+from breakrank.runs.bench import Bench
+from breakrank_agent.agent.agent import Agent
 from breakrank_agent.plan import Plan
-from breakrank_agent.probe import Agent
+from breakrank_agent.protocol.log import LogReader, LogWriter, create_log
 
 PROGRAMS = Path(__file__).parent / "programs"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

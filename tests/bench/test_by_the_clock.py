@@ -13,11 +13,13 @@ import by_the_clock
 import pytest
 from measure import Measured, say
 
-from breakrank.history import RankHistory
-from breakrank.run import Bench, Result
-from breakrank.saved import load_run
+from breakrank.history.reader import RankHistory
+from breakrank.runs.bench import Bench, Result
+from breakrank.runs.saved_run import load_run
 from breakrank_agent import faults
-from breakrank_agent.plan import Plan, Strike, at
+from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.fault import Strike
+from breakrank_agent.protocol.trigger import at
 
 #: A step of this program takes about 10 ms once it has settled.
 PLAN = Plan("bench", "clock", "steady:always", steps=20, payloads=False, oracles=("ends",), runner="sandbox")

@@ -10,12 +10,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
-import containers
 import pytest
 from measure import Way, aim, alternate, ratio, say
+from support import containers
 
-from breakrank.run import Bench
-from breakrank.scenario import DEFAULT_ORACLES
+from breakrank.plan.scenario import DEFAULT_ORACLES
+from breakrank.runs.bench import Bench
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Plan
 

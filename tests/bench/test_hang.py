@@ -8,18 +8,20 @@ from pathlib import Path
 import pytest
 from measure import Measured, aim
 
-from breakrank.history import History, RankHistory
+from breakrank.analysis.hang import explain
+from breakrank.analysis.wait_for import Ledger
+from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Terms
 from breakrank.oracles.collectives import judge
-from breakrank.run import Bench
-from breakrank.saved import load_run
-from breakrank.scenario import DEFAULT_ORACLES
-from breakrank.stuck import explain
+from breakrank.plan.scenario import DEFAULT_ORACLES
+from breakrank.runs.bench import Bench
+from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
-from breakrank.waits import Ledger
 from breakrank_agent import faults
-from breakrank_agent.history import Event
-from breakrank_agent.plan import Plan, Strike, at
+from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.fault import Strike
+from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.trigger import at
 
 SMALL = Path(__file__).parents[1] / "programs"
 RUNS = 50

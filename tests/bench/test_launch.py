@@ -13,8 +13,8 @@ import multiprocess
 import pytest
 from measure import Way, aim, alternate, ratio, say
 
-from breakrank.run import Bench
-from breakrank.scenario import DEFAULT_ORACLES
+from breakrank.plan.scenario import DEFAULT_ORACLES
+from breakrank.runs.bench import Bench
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Plan
 

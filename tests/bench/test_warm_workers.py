@@ -17,13 +17,15 @@ from statistics import median
 import pytest
 from measure import Measured, Way, aim, alternate, ratio
 
-from breakrank.run import Bench
+from breakrank.plan.scenario import DEFAULT_ORACLES
 from breakrank.runners.process import ProcessRunner
-from breakrank.saved import load_run
-from breakrank.scenario import DEFAULT_ORACLES
+from breakrank.runs.bench import Bench
+from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import Plan, Strike, at
+from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.fault import Strike
+from breakrank_agent.protocol.trigger import at
 
 PROGRAMS = Path(__file__).parent / "programs"
 PLAN = Plan("bench", "workers", "reduce_workers:main", framework="tensorflow", oracles=DEFAULT_ORACLES)

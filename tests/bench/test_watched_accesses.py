@@ -11,7 +11,7 @@ from statistics import median
 import pytest
 from measure import Measured, aim, say
 
-from breakrank.run import Bench
+from breakrank.runs.bench import Bench
 from breakrank_agent.plan import Plan, Schedule
 
 PROGRAMS = Path(__file__).parent / "programs"

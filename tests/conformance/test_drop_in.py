@@ -17,7 +17,7 @@ import signal
 from dataclasses import dataclass
 from typing import ClassVar
 
-from breakrank_agent.fault import Fault
+from breakrank_agent.protocol.fault import Fault
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from breakrank.history import History
+from breakrank.history.reader import History
 from breakrank.oracles import Abstain, Terms, all_oracles
 from breakrank.verdict import CAUSES, Finding
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 ORACLES = [pytest.param(judge, id=name) for name, judge in all_oracles().items()]
 TERMS = Terms(ranks=2, steps=4)

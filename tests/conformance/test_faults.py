@@ -6,16 +6,17 @@ import dataclasses
 import shutil
 from pathlib import Path
 
-import containers
 import pytest
+from support import containers
 
 import breakrank_agent
 from breakrank.doctor import missing
-from breakrank.run import Bench
+from breakrank.runs.bench import Bench
 from breakrank.verdict import Outcome
-from breakrank.witness import WITNESSES
-from breakrank_agent.fault import all_faults, fault_from_json
-from breakrank_agent.plan import POINTS, PlanError, Strike, at
+from breakrank.witnesses.witness import WITNESSES
+from breakrank_agent.faults import all_faults, fault_from_json
+from breakrank_agent.protocol.fault import Strike
+from breakrank_agent.protocol.trigger import POINTS, PlanError, at
 
 FAULTS = [pytest.param(kind, id=name) for name, kind in all_faults().items()]
 

@@ -10,29 +10,42 @@ import pytest
 HARNESS = Path(__file__).parents[2] / "harness"
 OURS = {path: path.relative_to(HARNESS).with_suffix("").as_posix() for path in HARNESS.rglob("*.py")}
 
-#: From below to above: a module imports only from its own layer and those before it.
-LAYERS = [
-    ("errors", "private", "quotas", "room", "bounded", "chronicle", "history", "verdict", "scenario", "schemas"),
-    (
-        *("digest", "laws", "lineage", "ends", "blame", "script", "witness", "resolver", "soundings", "ordering"),
-        *("calls", "reductions", "alignment", "mismatch", "evidence", "waits", "stuck", "rendezvous", "oddity"),
-        *("warden", "session", "guest", "intake", "output", "weights", "roster", "stacks", "follower", "heirs"),
-        *("debugger", "in_gdb", "last_words", "hierarchy", "engines", "detour"),
-    ),
-    ("runners", "oracles", "catalogue"),
-    (
-        *("turnstile", "strikes", "ranks", "remains", "ways", "watchdog", "autopsy", "conductor"),
-        *("judge", "doctor", "looks", "why"),
-    ),
-    ("provenance", "retention", "saved", "run"),
-    ("report",),
-    ("plugin", "watch", "voice", "images", "__main__"),
-]
-STANDARD_ONLY = "breakrank_agent"
+#: From below to above. A room imports rooms of lower layers only, never one of its own layer. A root module is a room.
+LAYERS = {
+    "breakrank": [
+        ("errors", "schemas"),
+        ("files", "verdict"),
+        ("plan", "host", "history"),
+        ("analysis", "live"),
+        ("witnesses", "runners", "oracles"),
+        ("doctor", "judge", "conductor"),
+        ("runs",),
+        ("report",),
+        ("cli", "plugin", "__main__"),
+    ],
+    "breakrank_agent": [
+        ("kernel",),
+        ("protocol",),
+        ("faults",),
+        ("plan",),
+        ("schedules",),
+        ("agent",),
+        ("hooks",),
+        ("hooks/python",),
+        ("hooks/torch", "hooks/tensorflow"),
+        ("start",),
+    ],
+}
+#: Rooms of the agent that pytest's side imports. The package itself is looked up where it is staged for ranks.
+SHARED = {"kernel", "protocol", "faults", "plan", "schedules"}
+#: Modules that are in no layer: the faces of the packages, and what runs the commands of all rooms.
+FACES = {"breakrank/__init__", "breakrank/__main__", "breakrank_agent/__init__"}
+#: The most modules that lie at the root of a package.
+AT_ROOT = 8
 
 
 def imports(path: Path) -> set[str]:
-    """Return the full names of the modules that a file imports, at any depth."""
+    """Return the full names of the modules that a file imports, at any depth; names of a package count as modules."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -42,9 +55,26 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-def layer(name: str) -> int | None:
-    part = name.split(".")[1] if "." in name else ""
-    return next((i for i, names in enumerate(LAYERS) if part in names), None)
+def modules(found: set[str]) -> set[str]:
+    """Return the names that are imported, less the packages of which only modules are imported."""
+    ours = {name.replace("/", ".") for name in OURS.values()}
+    packages = {name.rpartition(".")[0] for name in found & ours}
+    return {name for name in found if name not in packages or not name.count(".")}
+
+
+def room(name: str) -> tuple[str, str] | None:
+    """Return the package and the room of a module; None for the face of a package, or a module that is not ours."""
+    package, _, rest = name.replace("/", ".").partition(".")
+    if package not in LAYERS:
+        return None
+    known = [one for names in LAYERS[package] for one in names]
+    inside = [one for one in known if f"{rest}.".startswith(one.replace("/", ".") + ".")]
+    return (package, max(inside, key=len)) if inside else None
+
+
+def layer(where: tuple[str, str]) -> int:
+    package, name = where
+    return next(number for number, names in enumerate(LAYERS[package]) if name in names)
 
 
 @pytest.mark.parametrize("path", sorted(OURS), ids=lambda p: OURS[p])
@@ -61,14 +91,42 @@ def test_the_agent_imports_nothing_of_pytests_side_and_no_other_package(path):
     assert tops <= set(sys.stdlib_module_names), tops - set(sys.stdlib_module_names)
 
 
-@pytest.mark.parametrize("path", sorted(p for p in OURS if OURS[p].startswith("breakrank/")), ids=lambda p: OURS[p])
-def test_a_module_imports_only_what_lies_below_it(path):
-    mine = layer(OURS[path].replace("/", "."))
-    if mine is None:
-        assert OURS[path] == "breakrank/__init__", f"{OURS[path]} belongs to no layer: add it to LAYERS"
+@pytest.mark.parametrize("path", sorted(OURS), ids=lambda p: OURS[p])
+def test_a_room_imports_only_rooms_of_lower_layers(path):
+    mine = room(OURS[path])
+    if OURS[path] in FACES:
         return
-    above = {name for name in imports(path) if name.startswith("breakrank.") and (layer(name) or 0) > mine}
-    assert not above
+    assert mine is not None, f"{OURS[path]} belongs to no layer: add its room to LAYERS"
+    for name in imports(path):
+        other = room(name)
+        if other is not None and other[0] == mine[0] and other != mine:
+            assert layer(other) < layer(mine), f"{OURS[path]} imports {name}"
+
+
+@pytest.mark.parametrize("path", sorted(p for p in OURS if OURS[p].startswith("breakrank/")), ids=lambda p: OURS[p])
+def test_pytests_side_imports_only_what_the_agent_shares(path):
+    others = {room(name) for name in imports(path)} - {None}
+    assert {name for package, name in others if package == "breakrank_agent"} <= SHARED
+
+
+@pytest.mark.parametrize(("package", "name"), [(p, n) for p, layers in LAYERS.items() for ns in layers for n in ns])
+def test_each_room_of_the_layers_is_there(package, name):
+    place = HARNESS / package / name
+    assert place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_few_modules_lie_at_the_root(package):
+    assert len(list((HARNESS / package).glob("*.py"))) <= AT_ROOT
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    names = {n.replace("/", ".").removesuffix(".__init__"): p for p, n in OURS.items() if n not in FACES}
+    needs = {name: modules(imports(path)) & names.keys() - {name} for name, path in names.items()}
+    left = dict(needs)
+    while free := {name for name, those in left.items() if not those & left.keys()}:
+        left = {name: those for name, those in left.items() if name not in free}
+    assert not left, f"a circle among {', '.join(sorted(left))}"
 
 
 def test_pytest_is_imported_by_the_plugin_alone():

@@ -6,10 +6,10 @@ Those that are not in `catalogued.COVERING` run in the soak.
 from __future__ import annotations
 
 import pytest
-from catalogued import CASES, COVERING, SCENARIOS, check, names
+from support.catalogued import CASES, COVERING, SCENARIOS, check, names
 
 from breakrank.oracles import all_oracles
-from breakrank.run import Choices, make_plan
+from breakrank.runs.bench import Choices, make_plan
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Plan
 

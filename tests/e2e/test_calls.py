@@ -10,10 +10,10 @@ import subprocess
 import pytest
 
 from breakrank.doctor import missing
-from breakrank.evidence import Condition, is_stopped, look
+from breakrank.host.blocked import Condition, is_stopped, look
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 needs_strace = pytest.mark.skipif(bool(missing(["strace"])), reason=missing(["strace"]))
 #: What can fail, and where the program does it.

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from killed import MOMENTS, Job, dead, network
+from support.killed import MOMENTS, Job, dead, network
 
 from breakrank.doctor import missing
-from breakrank.session import VARIABLE
+from breakrank.host.session import VARIABLE
 from breakrank_agent import faults
 from breakrank_agent.plan import Plan
 
@@ -63,7 +63,7 @@ def test_the_next_start_sweeps_what_a_killed_warden_left(tmp_path):
         import os, signal, subprocess, sys
         from pathlib import Path
         sys.path.insert(0, {str(Path(__file__).parents[1])!r})
-        from breakrank.session import Session
+        from breakrank.host.session import Session
         session = Session()
         null = os.open(os.devnull, os.O_RDWR)
         # It leaves its parent's group and forgets its parent, as a daemon does.
@@ -91,7 +91,7 @@ def test_the_next_start_sweeps_what_a_killed_warden_left(tmp_path):
     while not any("setsid" not in " ".join(p.cmdline()) and p.name() == "sleep" for p in carrying()):
         pass
     owner.communicate("go\n")
-    from breakrank.session import sweep
+    from breakrank.host.session import sweep
 
     left = carrying()
     sweep()
@@ -109,10 +109,10 @@ def test_what_a_strike_has_started_ends_with_its_owner(kind):
         import os, signal
         from pathlib import Path
         from types import SimpleNamespace
-        from breakrank.session import Session
-        from breakrank.witness import WITNESSES, Evidence
+        from breakrank.host.session import Session
+        from breakrank.witnesses.witness import WITNESSES, Evidence
         from breakrank_agent import faults
-        from breakrank_agent.rooted import WorkingFolder
+        from breakrank_agent.kernel.rooted import WorkingFolder
         session, fault = Session(), faults.{kind.__name__}()
         null = os.open(os.devnull, os.O_RDWR)
         pid = session.spawn(["sleep", "1000"], dict(os.environ), Path("/"), [null] * 3)

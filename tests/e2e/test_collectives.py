@@ -6,13 +6,13 @@ import json
 
 import jsonschema
 import pytest
-from plans import PROGRAMS, plan_of
+from support.plans import PROGRAMS, plan_of
 
-from breakrank.saved import load_run
+from breakrank.runs.saved_run import load_run
 from breakrank.schemas import schema
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 #: In the order of the program: operator, reduction, root, whether Python asked for a work.
 IN_THE_WORLD = [

@@ -6,13 +6,13 @@ import json
 import signal
 
 import pytest
-from plans import plan_of
+from support.plans import plan_of
 from test_scripts import plan_of_script
 
-from breakrank import debugger, last_words
 from breakrank.errors import BreakrankError
-from breakrank.run import packaged_programs
-from breakrank.saved import load_run
+from breakrank.host import crash_dump, gdb
+from breakrank.runs.bench import packaged_programs
+from breakrank.runs.saved_run import load_run
 from breakrank.schemas import schema
 from breakrank.verdict import Outcome
 
@@ -68,15 +68,15 @@ def test_without_the_tools_the_line_is_named_all_the_same(bench, monkeypatch):
     def missing() -> str:
         raise BreakrankError("py-spy, which reads the stacks, is not installed")
 
-    monkeypatch.setattr(last_words, "spy", missing)
+    monkeypatch.setattr(crash_dump, "spy", missing)
     finding, _ = crash(bench, "unchecked:trusting_indices")
     assert finding.evidence["site"] == f"unchecked.py:{line_of('unchecked.py', 'graph @ lesson.images')}"
     assert "py-spy" in finding.evidence["unread"]
 
 
 def test_a_missing_debugger_is_said_with_its_cure(monkeypatch):
-    monkeypatch.setattr(debugger.shutil, "which", lambda name: None)
-    assert debugger.read_native(1, [1]).unread == "gdb is not installed; apt-get install gdb"
+    monkeypatch.setattr(gdb.shutil, "which", lambda name: None)
+    assert gdb.read_native(1, [1]).unread == "gdb is not installed; apt-get install gdb"
 
 
 def test_a_run_that_does_not_ask_for_it_is_not_stopped_and_dies_of_the_same(bench):

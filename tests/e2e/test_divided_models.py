@@ -6,7 +6,7 @@ import pytest
 
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 SHARDS = "each rank holds a shard of the parameters, of which no other rank has a replica"
 STAGES = "each rank holds other parameters than the others"

@@ -12,20 +12,21 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import containers
 import pytest
+from support import containers
 
-from breakrank.catalogue import load_scenarios, select
 from breakrank.doctor import missing_for
 from breakrank.errors import BreakrankError
-from breakrank.run import Bench, Choices, make_plan
+from breakrank.host.session import Session
+from breakrank.plan.catalogue import load_scenarios, select
 from breakrank.runners import docker_runner
 from breakrank.runners.process import stage_agent
-from breakrank.saved import load_run
-from breakrank.session import Session
+from breakrank.runs.bench import Bench, Choices, make_plan
+from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import Plan, Strike
+from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.fault import Strike
 
 
 def plan_of(name: str, image: str) -> tuple[Plan, object]:
@@ -284,7 +285,7 @@ import os, sys
 from pathlib import Path
 from breakrank.runners import docker_runner
 from breakrank.runners.process import stage_agent
-from breakrank.session import Session
+from breakrank.host.session import Session
 
 session, staged = Session(), stage_agent(Path(sys.argv[1]))
 print(session.id, session.warden_pid, flush=True)
@@ -327,7 +328,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from pathlib import Path
-from breakrank.run import Bench
+from breakrank.runs.bench import Bench
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
 from breakrank_agent.plan import Plan, Strike

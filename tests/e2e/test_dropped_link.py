@@ -7,7 +7,7 @@ import pytest
 from breakrank.doctor import missing
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 pytestmark = pytest.mark.skipif(bool(missing(faults.DropLink.needs)), reason=missing(faults.DropLink.needs))
 

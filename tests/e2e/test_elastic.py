@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 
 def test_goes_on_without_the_rank_that_was_killed_and_with_those_that_reported_its_loss(run):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import psutil
 import pytest
-from plans import PROGRAMS, plan_of
+from support.plans import PROGRAMS, plan_of
 
 from breakrank.errors import BreakrankError
-from breakrank.run import Bench
+from breakrank.runs.bench import Bench
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 
 def test_a_sound_program_survives_and_has_no_finding(run):

@@ -10,7 +10,7 @@ import pytest
 
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 WAYS = {
     "skips_a_reduction": ("never full", (1,)),

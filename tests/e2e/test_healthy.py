@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from healthy_runs import objections
+from support.healthy_runs import objections
 
 
 @pytest.mark.parametrize("part", range(4))

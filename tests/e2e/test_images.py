@@ -10,8 +10,8 @@ import tarfile
 from pathlib import Path
 from types import ModuleType
 
-import containers
 import pytest
+from support import containers
 
 HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
 

@@ -24,8 +24,8 @@ CLOSED = (
 RUN = """
 import json, sys
 from pathlib import Path
-from breakrank.run import Bench
-from plans import PROGRAMS, plan_of
+from breakrank.runs.bench import Bench
+from support.plans import PROGRAMS, plan_of
 
 plan = plan_of("stuck:comes_on_another_interface", ranks=3, steps=2, deadline_s=5.0, oracles=("ends", "progress"))
 with Bench(Path(sys.argv[1])) as bench:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import jobs
 import pytest
+from support import jobs
 
 
 @pytest.mark.parametrize("row", jobs.here(jobs.COVERING), ids="-".join)

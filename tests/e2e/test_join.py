@@ -13,14 +13,14 @@ import jsonschema
 import pytest
 
 from breakrank.errors import BreakrankError
-from breakrank.run import Choices, make_script_plans
-from breakrank.saved import load_run
-from breakrank.scenario import Job, Scenario
+from breakrank.plan.scenario import Job, Scenario
+from breakrank.plan.script import check_script
+from breakrank.runs.bench import Choices, make_script_plans
+from breakrank.runs.saved_run import load_run
 from breakrank.schemas import schema
-from breakrank.script import check_script
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import PlanError, at
+from breakrank_agent.protocol.trigger import PlanError, at
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 TORCHRUN = f"{sys.executable} -m torch.distributed.run --standalone --nproc-per-node=2"

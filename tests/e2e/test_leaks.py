@@ -9,10 +9,10 @@ import json
 import statistics
 
 import pytest
-from plans import plan_of
+from support.plans import plan_of
 
-from breakrank.run import Bench, Result, packaged_programs
-from breakrank.saved import SavedRun, load_run
+from breakrank.runs.bench import Bench, Result, packaged_programs
+from breakrank.runs.saved_run import SavedRun, load_run
 from breakrank.schemas import schema
 from breakrank.verdict import Outcome
 

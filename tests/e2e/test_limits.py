@@ -16,13 +16,13 @@ import psutil
 import pytest
 
 from breakrank.doctor import missing
-from breakrank.hierarchy import CONTROLLERS, Hierarchies, frozen
+from breakrank.host.cgroup_files import CONTROLLERS, Hierarchies, frozen
+from breakrank.host.session import Session
 from breakrank.runners import cgroups
 from breakrank.runners.cgroups import Groups, find_parent
-from breakrank.session import Session
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 pytestmark = pytest.mark.skipif(
     bool(missing(f"{name} cgroup" for name in CONTROLLERS)), reason=missing(f"{name} cgroup" for name in CONTROLLERS)
@@ -121,7 +121,7 @@ def owner_of_a_frozen_process(*killed: str) -> tuple[int, int]:
         import os, signal
         from pathlib import Path
         from breakrank.runners.cgroups import Groups
-        from breakrank.session import Session
+        from breakrank.host.session import Session
         session = Session()
         null = os.open(os.devnull, os.O_RDWR)
         pid = session.spawn(["sleep", "1000"], dict(os.environ), Path("/"), [null] * 3)

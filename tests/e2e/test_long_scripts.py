@@ -8,13 +8,13 @@ import sys
 import pytest
 
 from breakrank.errors import BreakrankError
-from breakrank.run import Choices, make_script_plans
-from breakrank.saved import load_run
-from breakrank.scenario import Job, Scenario
-from breakrank.script import check_step
+from breakrank.plan.scenario import Job, Scenario
+from breakrank.plan.script import check_step
+from breakrank.runs.bench import Choices, make_script_plans
+from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 FOR_EVER = """\
 import torch

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from breakrank.verdict import Outcome
-from breakrank.witness import WITNESSES, Evidence
+from breakrank.witnesses.witness import WITNESSES, Evidence
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 LIMIT = faults.LimitMemory(headroom_mb=32)
 #: Answers each line with whether an allocation of so many megabytes succeeds.

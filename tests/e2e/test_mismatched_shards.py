@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from breakrank.catalogue import load_scenarios
-from breakrank.run import Choices, Result, make_plan
-from breakrank.saved import SavedRun, load_run
+from breakrank.plan.catalogue import load_scenarios
+from breakrank.runs.bench import Choices, Result, make_plan
+from breakrank.runs.saved_run import SavedRun, load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 SCENARIO = load_scenarios()["mismatched_shards"]
 CASES = {case.name: case for case in SCENARIO.cases}

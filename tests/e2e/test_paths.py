@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from plans import PROGRAMS
+from support.plans import PROGRAMS
 
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Schedule

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from plans import PROGRAMS, plan_of
+from support.plans import PROGRAMS, plan_of
 
-from breakrank.digest import digest
-from breakrank.run import Bench
-from breakrank.saved import load_run
+from breakrank.judge.run_digest import digest
+from breakrank.runs.bench import Bench
+from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 KILL = faults.Kill() @ at(rank=1, step=2, point="collective")
 
@@ -151,7 +151,7 @@ def test_a_group_is_started_again_only_as_often_as_it_may_be(run):
 
 
 def test_the_history_can_be_judged_again_offline(run):
-    from breakrank.judge import judge
+    from breakrank.judge.judge import judge
 
     result, saved = run("small:train", KILL)
     again = judge(saved.history, saved.control, saved.plan)
@@ -165,8 +165,8 @@ def test_the_history_can_be_judged_again_offline(run):
 
 
 def test_a_race_is_replayed_move_by_move(bench):
-    from breakrank.catalogue import load_scenarios
-    from breakrank.run import Choices, make_plan
+    from breakrank.plan.catalogue import load_scenarios
+    from breakrank.runs.bench import Choices, make_plan
 
     scenario = load_scenarios()["race_condition"]
     first = bench.run(make_plan(scenario, scenario.cases[0], Choices(seed=5)))

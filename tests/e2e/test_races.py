@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from plans import PROGRAMS
+from support.plans import PROGRAMS
 
-from breakrank.catalogue import load_scenarios
-from breakrank.run import Choices, make_script_plans
-from breakrank.saved import load_run
-from breakrank.scenario import Job, Scenario
+from breakrank.plan.catalogue import load_scenarios
+from breakrank.plan.scenario import Job, Scenario
+from breakrank.runs.bench import Choices, make_script_plans
+from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Schedule
 

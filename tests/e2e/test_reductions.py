@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from breakrank.scenario import DEFAULT_ORACLES
+from breakrank.plan.scenario import DEFAULT_ORACLES
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 FLIP = faults.FlipBit(parameter=0) @ at(rank=1, step=2)
 

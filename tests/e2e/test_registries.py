@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import containers
 import pytest
+from support import containers
 
 from breakrank.errors import BreakrankError
 from breakrank.runners import docker_runner

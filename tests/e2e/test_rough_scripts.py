@@ -7,12 +7,12 @@ import sys
 import psutil
 import pytest
 
-from breakrank.run import Choices, make_script_plans
-from breakrank.saved import load_run
-from breakrank.scenario import Job, Scenario
+from breakrank.plan.scenario import Job, Scenario
+from breakrank.runs.bench import Choices, make_script_plans
+from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 #: How one rank is started: by us, and by a launcher of which no more is known than what it writes down.
 COMMANDS = {"process": "script.py", "join": f"env RANK=0 WORLD_SIZE=1 {sys.executable} -u script.py"}

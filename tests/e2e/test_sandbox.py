@@ -9,16 +9,16 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from plans import plan_of
+from support.plans import plan_of
 
 from breakrank.doctor import missing
-from breakrank.run import Choices, make_plan
-from breakrank.runners.walls import Walls
-from breakrank.saved import load_run
-from breakrank.scenario import Case, Job, Scenario
+from breakrank.plan.scenario import Case, Job, Scenario
+from breakrank.runners.namespaces import Walls
+from breakrank.runs.bench import Choices, make_plan
+from breakrank.runs.saved_run import load_run
 from breakrank.verdict import SURVIVED, Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 NEEDS = sorted({need for kind in (faults.CutLink, faults.Partition, faults.DelayPackets) for need in kind.needs})
 pytestmark = pytest.mark.skipif(bool(missing(NEEDS)), reason=missing(NEEDS))

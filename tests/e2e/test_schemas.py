@@ -11,7 +11,8 @@ import pytest
 from breakrank.doctor import missing
 from breakrank.schemas import schema
 from breakrank_agent import faults
-from breakrank_agent.plan import Plan, at
+from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.trigger import at
 
 #: Why no rank can be killed for its memory here, if so.
 NO_GROUPS = missing(["memory cgroup"])

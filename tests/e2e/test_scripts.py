@@ -6,17 +6,17 @@ import os
 import shutil
 
 import pytest
-import styles
-from styles import SCRIPTS, plan_of_script
+from support import styles
+from support.styles import SCRIPTS, plan_of_script
 
-from breakrank.conductor import Progress
+from breakrank.conductor.conductor import Progress
 from breakrank.errors import BreakrankError
 from breakrank.oracles import all_oracles
-from breakrank.saved import load_run
-from breakrank.script import check_script
+from breakrank.plan.script import check_script
+from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 
 @pytest.mark.parametrize(("scale", "cause"), [("1", None), ("0.5", "unlike one rank")])

@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
-from plans import PROGRAMS
+from support.plans import PROGRAMS
 
 from breakrank.oracles import Terms
 from breakrank.oracles.collectives import judge
-from breakrank.run import Choices, make_plan
-from breakrank.scenario import Case, Job, Scenario
+from breakrank.plan.scenario import Case, Job, Scenario
+from breakrank.runs.bench import Choices, make_plan
 from breakrank.verdict import DETECTED, Outcome, detected, silent
 
 DETAIL = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}

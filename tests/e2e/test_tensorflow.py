@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 
 import pytest
-import styles
+from support import styles
 
 from breakrank.doctor import missing_framework
-from breakrank.saved import load_run
-from breakrank.script import framework_of
+from breakrank.plan.script import framework_of
+from breakrank.runs.saved_run import load_run
 
 pytestmark = pytest.mark.skipif(bool(missing_framework("tensorflow")), reason=missing_framework("tensorflow"))
 

@@ -6,14 +6,14 @@ import json
 
 import jsonschema
 import pytest
-from plans import plan_of
+from support.plans import plan_of
 
 from breakrank.doctor import missing_framework
-from breakrank.saved import load_run
+from breakrank.runs.saved_run import load_run
 from breakrank.schemas import schema
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 LACK = missing_framework("tensorflow")
 pytestmark = pytest.mark.skipif(bool(LACK), reason=LACK)

@@ -10,7 +10,7 @@ import pytest
 
 from breakrank.doctor import missing_framework
 from breakrank.schemas import schema
-from breakrank_agent.hooks.tensorflow import EAGERLY
+from breakrank_agent.hooks.tensorflow.training import EAGERLY
 
 LACK = missing_framework("tensorflow")
 pytestmark = pytest.mark.skipif(bool(LACK), reason=LACK)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from breakrank.chronicle import Chronicle
-from breakrank.watch import Wishes, _Watcher
-from breakrank_agent.history import encode
+from breakrank.cli.watch import Wishes, _Watcher
+from breakrank.history.rank_file import Chronicle
 from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.log import encode
 
 #: Saves and leaves with an exit code of its own when it is interrupted, as often as it is.
 INTERRUPTED = """\

@@ -22,9 +22,9 @@ HERE = Path(__file__).resolve().parent
 HARNESS = HERE.parents[1] / "harness"
 sys.path.insert(0, str(HARNESS))
 
-from breakrank_agent.boot import STACKS_SIGNAL  # noqa: E402
-from breakrank_agent.history import create_log, read_log  # noqa: E402
 from breakrank_agent.plan import Plan  # noqa: E402
+from breakrank_agent.protocol.entry import STACKS_SIGNAL  # noqa: E402
+from breakrank_agent.protocol.log import create_log, read_log  # noqa: E402
 
 #: The most that one job may take.
 LIMIT_S = 60.0
@@ -110,7 +110,7 @@ class Launcher:
         said, forks = folder / "output.txt", folder / "forks.txt"
         with said.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "breakrank_agent.zygote"],
+                [sys.executable, "-m", "breakrank_agent.start.zygote"],
                 env={**self._environment(), "GPU_FORKS": str(forks), "BREAKRANK_ZYGOTE": spec},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -184,7 +184,7 @@ class _Rank:
         """Start it in a new interpreter."""
         with self.output.open("wb") as output:
             return subprocess.Popen(
-                [sys.executable, "-m", "breakrank_agent.boot"],
+                [sys.executable, "-m", "breakrank_agent.start.boot"],
                 env={**self.env, "BREAKRANK_BOOT": json.dumps(self.boot)},
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,

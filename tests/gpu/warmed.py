@@ -8,7 +8,7 @@ import os
 
 import torch
 
-from breakrank_agent.zygote import WARM
+from breakrank_agent.start.zygote import WARM
 
 for _name in WARM["torch"]:
     importlib.import_module(_name)

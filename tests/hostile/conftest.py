@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import pytest
-from watched import watch
+from support.watched import watch
 
 __all__ = ["watch"]
 

@@ -7,14 +7,14 @@ import json
 import os
 
 import pytest
-from ground import on_a_disk_of, pytest_in, script, small_disks
+from support.ground import on_a_disk_of, pytest_in, script, small_disks
 
 from breakrank.__main__ import main
-from breakrank.bounded import Folder
-from breakrank.chronicle import Chronicle, read_chronicle
 from breakrank.errors import BreakrankError, NoSpaceError
-from breakrank.output import Output
-from breakrank.room import KEPT_BYTES, RecordFile, Room, keep_room, unwritable, write_verdict
+from breakrank.files.bounded import Folder
+from breakrank.files.disk_space import KEPT_BYTES, RecordFile, Room, keep_room, unwritable, write_verdict
+from breakrank.history.output import Output
+from breakrank.history.rank_file import Chronicle, read_chronicle
 
 #: Takes all that the disk has, to the last byte, and goes on.
 FILLS = """

@@ -12,8 +12,8 @@ import textwrap
 
 import pytest
 
-from breakrank_agent.channel import Channel
-from breakrank_agent.history import Damaged, HistoryError, LogReader, LogWriter, create_log
+from breakrank_agent.agent.channel import Channel
+from breakrank_agent.protocol.log import Damaged, HistoryError, LogReader, LogWriter, create_log
 
 LIMIT_S = 60.0
 
@@ -97,7 +97,7 @@ def test_a_rank_that_dies_when_nobody_hears_it_is_not_left_standing(tmp_path):
         """
         import os, sys
         from pathlib import Path
-        from breakrank.last_words import LastWords
+        from breakrank.host.crash_dump import LastWords
         words = LastWords(Path(sys.argv[1]), Path(sys.argv[1] + ".crash"))
         words.stops(int(sys.argv[2]))
         print("listens", flush=True)

@@ -12,15 +12,15 @@ import sys
 import tarfile
 import time
 
-import containers
 import pytest
+from support import containers
 
 from breakrank.errors import BreakrankError
-from breakrank.resolver import read_answer
-from breakrank.runners import docker_runner, hearsay
-from breakrank.runners.hub import answer_name
+from breakrank.host.name_lookup import read_answer
+from breakrank.host.session import Session
+from breakrank.runners import docker_runner, untrusted
+from breakrank.runners.bridge import answer_name
 from breakrank.runners.process import stage_agent
-from breakrank.session import Session
 
 DEEP = b"[" * 200_000
 
@@ -30,16 +30,16 @@ DEEP = b"[" * 200_000
     b'{"pid": 0}', b'{"pid": 1.5}', b'{"error": ["a"]}', b'{"pid": null, "error": null}', b'{"pid": 1', b'{"pid": NaN}',
 ])  # fmt: skip
 def test_an_answer_of_another_shape_is_an_error_of_one_line(data):
-    said = hearsay.answer(data)
+    said = untrusted.answer(data)
     assert set(said) == {"error"} and said["error"] and "\n" not in said["error"]
-    assert not hearsay.is_ready(data)
+    assert not untrusted.is_ready(data)
 
 
 def test_an_answer_as_a_zygote_gives_it_is_taken():
-    assert hearsay.answer(b'{"pid": 17}') == {"pid": 17}
-    assert hearsay.answer(b'{"error": "the fork failed\\n\\u001b[2J"}') == {"error": "the fork failed  [2J"}
-    assert len(hearsay.answer(json.dumps({"error": "x" * 10**6}).encode())["error"]) <= 300
-    assert hearsay.is_ready(b'{"ready": 1}') and not hearsay.is_ready(b'{"ready": 2}')
+    assert untrusted.answer(b'{"pid": 17}') == {"pid": 17}
+    assert untrusted.answer(b'{"error": "the fork failed\\n\\u001b[2J"}') == {"error": "the fork failed  [2J"}
+    assert len(untrusted.answer(json.dumps({"error": "x" * 10**6}).encode())["error"]) <= 300
+    assert untrusted.is_ready(b'{"ready": 1}') and not untrusted.is_ready(b'{"ready": 2}')
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_an_answer_as_a_zygote_gives_it_is_taken():
 )
 def test_what_an_image_says_that_it_has_is_checked(printed):
     with pytest.raises(ValueError, match="it does not say what it has"):
-        hearsay.contents(printed)
+        untrusted.contents(printed)
 
 
 def test_what_an_image_has_is_taken_as_it_says():
-    assert hearsay.contents(b'[{"python": "3.11"}, ["cc"]]') == ({"python": "3.11"}, ["cc"])
+    assert untrusted.contents(b'[{"python": "3.11"}, ["cc"]]') == ({"python": "3.11"}, ["cc"])
 
 
 def packed(kind: bytes, content: bytes = b"", to: str = "") -> bytes:
@@ -66,36 +66,36 @@ def packed(kind: bytes, content: bytes = b"", to: str = "") -> bytes:
 
 def test_a_table_is_read_from_a_regular_file_of_bounded_size():
     line = b"worker:x:1234:5::/:/bin/sh\nnothing\n"
-    assert hearsay.table([packed(tarfile.REGTYPE, line)]) == [["worker", "x", "1234", "5", "", "/", "/bin/sh"]]
-    assert hearsay.table([packed(tarfile.SYMTYPE, to="/etc/shadow")]) == []
-    assert hearsay.table([packed(tarfile.LNKTYPE, to="elsewhere")]) == []
-    assert hearsay.table([packed(tarfile.FIFOTYPE)]) == hearsay.table([b"no archive"]) == hearsay.table([]) == []
+    assert untrusted.table([packed(tarfile.REGTYPE, line)]) == [["worker", "x", "1234", "5", "", "/", "/bin/sh"]]
+    assert untrusted.table([packed(tarfile.SYMTYPE, to="/etc/shadow")]) == []
+    assert untrusted.table([packed(tarfile.LNKTYPE, to="elsewhere")]) == []
+    assert untrusted.table([packed(tarfile.FIFOTYPE)]) == untrusted.table([b"no archive"]) == untrusted.table([]) == []
 
     def endless():
         while True:
             yield b"x" * 65536
 
     with pytest.raises(ValueError, match="larger than 1 MiB"):
-        hearsay.table(endless())
+        untrusted.table(endless())
 
 
 @pytest.mark.parametrize("text", ["", "-1", "x", "1e3", "4294967295", "99999999999", "1\n", "٣"])
 def test_a_number_of_a_user_is_one(text):
     with pytest.raises(ValueError, match="the image names no user that there is"):
-        hearsay.number(text, "user")
-    assert hearsay.number("4294967294", "user") == 4294967294
+        untrusted.number(text, "user")
+    assert untrusted.number("4294967294", "user") == 4294967294
 
 
 def test_a_variable_that_is_too_long_is_not_handed_on():
-    assert hearsay.variables({"PATH": "/bin", "HOME": "x" * 10**6, "OTHER": "1"}, ("PATH", "HOME", "HOSTNAME")) == {
+    assert untrusted.variables({"PATH": "/bin", "HOME": "x" * 10**6, "OTHER": "1"}, ("PATH", "HOME", "HOSTNAME")) == {
         "PATH": "/bin"
     }
 
 
 def test_of_what_a_container_prints_one_line_is_shown():
-    assert hearsay.last_line([b"one\ntwo\x1b[2J\n", b"\n"]) == "two [2J"
-    assert hearsay.last_line([]) == "it said nothing"
-    assert len(hearsay.last_line([b"x" * 10**6] * 20)) == 300
+    assert untrusted.last_line([b"one\ntwo\x1b[2J\n", b"\n"]) == "two [2J"
+    assert untrusted.last_line([]) == "it said nothing"
+    assert len(untrusted.last_line([b"x" * 10**6] * 20)) == 300
 
 
 def listening(path: str) -> socket.socket:
@@ -106,7 +106,7 @@ def listening(path: str) -> socket.socket:
 
 
 def call(path: str, lives=lambda: True):
-    return hearsay.call(os.getpid(), path, lives, tuple)
+    return untrusted.call(os.getpid(), path, lives, tuple)
 
 
 def test_the_zygote_itself_is_called(tmp_path):
@@ -153,7 +153,7 @@ def test_another_process_does_not_answer_for_the_zygote(tmp_path):
         assert other.stdout.readline() == "ready\n"
         with pytest.raises(OSError, match="another process answers"):
             call(path)
-        with hearsay.call(os.getpid(), path, lambda: True, lambda: (other.pid,)) as line:
+        with untrusted.call(os.getpid(), path, lambda: True, lambda: (other.pid,)) as line:
             assert line.getpeername() is not None
         other.stdin.close()
 

@@ -6,13 +6,13 @@ import json
 import os
 from types import SimpleNamespace
 
-import canary
 import pytest
+from support import canary
 
 from breakrank import faults
 from breakrank.fixtures import data
-from breakrank.witness import look_at_shard
-from breakrank_agent.rooted import WorkingFolder
+from breakrank.witnesses.witness import look_at_shard
+from breakrank_agent.kernel.rooted import WorkingFolder
 
 FAULT = faults.ReexportShard(change="columns")
 

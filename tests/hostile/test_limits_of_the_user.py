@@ -6,13 +6,13 @@ import os
 import resource
 
 import pytest
-from ground import environment, pytest_in, small_disks
+from support.ground import environment, pytest_in, small_disks
 
 from breakrank.errors import BreakrankError
-from breakrank.quotas import check_quotas
+from breakrank.host.user_limits import check_quotas
 
 HEAD = '"""Made up."""\nfrom breakrank import *\nSCENARIO = Scenario(family="sync", cases=[{cases}])\n'
-FAKE = ("breakrank.plugin", "fake_bench")
+FAKE = ("breakrank.plugin", "support.fake_bench")
 #: In a user namespace in which we are nobody special: no right over the machine is left.
 NOBODY = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
 

@@ -6,13 +6,13 @@ import os
 
 import psutil
 import pytest
-from ground import environment, pytest_in, script
+from support.ground import environment, pytest_in, script
 
-from breakrank.session import VARIABLE
+from breakrank.host.session import VARIABLE
 
 CASES = "Case('a', 'fake:sound', SURVIVED), Case('b', 'fake:killed', SURVIVED), Case('c', 'fake:sound', SURVIVED)"
 HEAD = '"""Made up."""\nfrom breakrank import *\nSCENARIO = Scenario(family="sync", cases=[{cases}])\n'
-FAKE = ("breakrank.plugin", "fake_bench")
+FAKE = ("breakrank.plugin", "support.fake_bench")
 
 
 @pytest.fixture

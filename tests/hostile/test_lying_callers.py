@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from breakrank.run import Choices, make_script_plans
-from breakrank.scenario import Job, Scenario
+from breakrank.plan.scenario import Job, Scenario
+from breakrank.runs.bench import Choices, make_script_plans
 from breakrank.verdict import Outcome
 
 BEGINS = "import json, os, socket, time; import breakrank_agent; from breakrank_agent import calling\n"

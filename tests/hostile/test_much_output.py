@@ -10,15 +10,15 @@ import threading
 from dataclasses import replace
 
 import pytest
-from ground import script
-from plans import plan_of
+from support.ground import script
+from support.plans import plan_of
 
-from breakrank.conductor import AWAY_S, Attempt
-from breakrank.evidence import Condition, look
-from breakrank.evidence.threads import read_threads
-from breakrank.output import KEEP, PIPE_BYTES, Output, open_pipe
+from breakrank.conductor.conductor import AWAY_S, Attempt
+from breakrank.history.output import KEEP, PIPE_BYTES, Output, open_pipe
+from breakrank.host.blocked import Condition, look
+from breakrank.host.blocked.threads import read_threads
 from breakrank.runners.join import JoinRunner
-from breakrank.saved import load_run
+from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 
 MEGABYTES = 120
@@ -132,7 +132,7 @@ def _waits(pid):
 def test_time_in_which_nobody_heard_the_ranks_is_not_counted_against_them(monkeypatch):
     attempt = Attempt.__new__(Attempt)
     clock = [100.0]
-    monkeypatch.setattr("breakrank.conductor.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("breakrank.conductor.conductor.time.monotonic", lambda: clock[0])
     attempt._moved, attempt._heard, attempt._told_of = 95.0, 100.0, 95.0
     clock[0] += AWAY_S / 2
     attempt._excuse()

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from ground import environment, pytest_in, script
+from support.ground import environment, pytest_in, script
 
-from breakrank.detour import is_passable, make_detour, remove_detours
 from breakrank.errors import BreakrankError
-from breakrank.session import Session
+from breakrank.host.agent_link import is_passable, make_detour, remove_detours
+from breakrank.host.session import Session
 
 #: What a search path splits or refuses, what mount options do, what terminals do; and all of them at once.
 NAMES = {
@@ -61,9 +61,9 @@ def bench_in():
     """Run a script as one rank, in the folder in which its run directory lies, too."""
     from dataclasses import replace
 
-    from plans import plan_of
+    from support.plans import plan_of
 
-    from breakrank.run import Bench
+    from breakrank.runs.bench import Bench
 
     def go(folder):
         (folder / "train.py").write_text(script("open('written.txt', 'w').close()"))
@@ -145,7 +145,7 @@ def test_ways_of_the_dead_are_swept_and_no_others(tmp_path):
 KILLED = """
 import os, sys
 from pathlib import Path
-from breakrank.run import Bench
+from breakrank.runs.bench import Bench
 bench = Bench(Path(sys.argv[1]), cold=True)
 print(len(list(Path("/tmp").glob(f"breakrank-{os.getpid()}-*"))), bench.warden_pid, flush=True)
 os.kill(os.getpid(), 9)
@@ -167,7 +167,7 @@ def test_no_way_is_left_when_its_owner_is_killed(odd):
 
 
 def test_without_a_place_for_a_way_it_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("breakrank.detour._places", lambda: iter([tmp_path / "missing"]))
+    monkeypatch.setattr("breakrank.host.agent_link._places", lambda: iter([tmp_path / "missing"]))
     with pytest.raises(BreakrankError, match="set TMPDIR") as caught:
         make_detour(tmp_path / "a:b", "1-2-3-0a0b0c0d")
     assert "\n" not in str(caught.value)

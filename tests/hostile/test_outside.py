@@ -7,16 +7,17 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-import canary
-import containers
 import pytest
+from support import canary, containers
 
 from breakrank.doctor import missing
-from breakrank.run import Bench
-from breakrank.saved import load_run
+from breakrank.runs.bench import Bench
+from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
-from breakrank_agent.plan import Plan, Strike, at
+from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.fault import Strike
+from breakrank_agent.protocol.trigger import at
 
 NEEDS = sorted({need for kind in (faults.FillDisk, faults.FailCall) for need in kind.needs})
 pytestmark = pytest.mark.skipif(bool(missing(NEEDS)), reason=missing(NEEDS))

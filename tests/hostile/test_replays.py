@@ -8,12 +8,12 @@ import shutil
 import tarfile
 
 import pytest
-from mutants import fingerprint
-from plans import PROGRAMS, plan_of
+from support.mutants import fingerprint
+from support.plans import PROGRAMS, plan_of
 
-from breakrank import provenance
-from breakrank.run import Bench
-from breakrank.saved import programs_of
+from breakrank.runs import provenance
+from breakrank.runs.bench import Bench
+from breakrank.runs.saved_run import programs_of
 from breakrank_agent.plan import Plan
 
 

@@ -10,11 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import canary
 import pytest
+from support import canary
 
-from breakrank_agent import rooted
-from breakrank_agent.rooted import OutsideError, WorkingFolder, opened, resolve
+from breakrank_agent.kernel import rooted
+from breakrank_agent.kernel.rooted import OutsideError, WorkingFolder, opened, resolve
 
 
 @pytest.fixture(params=["openat2", "walk"])
@@ -218,7 +218,7 @@ def test_what_is_nearest_lies_inside(way, root, work):
 BELOW = """
 import os, subprocess, sys
 from breakrank_agent import rooted
-from breakrank_agent.rooted import OutsideError, WorkingFolder
+from breakrank_agent.kernel.rooted import OutsideError, WorkingFolder
 root = sys.argv[1]
 if sys.argv[2] == "walk":
     rooted._by_the_kernel = rooted._by_a_walk

@@ -9,18 +9,18 @@ import socket
 import struct
 
 import pytest
-from mutants import LIMIT_S, ask, fingerprint, mutate
-from plans import PROGRAMS, plan_of
+from support.mutants import LIMIT_S, ask, fingerprint, mutate
+from support.plans import PROGRAMS, plan_of
 
-from breakrank import retention
-from breakrank.bounded import MOST_FILE, Folder, parse, plain
 from breakrank.errors import BreakrankError
-from breakrank.history import read_history
-from breakrank.run import Bench
-from breakrank.saved import limits, load_run
+from breakrank.files.bounded import MOST_FILE, Folder, parse, plain
+from breakrank.history.reader import read_history
+from breakrank.runs import retention
+from breakrank.runs.bench import Bench
+from breakrank.runs.saved_run import limits, load_run
 from breakrank_agent import faults
-from breakrank_agent.history import DEFAULT_SIZE, HEADER_SIZE, LogWriter, create_log, encode
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.log import DEFAULT_SIZE, HEADER_SIZE, LogWriter, create_log, encode
+from breakrank_agent.protocol.trigger import at
 
 
 @pytest.fixture(scope="session")
@@ -213,7 +213,7 @@ def test_what_may_not_be_read_is_said(folder, monkeypatch):
     path = folder / "plan.json"
     path.chmod(0)
     if os.geteuid() == 0:
-        monkeypatch.setattr("breakrank.bounded.os.stat", deny)
+        monkeypatch.setattr("breakrank.files.bounded.os.stat", deny)
     assert refused(folder, "plan.json cannot be read: Permission denied")
 
 
@@ -309,7 +309,7 @@ def test_a_damaged_record_of_the_control_is_void(folder):
 
 
 def test_too_much_in_all_is_refused(folder, monkeypatch):
-    monkeypatch.setattr("breakrank.bounded.MOST_IN_ALL", 1000)
+    monkeypatch.setattr("breakrank.files.bounded.MOST_IN_ALL", 1000)
     assert refused(folder, "MB of records that are read")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import socket
 
 import pytest
-from conversations import TALKS, hold
+from support.conversations import TALKS, hold
 
-from breakrank.runners import home
-from breakrank.runners.home import MOST_CALLERS, Home, parse_hello
-from breakrank_agent.checked import DEPTH, Unfit, check, nests_deeper, parse, whole
+from breakrank.runners import join_socket
+from breakrank.runners.join_socket import MOST_CALLERS, Home, parse_hello
+from breakrank_agent.protocol.checked import DEPTH, Unfit, check, nests_deeper, parse, whole
 
 #: To start a warden takes as long as a hundred words to all others.
 TRIES = {"warden": 12}
@@ -68,7 +68,7 @@ def test_who_says_nothing_is_dropped_and_there_is_room_for_a_bounded_number(monk
     late = calls(at)
     late.sendall(at.secret.encode() + b'{"rank":0,"world":1,"attempt":null,"store":0}\n')
     assert at.callers() == [], "it waits in the kernel until there is room"
-    monkeypatch.setattr(home, "SAYS_WITHIN_S", 0.0)
+    monkeypatch.setattr(join_socket, "SAYS_WITHIN_S", 0.0)
     assert at.callers() == []
     assert all(line.recv(1) == b"" for line in silent)
     monkeypatch.undo()
@@ -83,7 +83,7 @@ def test_a_secret_that_is_not_ours_is_hung_up_on_before_anything_is_parsed(monke
     def parsed(data):
         raise AssertionError("it was parsed")
 
-    monkeypatch.setattr(home, "parse_hello", parsed)
+    monkeypatch.setattr(join_socket, "parse_hello", parsed)
     at = Home()
     at.open()
     line = calls(at)

@@ -8,14 +8,15 @@ import stat
 from pathlib import Path
 from types import SimpleNamespace
 
-import canary
 import pytest
+from support import canary
 
-from breakrank.remains import tell_remains
+from breakrank.conductor.left_files import tell_remains
 from breakrank.runners import retrieval
-from breakrank_agent import faults, trees
-from breakrank_agent.rooted import WorkingFolder, opened
-from breakrank_agent.trees import Copying, listed, put_back
+from breakrank_agent import faults
+from breakrank_agent.kernel import trees
+from breakrank_agent.kernel.rooted import WorkingFolder, opened
+from breakrank_agent.kernel.trees import Copying, listed, put_back
 
 
 def folder(path: Path) -> int:

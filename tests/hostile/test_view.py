@@ -14,13 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from plans import plan_of
+from support.plans import plan_of
 
 from breakrank.doctor import missing
 from breakrank.errors import BreakrankError
-from breakrank.runners import holder
-from breakrank.runners.view import copy_folder
-from breakrank.saved import load_run
+from breakrank.runners import overlay
+from breakrank.runners.workdir import copy_folder
+from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts where everybody sees it")
@@ -153,7 +153,7 @@ def kind_of(folder):
 
 @pytest.mark.parametrize("how", RUNNERS)
 def test_a_script_that_empties_its_folder_destroys_no_record(tmp_path, how):
-    from breakrank.run import Bench
+    from breakrank.runs.bench import Bench
 
     (tmp_path / "train.py").write_text(EMPTIES)
     (tmp_path / "data").mkdir()
@@ -225,7 +225,7 @@ def test_the_runs_cannot_lie_in_the_folder_itself(bench, tmp_path):
 def test_a_mount_that_another_one_hides_is_none_of_the_view(mounted):
     subprocess.run(["mount", "-t", "tmpfs", "none", str(mounted / "data")], check=True)
     try:
-        found = holder.mounts_below(str(mounted))
+        found = overlay.mounts_below(str(mounted))
         for one in found:
             os.close(one.root)
     finally:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from plans import PROGRAMS, plan_of
+from support.plans import PROGRAMS, plan_of
 
-from breakrank import session as sessions
 from breakrank.errors import BreakrankError
-from breakrank.run import Bench
-from breakrank.session import VARIABLE, Session
+from breakrank.host import session as sessions
+from breakrank.host.session import VARIABLE, Session
+from breakrank.runs.bench import Bench
 from breakrank.verdict import Outcome
 
 LIMIT_S = 60.0

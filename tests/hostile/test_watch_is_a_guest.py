@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from watched import LIMIT_S, homes, kill, lives
+from support.watched import LIMIT_S, homes, kill, lives
 
 #: What the job prints from when it trains on, and its exit code.
 OWN = "saved\ncode 7\n"

@@ -9,17 +9,17 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import containers
 import pytest
-from ground import environment, pytest_in, script
-from plans import plan_of
+from support import containers
+from support.ground import environment, pytest_in, script
+from support.plans import plan_of
 
 from breakrank.doctor import missing
 from breakrank.errors import BreakrankError
-from breakrank.private import make_runs, seal
-from breakrank.run import Bench
+from breakrank.files.private import make_runs, seal
+from breakrank.host.stacks import print_stacks
 from breakrank.runners.process import stage_agent
-from breakrank.stacks import print_stacks
+from breakrank.runs.bench import Bench
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
 from breakrank_agent.plan import Plan

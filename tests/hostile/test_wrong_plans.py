@@ -8,16 +8,17 @@ from typing import Any
 
 import jsonschema
 import pytest
-from plans import plan_of
+from support.plans import plan_of
 
-from breakrank.bounded import Folder
 from breakrank.errors import BreakrankError
-from breakrank.saved import load_plan
+from breakrank.files.bounded import Folder
+from breakrank.runs.saved_run import load_plan
 from breakrank.schemas import schema
 from breakrank_agent import faults
-from breakrank_agent.annotated import Unfit, check_fields
-from breakrank_agent.fault import all_faults, fault_from_json
-from breakrank_agent.plan import Plan, PlanError, at
+from breakrank_agent.faults import all_faults, fault_from_json
+from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.annotated import Unfit, check_fields
+from breakrank_agent.protocol.trigger import PlanError, at
 
 SOUND = plan_of(
     "small:train", faults.FlipBit() @ at(rank=1, step=2), environment={"A": "1"}, controlled="random"

@@ -35,9 +35,9 @@ class Project:
 
     def pytest(self, *arguments):
         """Run pytest in this process, with the plugin and the fake bench."""
-        return self.pytester.runpytest_inprocess("-p", "breakrank.plugin", "-p", "fake_bench", *arguments)
+        return self.pytester.runpytest_inprocess("-p", "breakrank.plugin", "-p", "support.fake_bench", *arguments)
 
-    def pytest_process(self, *arguments, plugins=("breakrank.plugin", "fake_bench"), **options):
+    def pytest_process(self, *arguments, plugins=("breakrank.plugin", "support.fake_bench"), **options):
         """Run pytest in a process of its own."""
         chosen = [word for plugin in plugins for word in ("-p", plugin)]
         command = [sys.executable, "-m", "pytest", *chosen, *arguments]
@@ -46,9 +46,9 @@ class Project:
 
 @pytest.fixture
 def project(pytester, monkeypatch):
-    search = [str(HARNESS), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    search = [str(HARNESS), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(search))
-    monkeypatch.syspath_prepend(str(HERE))
+    monkeypatch.syspath_prepend(str(HERE.parent))
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     made = Project(pytester)
     broken = "Case('broken', 'fake:silent', silent(oracle='race', cause='lost update'))"

@@ -112,7 +112,7 @@ def test_no_right_to_write_run_directories_is_said_before_anything_runs(project)
 
 
 def test_no_room_for_run_directories_is_said_before_anything_runs(project, monkeypatch):
-    import breakrank.plugin.active as active
+    import breakrank.plugin.session_state as active
 
     monkeypatch.setattr(active, "_ROOM_BYTES", 2**60)
     assert "make room" in complaint(project.pytest("--scenario=racy"))
@@ -165,7 +165,7 @@ def test_a_value_that_is_a_folder_is_not_taken_for_a_test_path(project):
 
 
 def test_the_plugin_imports_no_framework_and_no_docker(project):
-    code = "import sys, breakrank.plugin.active, breakrank.plugin.texts; print(*sys.modules)"
+    code = "import sys, breakrank.plugin.session_state, breakrank.plugin.listing; print(*sys.modules)"
     modules = project.pytester.run(sys.executable, "-c", code).stdout.str().split()
     assert not {"torch", "tensorflow", "docker", "numpy"} & set(modules)
 
@@ -177,7 +177,7 @@ def test_without_our_options_the_plugin_loads_nothing_and_adds_no_hooks(project)
         import sys
         def test_mine(pytestconfig):
             assert not pytestconfig.pluginmanager.has_plugin("breakrank-active")
-            assert "breakrank.run" not in sys.modules and "breakrank.catalogue" not in sys.modules
+            assert "breakrank.runs.bench" not in sys.modules and "breakrank.plan.catalogue" not in sys.modules
         """,
     )
     result = project.pytest_process("--strict-markers", plugins=["breakrank.plugin"])

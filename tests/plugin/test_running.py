@@ -199,7 +199,7 @@ def test_elsewhere_a_long_run_shows_a_line_now_and_then(project, monkeypatch):
 
 def on_a_terminal(project, *arguments):
     """Run pytest on a pseudo-terminal, and return all that it wrote there."""
-    command = [sys.executable, "-m", "pytest", "-p", "breakrank.plugin", "-p", "fake_bench", *arguments]
+    command = [sys.executable, "-m", "pytest", "-p", "breakrank.plugin", "-p", "support.fake_bench", *arguments]
     ours, theirs = pty.openpty()
     with subprocess.Popen(command, stdout=theirs, stderr=theirs, stdin=theirs, cwd=project.path) as process:
         os.close(theirs)

@@ -6,7 +6,9 @@ import os
 import struct
 import time
 
-from breakrank_agent import boot, probe, step, tell
+from breakrank_agent import step, tell
+from breakrank_agent.agent import agent as probe
+from breakrank_agent.start import boot
 
 RANK = int(os.environ["RANK"])
 _HEAD, _HEADER = 2, 64

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from breakrank.catalogue import load_scenarios
-from breakrank.run import Bench, Choices, make_plan
+from breakrank.plan.catalogue import load_scenarios
+from breakrank.runs.bench import Bench, Choices, make_plan
 
 pytestmark = pytest.mark.soak
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from conversations import TALKS, hold
+from support.conversations import TALKS, hold
 
 pytestmark = pytest.mark.soak
 TRIES = 1000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from catalogued import REST, check, names
+from support.catalogued import REST, check, names
 
 pytestmark = pytest.mark.soak
 

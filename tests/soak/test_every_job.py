@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import jobs
 import pytest
+from support import jobs
 
 pytestmark = pytest.mark.soak
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 
 import pytest
-import styles
+from support import styles
 
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 pytestmark = pytest.mark.soak
 

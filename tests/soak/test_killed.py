@@ -6,10 +6,10 @@ import subprocess
 import time
 from pathlib import Path
 
-import containers
 import psutil
 import pytest
-from killed import MOMENTS, Job, dead, network
+from support import containers
+from support.killed import MOMENTS, Job, dead, network
 
 from breakrank.doctor import missing
 from breakrank.runners import docker_runner

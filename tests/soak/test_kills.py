@@ -20,10 +20,10 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import containers
 import psutil
 import pytest
-from killed import Job, dead, network
+from support import containers
+from support.killed import Job, dead, network
 from test_killed import REMOVED_S, in_the_engine
 
 from breakrank.doctor import missing
@@ -45,7 +45,7 @@ HEADLINE = re.compile(r"^\d+ (as recorded|fine), ", re.MULTILINE)
 
 def zygotes(job: Job) -> list[psutil.Process]:
     """Return the warm processes: of those with their command line, the ones that are no rank."""
-    return [one for one in job.processes("breakrank_agent.zygote") if one.pid not in spawned(job)]
+    return [one for one in job.processes("breakrank_agent.start.zygote") if one.pid not in spawned(job)]
 
 
 def spawned(job: Job) -> list[int]:

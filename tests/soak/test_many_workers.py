@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from breakrank.run import Bench
-from breakrank.scenario import DEFAULT_ORACLES
+from breakrank.plan.scenario import DEFAULT_ORACLES
+from breakrank.runs.bench import Bench
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Plan
 

@@ -7,7 +7,7 @@ import shutil
 import time
 
 import pytest
-from mutants import ask, fingerprint, make_kinds, mutate
+from support.mutants import ask, fingerprint, make_kinds, mutate
 
 pytestmark = pytest.mark.soak
 

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import containers
 import pytest
+from support import containers
 
 from breakrank.doctor import missing
 
@@ -218,9 +218,9 @@ DISCONNECTED = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from breakrank.catalogue import load_scenarios, select
-from breakrank.run import Bench, Choices, make_plan
-from breakrank.saved import load_run
+from breakrank.plan.catalogue import load_scenarios, select
+from breakrank.runs.bench import Bench, Choices, make_plan
+from breakrank.runs.saved_run import load_run
 from breakrank_agent import faults
 from breakrank_agent.plan import Strike
 

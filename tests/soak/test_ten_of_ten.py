@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-import containers
 import pytest
-from catalogued import CASES, SCENARIOS, names
+from support import containers
+from support.catalogued import CASES, SCENARIOS, names
 
 from breakrank.doctor import missing, missing_for, missing_framework
 from breakrank.errors import BreakrankError
-from breakrank.run import Choices, make_plan
 from breakrank.runners import docker_runner
-from breakrank.saved import load_run
+from breakrank.runs.bench import Choices, make_plan
+from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 
 pytestmark = pytest.mark.soak

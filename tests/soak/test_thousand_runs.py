@@ -9,11 +9,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from plans import PROGRAMS, plan_of
+from support.plans import PROGRAMS, plan_of
 
-from breakrank.run import Bench
+from breakrank.runs.bench import Bench
 from breakrank_agent import faults
-from breakrank_agent.plan import at
+from breakrank_agent.protocol.trigger import at
 
 pytestmark = pytest.mark.soak
 

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 
 import pytest
-from healthy_runs import objections
+from support.healthy_runs import objections
 
 pytestmark = pytest.mark.soak
 

@@ -16,8 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import containers
 import pytest
+from support import containers
 
 from breakrank.doctor import missing
 

@@ -13,7 +13,7 @@ import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from breakrank.history import History
+from breakrank.history.reader import History
 from breakrank.verdict import Finding
 
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from breakrank.history import History, RankHistory
+from breakrank.analysis.happens_before import overwritten_in_turns
+from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
-from breakrank.ordering import overwritten_in_turns
 from breakrank.verdict import Finding
-from breakrank_agent.history import Event
+from breakrank_agent.protocol.log import Event
 
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from breakrank.alignment import WINDOW, Gap, Swap, parting
-from breakrank.calls import Call, Group, groups, messages
-from breakrank.history import History
-from breakrank.mismatch import TRAITS, mismatch, odd_ranks
+from breakrank.analysis.collective_laws import breach, message_breach
+from breakrank.analysis.collectives import Call, Group, groups, messages
+from breakrank.analysis.divergence import WINDOW, Gap, Swap, parting
+from breakrank.analysis.mismatch import TRAITS, mismatch, odd_ranks
+from breakrank.history.reader import History
 from breakrank.oracles import Abstain, Terms
-from breakrank.reductions import breach, message_breach
 from breakrank.verdict import Finding, name_ranks
 
 #: What the sender and the receiver of a message have in common.

@@ -10,12 +10,12 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from breakrank import laws
-from breakrank.history import History, RankHistory
+from breakrank.analysis import digests
+from breakrank.analysis.happens_before import Access, overwritten_in_turns
+from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
-from breakrank.ordering import Access, overwritten_in_turns
 from breakrank.verdict import Finding, listed, name_ranks
-from breakrank_agent.history import Event
+from breakrank_agent.protocol.log import Event
 
 
 class Pair(NamedTuple):
@@ -56,23 +56,23 @@ def _measure(terms: Terms) -> str:
 
 def _comparable(pairs: Sequence[Pair], terms: Terms) -> list[Pair]:
     """Return the pairs of which both sides recorded what is compared."""
-    return [pair for pair in pairs if all(laws.results([side], _measure(terms)) for side in pair)]
+    return [pair for pair in pairs if all(digests.results([side], _measure(terms)) for side in pair)]
 
 
 def _parameters(history: History, pairs: Sequence[Pair], terms: Terms) -> list[Finding]:
     """Return the finding that some ranks' parameters at the end are not the control's."""
     name = _measure(terms)
-    same = laws.within(terms.tolerance) if terms.tolerance else operator.eq
-    here = laws.results([p.lived for p in pairs], name)
-    there = laws.results([p.model for p in pairs], name)
+    same = digests.within(terms.tolerance) if terms.tolerance else operator.eq
+    here = digests.results([p.lived for p in pairs], name)
+    there = digests.results([p.model for p in pairs], name)
     wrong = sorted(rank for rank in here if not same(here[rank], there[rank]))
     if not wrong:
         return []
     guilty = [pair for pair in pairs if pair.lived.rank in wrong]
-    parted: list[laws.Breach] = []
+    parted: list[digests.Breach] = []
     if len(history.attempts) == 1:
-        rule = laws.like(laws.steps([p.model for p in guilty], name), same)
-        parted = laws.breaches(laws.steps([p.lived for p in guilty], name), rule)
+        rule = digests.like(digests.steps([p.model for p in guilty], name), same)
+        parted = digests.breaches(digests.steps([p.lived for p in guilty], name), rule)
     step = parted[0].place.step if parted else max(p.lived.last_step for p in guilty)
     evidence = {
         "compared": name,
@@ -163,7 +163,7 @@ def _states(history: History, pairs: Sequence[Pair], terms: Terms) -> list[Findi
 
 def _same_state(here: dict[str, Any], there: dict[str, Any], terms: Terms) -> bool:
     """Whether two results name the same things with the same values, numbers within the tolerance."""
-    near = laws.within(terms.tolerance)
+    near = digests.within(terms.tolerance)
     return here.keys() == there.keys() and all(
         here[k] == there[k] or (_number(here[k]) and _number(there[k]) and near(here[k], there[k])) for k in here
     )

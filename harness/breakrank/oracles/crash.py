@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from breakrank.ends import where_at
-from breakrank.history import History, RankHistory
+from breakrank.analysis.endings import where_at
+from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Terms
 from breakrank.verdict import Finding
-from breakrank_agent.history import Event
+from breakrank_agent.protocol.log import Event
 
 #: Signals that a process gets for what it did itself; any other was sent by somebody.
 _OWN = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGSYS")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from breakrank.history import History, RankHistory
-from breakrank.lineage import steps_before
+from breakrank.analysis.lineage import steps_before
+from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
 

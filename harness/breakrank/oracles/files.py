@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf
 
-from breakrank.history import History
+from breakrank.analysis.happens_before import Access, Pair, accesses
+from breakrank.history.reader import History
 from breakrank.oracles import Abstain, Terms
-from breakrank.ordering import Access, Pair, accesses
 from breakrank.verdict import Finding
 
 #: What operations do to a path, and how a sentence says it; what is only read has mode `r`.

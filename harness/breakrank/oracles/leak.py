@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from breakrank.history import History, RankHistory
+from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
-from breakrank_agent.history import Event
+from breakrank_agent.protocol.log import Event
 
 #: Steps that are not judged, and for how many steps something has to grow.
 WARM_UP = 3

@@ -12,7 +12,7 @@ import itertools
 import statistics
 from collections.abc import Sequence
 
-from breakrank.history import History, RankHistory
+from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from breakrank.history import History, RankHistory
+from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, listed
-from breakrank_agent.history import Event
+from breakrank_agent.protocol.log import Event
 
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:

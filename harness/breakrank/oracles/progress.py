@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from breakrank import laws
-from breakrank.history import History, RankHistory
+from breakrank.analysis import digests
+from breakrank.analysis.wait_for import describe
+from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, name_ranks
-from breakrank.waits import describe
-from breakrank_agent.history import Event
+from breakrank_agent.protocol.log import Event
 
 #: What a hung event says and no proof is behind: the deadline that passed.
 _UNPROVEN = ("deadline",)
@@ -119,7 +119,7 @@ def _still(ranks: Sequence[RankHistory], control: History | None) -> list[Findin
 def _unmoved(ranks: Sequence[RankHistory]) -> dict[int, list[int]]:
     """Return by step the ranks whose parameters were the same after it as before it."""
     found: dict[int, list[int]] = {}
-    table = laws.steps(ranks)
+    table = digests.steps(ranks)
     for place, values in table.items():
         before = table.get(place._replace(step=place.step - 1), {})
         same = [rank for rank, value in values.items() if before.get(rank) == value]

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from breakrank.history import History, RankHistory
+from breakrank.analysis.happens_before import Access, Pair, accesses, by_storage, common, overwritten, unordered
+from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
-from breakrank.ordering import Access, Pair, accesses, by_storage, common, overwritten, unordered
 from breakrank.verdict import Finding
-from breakrank_agent.history import Event
+from breakrank_agent.protocol.log import Event
 
 #: The most findings of one attempt; further pairs of places are counted.
 _MOST = 8

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from breakrank.history import History, RankHistory
+from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
-from breakrank_agent.history import Event
+from breakrank_agent.protocol.log import Event
 
 #: How many units in the last place a step may add to the error for each rank whose gradient is added.
 ULPS = 8

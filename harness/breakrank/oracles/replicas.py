@@ -10,11 +10,11 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from breakrank import laws
-from breakrank.history import History, RankHistory
+from breakrank.analysis import digests
+from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, name_ranks
-from breakrank_agent.history import Event
+from breakrank_agent.protocol.log import Event
 
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
@@ -31,7 +31,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         for group in _groups(well):
             table = _digests(group)
             judged = judged or any(len(values) > 1 for values in table.values())
-            broken = laws.breaches(table, laws.alike)
+            broken = digests.breaches(table, digests.alike)
             if broken:
                 findings.append(_finding(broken[0], group, model))
     if not judged:
@@ -103,12 +103,12 @@ def _assigned(
     return None
 
 
-def _digests(ranks: Sequence[RankHistory]) -> laws.Table:
+def _digests(ranks: Sequence[RankHistory]) -> digests.Table:
     """Return the ranks' digests after each step and, last, at the end, of all that is not sharded."""
-    table = laws.steps(ranks)
+    table = digests.steps(ranks)
     if ranks:
         last = max(lived.last_step for lived in ranks)
-        table[laws.Place(ranks[0].attempt, last, "result")] = laws.results(ranks)
+        table[digests.Place(ranks[0].attempt, last, "result")] = digests.results(ranks)
     sharded = {lived.rank: lived for lived in ranks if _names(lived).get("sharded")}
     for place, values in table.items() if sharded else ():
         for rank in values.keys() & sharded.keys():
@@ -116,7 +116,7 @@ def _digests(ranks: Sequence[RankHistory]) -> laws.Table:
     return {place: {r: v for r, v in values.items() if v} for place, values in table.items()}
 
 
-def _parts(lived: RankHistory, place: laws.Place) -> Sequence[str]:
+def _parts(lived: RankHistory, place: digests.Place) -> Sequence[str]:
     """Return the digests of a rank's parts at a place."""
     steps = lived.payloads("step")
     at_step = next((e for e in steps if e["step"] == place.step), {})
@@ -131,7 +131,7 @@ def _whole(parts: Sequence[str], lived: RankHistory) -> str:
     return " ".join(part for number, part in enumerate(parts) if number not in sharded)
 
 
-def _finding(breach: laws.Breach, well: Sequence[RankHistory], control: History | None) -> Finding:
+def _finding(breach: digests.Breach, well: Sequence[RankHistory], control: History | None) -> Finding:
     """Return the finding with its cause, as far as the ranks' own records show it."""
     place, parted = breach.place, _parted(breach, well)
     evidence: dict[str, Any] = {"digests": {str(rank): value for rank, value in breach.values.items()}}
@@ -150,15 +150,15 @@ def _finding(breach: laws.Breach, well: Sequence[RankHistory], control: History 
     return Finding("replicas", cause, tuple(ranks), place.step, place.attempt, places, evidence)
 
 
-def _who(breach: laws.Breach, control: History | None) -> Sequence[int]:
+def _who(breach: digests.Breach, control: History | None) -> Sequence[int]:
     """Return the ranks outside the majority; without a majority, those that differ from the control's."""
     if len(breach.ranks) == len(breach.values) and control is not None:
-        unlike = laws.like(_digests(control.last), operator.eq)(breach.place, breach.values)
+        unlike = digests.like(_digests(control.last), operator.eq)(breach.place, breach.values)
         return tuple(unlike) or breach.ranks
     return breach.ranks
 
 
-def _parted(breach: laws.Breach, well: Sequence[RankHistory]) -> list[int]:
+def _parted(breach: digests.Breach, well: Sequence[RankHistory]) -> list[int]:
     """Return the parts of the parameters that are not the same on all ranks, in order."""
     there = [lived for lived in well if lived.rank in breach.values]
     sharded = {number for lived in there for number in _names(lived).get("sharded", ())}
@@ -184,30 +184,30 @@ class _Reason(NamedTuple):
     """A cause, and the function that returns the ranks to which it applies, given the parts that differ."""
 
     cause: str
-    guilty: Callable[[Told, Sequence[int], laws.Values], list[int]]
+    guilty: Callable[[Told, Sequence[int], digests.Values], list[int]]
 
 
-def _bypassed(told: Told, parted: Sequence[int], values: laws.Values) -> list[int]:
+def _bypassed(told: Told, parted: Sequence[int], values: digests.Values) -> list[int]:
     return [rank for rank, event in sorted(told.items()) if event.get("bypassed")]
 
 
-def _unreduced(told: Told, parted: Sequence[int], values: laws.Values) -> list[int]:
+def _unreduced(told: Told, parted: Sequence[int], values: digests.Values) -> list[int]:
     return [rank for rank, event in sorted(told.items()) if event.get("unreduced")]
 
 
-def _replaced(told: Told, parted: Sequence[int], values: laws.Values) -> list[int]:
+def _replaced(told: Told, parted: Sequence[int], values: digests.Values) -> list[int]:
     """Return the ranks whose wrapper knows none of the parameters that differ."""
     unknown = {rank: set(event.get("unwrapped", ())) for rank, event in sorted(told.items())}
     return [rank for rank, parts in unknown.items() if parted and parts.issuperset(parted)]
 
 
-def _unused(told: Told, parted: Sequence[int], values: laws.Values) -> list[int]:
+def _unused(told: Told, parted: Sequence[int], values: digests.Values) -> list[int]:
     """Return the ranks that had no gradient for the first parameter that differs, if others had one."""
     without = [rank for rank, event in sorted(told.items()) if parted and parted[0] in event.get("missing", ())]
     return without if len(without) < len(values) else []
 
 
-def _unfinished(told: Told, parted: Sequence[int], values: laws.Values) -> list[int]:
+def _unfinished(told: Told, parted: Sequence[int], values: digests.Values) -> list[int]:
     """Return the ranks whose wrapper waited in vain for a gradient, before it would reduce those beside it."""
     return [rank for rank, event in sorted(told.items()) if event.get("unfinished")]
 

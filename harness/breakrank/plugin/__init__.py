@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from breakrank.plugin import options
-from breakrank.plugin.boundary import usage_errors
+from breakrank.plugin.usage_errors import usage_errors
 
 if TYPE_CHECKING:
     from breakrank.plugin.launch import Launcher
@@ -51,11 +51,11 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """Answer `--scenario-list` and `--scenario-doctor` before anything is collected."""
     if not options.asks_for_text(config):
         return None
-    from breakrank.quotas import check_proc
+    from breakrank.host.user_limits import check_proc
 
     with usage_errors():
         check_proc()
-    from breakrank.plugin.texts import show_text
+    from breakrank.plugin.listing import show_text
 
     with usage_errors():
         return show_text(config)
@@ -69,12 +69,12 @@ def pytest_configure(config: pytest.Config) -> None:
         with usage_errors():
             options.check_unused(config)
         return
-    from breakrank.quotas import check_proc
+    from breakrank.host.user_limits import check_proc
 
     with usage_errors():
         # Even what we are made of cannot be imported without.
         check_proc()
-    from breakrank.plugin.active import activate
+    from breakrank.plugin.session_state import activate
 
     with usage_errors():
         activate(config)

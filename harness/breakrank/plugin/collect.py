@@ -10,21 +10,22 @@ from pathlib import Path
 import pytest
 
 from breakrank import doctor
-from breakrank.bounded import plain
-from breakrank.catalogue import load_scenarios, select
 from breakrank.errors import BreakrankError
-from breakrank.plugin.boundary import one_line
+from breakrank.files.bounded import plain
+from breakrank.plan.catalogue import load_scenarios, select
+from breakrank.plan.scenario import Case, Scenario
+from breakrank.plan.script import title
 from breakrank.plugin.items import ReplayItem, ScenarioItem
 from breakrank.plugin.options import PREFIX, Options
-from breakrank.provenance import is_ours, read_meta
+from breakrank.plugin.usage_errors import one_line
 from breakrank.report import plan_words, saved_verdict
-from breakrank.run import Choices, make_plan, make_script_plans
 from breakrank.runners import docker_runner
-from breakrank.saved import SavedRun, load_run, programs_of
-from breakrank.scenario import Case, Scenario
-from breakrank.script import title
+from breakrank.runs.bench import Choices, make_plan, make_script_plans
+from breakrank.runs.provenance import is_ours, read_meta
+from breakrank.runs.saved_run import SavedRun, load_run, programs_of
 from breakrank.verdict import SURVIVED, Record
-from breakrank_agent.plan import Plan, PlanError
+from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.trigger import PlanError
 
 #: The first part of a replay's node id.
 REPLAY = "replay"

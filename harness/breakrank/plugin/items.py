@@ -5,24 +5,47 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 from breakrank.errors import BreakrankError
-from breakrank.plugin.boundary import OUR_ERRORS, one_line
+from breakrank.plan.scenario import Case, Scenario
 from breakrank.plugin.search import Search
+from breakrank.plugin.usage_errors import OUR_ERRORS, one_line
 from breakrank.report import compare
-from breakrank.scenario import Case, Scenario
 from breakrank.verdict import Record
 from breakrank_agent.plan import Plan
 
 if TYPE_CHECKING:
-    from breakrank.plugin.active import Active
-    from breakrank.run import Result
-    from breakrank.saved import SavedRun
+    from breakrank.plugin.options import Options
+    from breakrank.runs.bench import Result
+    from breakrank.runs.saved_run import SavedRun
 
 #: Where the items find what the whole session shares.
+
+
+class Active(Protocol):
+    """The state of a pytest process that runs scenarios, as far as items need it."""
+
+    options: Options
+
+    def run(self, title: str, plan: Plan, record: Record | None, scenario: Path) -> Result:
+        """Run a plan of the file `scenario` once, when the machine has room for its ranks."""
+
+    def at_seed(self, scenario: Scenario, case: Case, plan: Plan, seed: int) -> Plan:
+        """Return a case's plan at another seed."""
+
+    def replay(self, title: str, folder: Path, plan: Plan) -> tuple[Result, dict[str, Any]]:
+        """Run a saved run's plan again; return the result and the saved verdict."""
+
+    def explain(self, folder: Path) -> str:
+        """Explain a saved run."""
+
+    def difference(self, one: Path, other: Path) -> str:
+        """Say where two runs diverge first."""
+
+
 ACTIVE: pytest.StashKey[Active] = pytest.StashKey()
 
 

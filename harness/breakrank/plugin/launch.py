@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from breakrank.errors import BreakrankError
+from breakrank.plan.scenario import DEFAULT_ORACLES, Job, Scenario
+from breakrank.plan.script import check_script, check_step, framework_of
 from breakrank.plugin import options, workers
 from breakrank.report import explain
-from breakrank.run import Bench, Choices, Result, make_script_plans
-from breakrank.saved import SavedRun, load_run
-from breakrank.scenario import DEFAULT_ORACLES, Job, Scenario
-from breakrank.script import check_script, check_step, framework_of
+from breakrank.runs.bench import Bench, Choices, Result, make_script_plans
+from breakrank.runs.saved_run import SavedRun, load_run
 from breakrank.verdict import Blame, Finding, Outcome, Verdict
-from breakrank_agent.plan import PlanError, Strike
+from breakrank_agent.protocol.fault import Strike
+from breakrank_agent.protocol.trigger import PlanError
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 from breakrank.errors import BreakrankError
-from breakrank.script import check_script, check_step, framework_of, is_script
+from breakrank.plan.script import check_script, check_step, framework_of, is_script
 
 PREFIX = "--scenario"
 #: What the option for the runner takes. `auto` puts up walls where a strike needs them.

@@ -13,7 +13,7 @@ import pytest
 from breakrank.report.terminal import live_line
 
 if TYPE_CHECKING:
-    from breakrank.conductor import Progress
+    from breakrank.conductor.conductor import Progress
 
 #: How often the line on a terminal is rewritten, and how often a line is written elsewhere.
 _REWRITE_S = 0.1

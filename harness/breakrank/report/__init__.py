@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from breakrank.bounded import Folder, plain
 from breakrank.errors import BreakrankError
-from breakrank.history import History
+from breakrank.files.bounded import Folder, plain
+from breakrank.history.reader import History
 from breakrank.report.drawing import draw, draw_growth
 from breakrank.report.events import telling_events
-from breakrank.report.stood import draw_stood
+from breakrank.report.positions import draw_stood
 from breakrank.report.words import plan_words
-from breakrank.saved import SavedRun
+from breakrank.runs.saved_run import SavedRun
 from breakrank.verdict import Blame, name_ranks
 
 __all__ = ["explain", "plan_words", "saved_verdict"]

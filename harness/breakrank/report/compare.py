@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from breakrank.bounded import Folder
 from breakrank.errors import BreakrankError
-from breakrank.private import make_part, open_private
+from breakrank.files.bounded import Folder
+from breakrank.files.private import make_part, open_private
 from breakrank.runners import docker_runner
 from breakrank.verdict import Verdict
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from breakrank.history import History, RankHistory, signal_name
-from breakrank_agent.history import Event
+from breakrank.history.reader import History, RankHistory, signal_name
+from breakrank_agent.protocol.log import Event
 
 #: How many steps of a rank are drawn: the last ones.
 _STEPS = 8

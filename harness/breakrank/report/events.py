@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from breakrank.history import History
-from breakrank_agent.history import Event
+from breakrank.history.reader import History
+from breakrank_agent.protocol.log import Event
 
 #: How many events of each rank are shown, and how many of an interleaving.
 _EVENTS = 4

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import psutil
 
-from breakrank.looks import Seen
-from breakrank.stacks import Frame, Place
-from breakrank.why import Answer, Group, says
-from breakrank_agent.rooted import open_root, opened, reopen, resolve
+from breakrank.host.stacks import Frame, Place
+from breakrank.live.sampling import Seen
+from breakrank.live.why import Answer, Group, says
+from breakrank_agent.kernel.rooted import open_root, opened, reopen, resolve
 
 #: How many of the user's frames are shown: the innermost ones.
 _FRAMES = 8

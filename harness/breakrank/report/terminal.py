@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from breakrank.scenario import Scenario
+from breakrank.plan.scenario import Scenario
 
 #: The widest that one cell of a table gets.
 _CELL = 72

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from breakrank.hierarchy import CONTROLLERS, Bound, Hierarchies, read_bound
-from breakrank.session import Session, is_alive
-from breakrank.warden import descendants
+from breakrank.host.cgroup_files import CONTROLLERS, Bound, Hierarchies, read_bound
+from breakrank.host.session import Session, is_alive
+from breakrank.host.supervisor import descendants
 
 #: What the name of a session's folder begins with.
 PREFIX = "breakrank-"

@@ -31,21 +31,21 @@ import docker
 import psutil
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
-from breakrank import engines
 from breakrank.errors import BreakrankError, CutShortError
-from breakrank.evidence.threads import read_numbers
-from breakrank.runners import STARTED, hearsay, hub, retrieval
+from breakrank.host import engines
+from breakrank.host.blocked.threads import read_numbers
+from breakrank.host.session import NO_WALLS, VARIABLE, Session, is_alive, kill_all
+from breakrank.host.supervisor import descendants
+from breakrank.plan.script import command_line, is_script
+from breakrank.runners import STARTED, bridge, retrieval, untrusted
+from breakrank.runners.base import RankProcess
+from breakrank.runners.namespaces import KINDS, Walls
 from breakrank.runners.process import ProcessRunner
-from breakrank.runners.rank import RankProcess
 from breakrank.runners.sandbox import SandboxRunner
-from breakrank.runners.view import View
-from breakrank.runners.walls import KINDS, Walls
+from breakrank.runners.workdir import View
 from breakrank.runners.zygotes import ANSWER_S, lasting
-from breakrank.script import command_line, is_script
-from breakrank.session import NO_WALLS, VARIABLE, Session, is_alive, kill_all
-from breakrank.warden import descendants
 from breakrank_agent.plan import Plan
-from breakrank_agent.zygote import PACKET
+from breakrank_agent.protocol.entry import PACKET
 
 _T = TypeVar("_T")
 
@@ -172,7 +172,7 @@ def _contents(name: str) -> tuple[Mapping[str, str], Sequence[str]]:
             engine().api.remove_container(called, force=True)
         raise BreakrankError(f"the image {name} has no python3 that runs: {_said(error)}") from None
     try:
-        return hearsay.contents(printed)
+        return untrusted.contents(printed)
     except ValueError as error:
         raise BreakrankError(f"the image {name} has no python3 that runs: {error}") from None
 
@@ -218,7 +218,7 @@ class Container:
         """Have a rank started; return its pid as it is seen from here. Raises `BreakrankError`."""
         try:
             socket.send_fds(self.control, [json.dumps(request).encode()], list(descriptors))
-            answer = hearsay.answer(self.control.recv(PACKET))
+            answer = untrusted.answer(self.control.recv(PACKET))
         except OSError as error:
             answer = {"error": str(error)}
         if "pid" not in answer:
@@ -340,13 +340,13 @@ class Cluster:
             self._session.last([])
 
     def _create(self, rank: int) -> docker.models.containers.Container:
-        host = hub.host_name(rank)
+        host = bridge.host_name(rank)
         zygote = {"listen": f"{SHARED}/{SOCKETS}/{host}", "framework": self._framework}
         # Whoever may use the engine without being root reaches only processes of their own.
         user = {} if os.geteuid() == 0 else {"user": "0:0" if _rootless() else f"{os.geteuid()}:{os.getegid()}"}
         return engine().containers.create(
             self._image,
-            ["-m", "breakrank_agent.zygote"],
+            ["-m", "breakrank_agent.start.zygote"],
             entrypoint=["python3"],
             environment={**self._env, "HOSTNAME": host, "BREAKRANK_ZYGOTE": json.dumps(zygote)},
             name=f"{self._name}-{host}",
@@ -367,19 +367,19 @@ class Cluster:
         said = handle.attach(stream=True, logs=True)
         handle.start()
         handle.reload()
-        host = hub.host_name(rank)
+        host = bridge.host_name(rank)
         pid = _seen_from_here(handle)
         control, why = None, ""
         try:
             if pid:
                 where = f"{SHARED}/{SOCKETS}/{host}"
-                control = hearsay.call(pid, where, partial(_lives, pid), partial(descendants, pid))
+                control = untrusted.call(pid, where, partial(_lives, pid), partial(descendants, pid))
         except OSError as error:
             why = str(error)
         if control is None or not _is_ready(control):
             with contextlib.suppress(APIError, NotFound):
                 handle.kill()
-            why = why or hearsay.last_line(said)
+            why = why or untrusted.last_line(said)
             raise BreakrankError(f"no rank can run in a container of {self._image}: {why}")
         address = handle.attrs["NetworkSettings"]["Networks"][self._name]["IPAddress"]
         return Container(handle, pid, address, host, control, self._name, _given(pid))
@@ -508,7 +508,7 @@ class DockerRunner(SandboxRunner):
                 if self.agent:
                     env["BREAKRANK_ENTER"] = json.dumps(boot)
             elif self.cold:
-                request["argv"] = ["python3", "-m", "breakrank_agent.boot"]
+                request["argv"] = ["python3", "-m", "breakrank_agent.start.boot"]
                 env["BREAKRANK_BOOT"] = json.dumps(boot)
             pid: int = container.ask(request, sent)
         self.session.follow(pid)
@@ -651,7 +651,7 @@ def _seen_from_here(handle: docker.models.containers.Container) -> int:
 
 def _given(pid: int) -> dict[str, str]:
     """Return what an engine adds to the environment of a container's processes, the image's own going before it."""
-    return hearsay.variables(psutil.Process(pid).environ(), _ADDED)
+    return untrusted.variables(psutil.Process(pid).environ(), _ADDED)
 
 
 @functools.cache
@@ -680,7 +680,7 @@ def _user_of(handle: docker.models.containers.Container) -> tuple[int, int]:
     known = next((line for line in users if user in (line[0], line[2])), ["", "", user or "0", "0"])
     named = next((line for line in groups if group and group in (line[0], line[2])), ["", "", group or known[3]])
     try:
-        return hearsay.number(known[2], "user"), hearsay.number(named[2], "group")
+        return untrusted.number(known[2], "user"), untrusted.number(named[2], "group")
     except ValueError as error:
         raise BreakrankError(str(error)) from None
 
@@ -689,7 +689,7 @@ def _table(handle: docker.models.containers.Container, path: str) -> list[list[s
     """Return the fields of each line of a file such as passwd(5) in a container; none where there is no such file."""
     try:
         chunks, _ = handle.get_archive(path)
-        return hearsay.table(chunks)
+        return untrusted.table(chunks)
     except NotFound:
         return []
     except ValueError as error:
@@ -712,7 +712,7 @@ def _gpus() -> list[docker.types.DeviceRequest]:
 def _is_ready(control: socket.socket) -> bool:
     """Whether a zygote says that it is ready; its answers are expected sooner from then on."""
     try:
-        ready = hearsay.is_ready(control.recv(PACKET))
+        ready = untrusted.is_ready(control.recv(PACKET))
     except OSError:
         return False
     control.settimeout(ANSWER_S)

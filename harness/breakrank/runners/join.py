@@ -1,6 +1,6 @@
 """Ranks that any launcher starts: the command runs as it is, and the agent in each rank calls home.
 
-Home is known with its secret from the environment; see `breakrank.runners.home` and `breakrank_agent.calling`.
+The environment names the socket and its secret: `breakrank.runners.join_socket`, `breakrank_agent.start.join`.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from breakrank.history import LINES, lines_of, records_of
-from breakrank.last_words import LastWords
-from breakrank.output import Output, open_pipe
-from breakrank.room import unwritable
-from breakrank.runners.home import Caller, Home
+from breakrank.files.disk_space import unwritable
+from breakrank.history.output import Output, open_pipe
+from breakrank.history.reader import LINES, lines_of, records_of
+from breakrank.host.crash_dump import LastWords
+from breakrank.host.session import Session
+from breakrank.host.supervisor import descendants
+from breakrank.plan.script import command_line
+from breakrank.runners.base import RankProcess
+from breakrank.runners.join_socket import Caller, Home
 from breakrank.runners.process import OURS, RANK_VARIABLES
-from breakrank.runners.rank import RankProcess
-from breakrank.runners.view import View
-from breakrank.script import command_line
-from breakrank.session import Session
-from breakrank.warden import descendants
-from breakrank_agent.calling import GUEST, HOME, SECRET
-from breakrank_agent.history import LogReader, create_log
-from breakrank_agent.identity import find_identity, is_launcher
+from breakrank.runners.workdir import View
 from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.entry import GUEST, HOME, SECRET
+from breakrank_agent.protocol.identity import find_identity, is_launcher
+from breakrank_agent.protocol.log import LogReader, create_log
 
 #: How many attempts may fail before any rank of them has called.
 _MOST_SKIPPED = 100

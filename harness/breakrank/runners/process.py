@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from breakrank.errors import BreakrankError
-from breakrank.history import LINES, lines_of, records_of
-from breakrank.last_words import LastWords
-from breakrank.output import open_pipe
-from breakrank.private import check_ours
-from breakrank.room import unwritable
-from breakrank.runners import contract
-from breakrank.runners.rank import RankProcess
-from breakrank.runners.view import View
-from breakrank.runners.walls import Walls
+from breakrank.files.disk_space import unwritable
+from breakrank.files.private import check_ours
+from breakrank.history.output import open_pipe
+from breakrank.history.reader import LINES, lines_of, records_of
+from breakrank.host.crash_dump import LastWords
+from breakrank.host.session import NO_WALLS, Session
+from breakrank.plan.script import command_line
+from breakrank.runners import environment
+from breakrank.runners.base import RankProcess
+from breakrank.runners.namespaces import Walls
+from breakrank.runners.workdir import View
 from breakrank.runners.zygotes import Zygotes
-from breakrank.script import command_line
-from breakrank.session import NO_WALLS, Session
-from breakrank_agent.enter import SITECUSTOMIZE
-from breakrank_agent.history import LogReader, create_log
 from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.entry import SITECUSTOMIZE
+from breakrank_agent.protocol.log import LogReader, create_log
 
 #: Of the environment that pytest runs in, what a rank must not inherit.
 OURS = ("BREAKRANK_", "TORCHELASTIC_", "PYTEST_")
@@ -183,7 +183,7 @@ class ProcessRunner:
             return self.session.spawn(command_line(plan.command), env, view.folder, descriptors, join, walls)
         if self.zygotes is None:
             env["BREAKRANK_BOOT"] = json.dumps(boot)
-            command = [sys.executable, "-m", "breakrank_agent.boot"]
+            command = [sys.executable, "-m", "breakrank_agent.start.boot"]
             return self.session.spawn(command, env, view.folder, descriptors, walls=walls)
         pid = self.zygotes.fork(plan.framework, boot, env, view.folder, descriptors, walls)
         self.session.adopt(pid)
@@ -192,7 +192,7 @@ class ProcessRunner:
 
     def _environment(self, plan: Plan, rank: int, attempt: int, port: int) -> dict[str, str]:
         env = self._inherited()
-        env |= contract.torchrun(rank, plan.ranks, attempt, plan.restarts, self.session.id, port)
+        env |= environment.torchrun(rank, plan.ranks, attempt, plan.restarts, self.session.id, port)
         env |= {
             "BREAKRANK_SEED": str(plan.seed),
             "BREAKRANK_STEPS": str(plan.steps),
@@ -200,9 +200,9 @@ class ProcessRunner:
         }
         # What is asked for before the ranks have a place is what all of them have in common.
         if plan.framework == "tensorflow" and (addresses := self._addresses()):
-            tasks = plan.environment.get(contract.TASKS, "")
+            tasks = plan.environment.get(environment.TASKS, "")
             # The walls of an elastic job outlast the ranks that were behind them.
-            env |= contract.cluster(rank, addresses[: plan.ranks], tasks)
+            env |= environment.cluster(rank, addresses[: plan.ranks], tasks)
         # All ranks are on this machine; without it gloo looks the host's own name up.
         env.setdefault("GLOO_SOCKET_IFNAME", "lo")
         if plan.command:
@@ -211,7 +211,11 @@ class ProcessRunner:
         if plan.pin:
             # Importing torch's compiler makes a folder for its cache: not outside of ours.
             env.setdefault("TORCHINDUCTOR_CACHE_DIR", f"{os.path.dirname(self._staged())}/torchinductor")
-            env |= {**contract.PINNED[""], **contract.PINNED.get(plan.framework, {}), "PYTHONDONTWRITEBYTECODE": "1"}
+            env |= {
+                **environment.PINNED[""],
+                **environment.PINNED.get(plan.framework, {}),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            }
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [self._staged(), env.get("PYTHONPATH", "")]))
         return env | dict(plan.environment)
 

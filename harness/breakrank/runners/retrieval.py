@@ -9,8 +9,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from breakrank_agent.rooted import open_root, opened, reopen, resolve, shown
-from breakrank_agent.trees import Copying
+from breakrank_agent.kernel.rooted import open_root, opened, reopen, resolve, shown
+from breakrank_agent.kernel.trees import Copying
 
 #: As many bytes are brought back after one run, and as many stay free on the disk of the run directory.
 KEPT_BYTES, FREE_BYTES = 16_000_000_000, 500_000_000

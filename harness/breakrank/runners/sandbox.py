@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from breakrank.errors import BreakrankError
+from breakrank.runners.base import RankProcess
+from breakrank.runners.namespaces import Walls, raise_walls
 from breakrank.runners.process import ProcessRunner
-from breakrank.runners.rank import RankProcess
-from breakrank.runners.view import View
-from breakrank.runners.walls import Walls, raise_walls
+from breakrank.runners.workdir import View
 from breakrank_agent.plan import Plan
 
 #: The port of rank 0's store, and of each rank's server, which nobody else in its network can have.

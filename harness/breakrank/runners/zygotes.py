@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from breakrank.errors import BreakrankError
-from breakrank.private import open_private
-from breakrank.session import NO_WALLS, Session
-from breakrank_agent.checked import Unfit, check, is_text, parse, whole
-from breakrank_agent.zygote import PACKET
+from breakrank.files.private import open_private
+from breakrank.host.session import NO_WALLS, Session
+from breakrank_agent.protocol.checked import Unfit, check, is_text, parse, whole
+from breakrank_agent.protocol.entry import PACKET
 
 #: A zygote that does not answer within this time is taken for hung and replaced. Its first answer may take longer: it
 #: imports a framework, on a machine that may be busy.
@@ -97,7 +97,7 @@ class Zygotes:
             spec = {"control": 3, "framework": framework}
             environment = lasting(env)
             environment["BREAKRANK_ZYGOTE"] = json.dumps(spec)
-            argv = [sys.executable, "-m", "breakrank_agent.zygote"]
+            argv = [sys.executable, "-m", "breakrank_agent.start.zygote"]
             ends = [null.fileno(), output.fileno(), output.fileno(), theirs.fileno()]
             pid = self._session.spawn(argv, environment, self._folder, ends)
         self._session.kept.add(pid)

@@ -1,15 +1,50 @@
-"""Faults, one file per family. Dropping a file here is all that it takes to add some."""
+"""Faults, one file per family: the folder is the registry. Dropping a file here is all that it takes to add some."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import importlib
+import pkgutil
+from collections.abc import Mapping
 from typing import Any
+
+from breakrank_agent.protocol.annotated import Unfit, check_fields, shown
+from breakrank_agent.protocol.fault import Fault
+from breakrank_agent.protocol.trigger import PlanError
 
 
 def __getattr__(name: str) -> Any:
     """Find a fault class by its name, so that tests can write `faults.Kill()`."""
-    from breakrank_agent.fault import all_faults
-
     classes = {fault.__name__: fault for fault in all_faults().values()}
     if name not in classes:
         raise AttributeError(f"no fault is called {name!r}; faults are {', '.join(classes)}")
     return classes[name]
+
+
+@functools.cache
+def all_faults() -> Mapping[str, type[Fault]]:
+    """Return every fault class by name: this folder is the registry."""
+    found: dict[str, type[Fault]] = {}
+    for module in pkgutil.iter_modules(__path__):
+        loaded = importlib.import_module(f"{__name__}.{module.name}")
+        for value in vars(loaded).values():
+            if isinstance(value, type) and issubclass(value, Fault) and value.__module__ == loaded.__name__:
+                found[value.name()] = value
+    return dict(sorted(found.items()))
+
+
+def fault_from_json(raw: Any) -> Fault:
+    """Read a fault. Raises `PlanError` for an unknown name or field."""
+    if not isinstance(raw, Mapping) or "name" not in raw:
+        raise PlanError("a strike's fault has no name")
+    known = all_faults()
+    name = raw["name"]
+    if not isinstance(name, str) or name not in known:
+        raise PlanError(f"unknown fault {shown(name)}; faults are {', '.join(known)}")
+    values = {k: v for k, v in raw.items() if k != "name"}
+    try:
+        fields = check_fields(known[name], values, f"fault {name!r}") if dataclasses.is_dataclass(known[name]) else {}
+        return known[name](**{**values, **fields})
+    except (Unfit, TypeError) as error:
+        raise PlanError(str(error) if isinstance(error, Unfit) else f"fault {name!r}: {error}") from None

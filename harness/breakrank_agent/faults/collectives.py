@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Optional
 
-from breakrank_agent.fault import Fault, Payload
-from breakrank_agent.plan import PlanError
+from breakrank_agent.protocol.fault import Fault, Payload
+from breakrank_agent.protocol.trigger import PlanError
 
 #: What can be another way, and to what it is changed where nothing is said; None: the next one.
 CHANGES: dict[str, Any] = {"dtype": "int32", "shape": None, "count": -1, "reduce": "MAX", "root": None}

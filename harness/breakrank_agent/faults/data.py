@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Callable, ClassVar
 
-from breakrank_agent.fault import Fault, Payload, Target
-from breakrank_agent.plan import PlanError
-from breakrank_agent.rooted import WorkingFolder
+from breakrank_agent.kernel.rooted import WorkingFolder
+from breakrank_agent.protocol.fault import Fault, Payload, Target
+from breakrank_agent.protocol.trigger import PlanError
 
 #: Says which shard is whose, and how big it, or what it names, may be: the shards of the programs have some kilobytes.
 MANIFEST, SHARD_BYTES = "manifest.json", 1 << 26

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from breakrank_agent.fault import Fault, Payload
-from breakrank_agent.vdso import shift_wall_clock
+from breakrank_agent.kernel.vdso import shift_wall_clock
+from breakrank_agent.protocol.fault import Fault, Payload
 
 
 @dataclass(frozen=True)

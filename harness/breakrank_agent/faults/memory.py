@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from breakrank_agent.fault import Fault, Target
-from breakrank_agent.limits import set_soft_and_hard, soft_and_hard
-from breakrank_agent.rooted import opened, resolve
+from breakrank_agent.kernel.limits import set_soft_and_hard, soft_and_hard
+from breakrank_agent.kernel.rooted import opened, resolve
+from breakrank_agent.protocol.fault import Fault, Target
 
 #: Where a rank finds it.
 SHARED_MEMORY = "/dev/shm"

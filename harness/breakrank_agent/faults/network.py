@@ -15,10 +15,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
-from breakrank_agent import wire
-from breakrank_agent.fault import Fault, Target
-from breakrank_agent.plan import PlanError
-from breakrank_agent.sockets import as_listed, connected, established, listed
+from breakrank_agent.kernel import packet_relay
+from breakrank_agent.kernel.sockets import as_listed, connected, established, listed
+from breakrank_agent.protocol.fault import Fault, Target
+from breakrank_agent.protocol.trigger import PlanError
 
 #: From which rank to which.
 Way = tuple[int, int]
@@ -423,11 +423,11 @@ class TakePort(Fault):
 
 def _lay_wire(target: Target, *settings: float) -> None:
     """Have all that leaves the rank go through a wire of ours; `settings` are those of the script."""
-    target.kept["wire"] = target.start(wire.__file__, *map(str, settings))
-    target.walls.run("ip", "link", "set", wire.DEVICE, "up")
+    target.kept["wire"] = target.start(packet_relay.__file__, *map(str, settings))
+    target.walls.run("ip", "link", "set", packet_relay.DEVICE, "up")
     target.walls.run("tc", "qdisc", "add", "dev", _DEVICE, "clsact")
     everything = ("protocol", "all", "prio", "1", "u32", "match", "u32", "0", "0")
-    there = ("action", "mirred", "egress", "redirect", "dev", wire.DEVICE)
+    there = ("action", "mirred", "egress", "redirect", "dev", packet_relay.DEVICE)
     target.walls.run("tc", "filter", "add", "dev", _DEVICE, "egress", *everything, *there)
 
 

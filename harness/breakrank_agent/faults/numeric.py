@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from breakrank_agent.fault import Fault, Payload
+from breakrank_agent.protocol.fault import Fault, Payload
 
 
 @dataclass(frozen=True)

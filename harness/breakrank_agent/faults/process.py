@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar
 
-from breakrank_agent.fault import Fault, Payload, Target
+from breakrank_agent.protocol.fault import Fault, Payload, Target
 
 #: More than a sem_t takes on any architecture.
 _SEMAPHORE_BYTES = 64

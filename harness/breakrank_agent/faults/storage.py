@@ -9,10 +9,10 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar
 
-from breakrank_agent.fault import BIND, READ_ONLY, REMOUNT, Fault, Target
-from breakrank_agent.limits import set_soft_and_hard, soft_and_hard
-from breakrank_agent.rooted import opened, reopen, shown
-from breakrank_agent.trees import NO_FILE, Copying, listed, put_back
+from breakrank_agent.kernel.limits import set_soft_and_hard, soft_and_hard
+from breakrank_agent.kernel.rooted import opened, reopen, shown
+from breakrank_agent.kernel.trees import NO_FILE, Copying, listed, put_back
+from breakrank_agent.protocol.fault import BIND, READ_ONLY, REMOUNT, Fault, Target
 
 
 @dataclass(frozen=True)

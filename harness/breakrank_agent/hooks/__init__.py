@@ -1,4 +1,4 @@
-"""Hooks, one framework or surface per file: the folder is the registry.
+"""Hooks: a folder for each framework, one surface a file. The folders are the registry.
 
 A hook is a module with `WAITS_FOR` (the name of a module of the program, or empty: at once) and `install(agent)`. What
 it waits for is imported exactly when the program would have imported it, never earlier. With `IN_CHILDREN` it is
@@ -19,16 +19,20 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 if TYPE_CHECKING:
-    from breakrank_agent.probe import Agent
+    from breakrank_agent.agent.agent import Agent
 
-#: The outermost modules of what a zygote imports (`breakrank_agent.zygote.WARM`); hooks wait for each of them.
+#: The outermost modules of what a zygote imports (`breakrank_agent.start.zygote.WARM`); hooks wait for each of them.
 _FRAMEWORKS = frozenset({"torch", "tensorflow", "keras"})
 
 
 @functools.cache
 def all_hooks() -> tuple[Any, ...]:
-    """Return every hook, imported, in the order of their names."""
-    return tuple(importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
+    """Return every hook, imported: those of Python first, then in the order of their names."""
+    found = []
+    for folder in ("python", "tensorflow", "torch"):
+        package = importlib.import_module(f"{__name__}.{folder}")
+        found += [f"{package.__name__}.{one.name}" for one in pkgutil.iter_modules(package.__path__)]
+    return tuple(map(importlib.import_module, found))
 
 
 def warm_up() -> None:

@@ -13,7 +13,8 @@ import pkgutil
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from breakrank_agent.plan import PlanError, Schedule
+from breakrank_agent.plan import Schedule
+from breakrank_agent.protocol.trigger import PlanError
 
 
 class Diverged(Exception):

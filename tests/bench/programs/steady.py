@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 
-from breakrank_agent import probe
+from breakrank_agent.agent import agent as probe
 
 STEPS = int(os.environ["BREAKRANK_STEPS"])
 WIDTH, BATCH = 512, 192

@@ -1,0 +1,143 @@
+"""The collectives of a history: what each rank called, with what, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from breakrank.analysis.wait_for import RECEIVES, SPOKEN, describe, key
+from breakrank.history.reader import History, RankHistory
+from breakrank_agent.protocol.log import Event
+
+
+@dataclass(frozen=True)
+class Call:
+    """One rank's call of a collective, or of a send or a receive.
+
+    `number` counts the group's collectives from 1, for point to point those between the two ranks. `strides` are empty
+    where all tensors are contiguous. `inputs` and `outputs` are sums and digests, None where they were not taken;
+    `peer` is the other rank of point to point.
+    """
+
+    rank: int
+    group: str
+    number: int
+    step: int
+    time: float
+    op: str
+    site: str = ""
+    dtype: str = ""
+    shapes: tuple[tuple[int, ...], ...] = ()
+    strides: tuple[tuple[int, ...], ...] = ()
+    reduce: str | None = None
+    root: int | None = None
+    peer: int | None = None
+    tag: int = 0
+    inputs: tuple[Event, ...] | None = None
+    outputs: tuple[Event, ...] | None = None
+    kept: bool | None = None
+    done: bool = False
+
+    @property
+    def name(self) -> str:
+        """The operator as people know it."""
+        return SPOKEN.get(self.op, self.op)
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What is called, and where in the code."""
+        return self.op, self.site
+
+    def words(self) -> str:
+        """Say the call, as a wait in it is said."""
+        counter = "c" if self.peer is None else "p"
+        told = {"op": self.op, "group": self.group, "dtype": self.dtype, "shapes": self.shapes, "site": self.site}
+        return describe({**told, counter: self.number, "root": self.root, "peer": self.peer})
+
+
+class Group(NamedTuple):
+    """A process group of one attempt: its ranks in the group's order, and each rank's collectives in it, in order."""
+
+    name: str
+    ranks: tuple[int, ...]
+    calls: Mapping[int, Sequence[Call]]
+
+
+def groups(history: History, attempt: int) -> list[Group]:
+    """Return the groups of an attempt, by name, with the collectives that its ranks called in them."""
+    members: dict[str, tuple[int, ...]] = {}
+    found: dict[str, dict[int, list[Call]]] = {}
+    for lived in history.attempt(attempt):
+        for event in lived.of_kind("group"):
+            members[event["group"]] = tuple(event["ranks"])
+        for call in _calls(lived, "c"):
+            found.setdefault(call.group, {}).setdefault(call.rank, []).append(call)
+    for by_rank in found.values():
+        for calls in by_rank.values():
+            calls.sort(key=lambda call: call.number)
+    return [Group(name, members.get(name, tuple(sorted(found[name]))), found[name]) for name in sorted(found)]
+
+
+def last_call(lived: RankHistory) -> Call | None:
+    """Return the collective or message that a rank called last and did not come back from, if there is one."""
+    calls = [*_calls(lived, "c"), *_calls(lived, "p")]
+    last = max(calls, key=lambda call: call.time, default=None)
+    return None if last is None or last.done else last
+
+
+def messages(history: History, attempt: int) -> list[Group]:
+    """Return what was sent and received in an attempt: for each way a group of the sender and the receiver.
+
+    The n-th message that is sent with a tag is the n-th that is received with it. A receive from any rank does not say
+    from whom, and is left out with all that its rank receives in that group.
+    """
+    ways: dict[tuple[str, int, int, int], dict[int, list[Call]]] = {}
+    anyone = set()
+    for lived in history.attempt(attempt):
+        for call in _calls(lived, "p"):
+            receives = call.op in RECEIVES
+            if call.peer is None or call.peer < 0:
+                anyone.add((call.group, call.rank))
+                continue
+            sender, receiver = (call.peer, call.rank) if receives else (call.rank, call.peer)
+            way = ways.setdefault((call.group, sender, receiver, call.tag), {sender: [], receiver: []})
+            way[call.rank].append(call)
+    return [
+        Group(group, (sender, receiver), calls)
+        for (group, sender, receiver, _), calls in sorted(ways.items())
+        if (group, receiver) not in anyone
+    ]
+
+
+def _calls(lived: RankHistory, counter: str) -> list[Call]:
+    """Return a rank's calls that are counted by `c` (collectives) or `p` (point to point)."""
+    ends: dict[Any, Event] = {}
+    for event in lived.of_kind("done"):
+        if counter in event:
+            ends.setdefault(key(event), event)
+    issued = [event for event in lived.points("collective") if counter in event]
+    return [_call(lived.rank, event, event[counter], ends.get(key(event), {})) for event in issued]
+
+
+def _call(rank: int, event: Event, number: int, end: Event) -> Call:
+    return Call(
+        rank=rank,
+        group=event["group"],
+        number=number,
+        step=event["step"],
+        time=event["t"],
+        op=event["op"],
+        site=event.get("site", ""),
+        dtype=event.get("dtype", ""),
+        shapes=tuple(tuple(shape) for shape in event.get("shapes", ())),
+        strides=tuple(tuple(stride) for stride in event.get("strides", ())),
+        reduce=event.get("reduce"),
+        root=event.get("root"),
+        peer=event.get("peer"),
+        tag=event.get("tag", 0),
+        inputs=tuple(event["in"]) if "in" in event else None,
+        outputs=tuple(end["out"]) if "out" in end else None,
+        kept=end.get("kept"),
+        done=bool(end) and "error" not in end,
+    )

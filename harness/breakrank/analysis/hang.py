@@ -1,0 +1,110 @@
+"""Why ranks that stand still can never go on, and with whom it lies, told from what they have recorded; pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from breakrank.analysis.wait_for import SENDS, Ledger, Wait, describe, find_waits
+from breakrank_agent.protocol.log import Event
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """Why ranks that stand still can never go on: the cause, with whom it lies and what shows that, each one's wait."""
+
+    why: str
+    peers: tuple[int, ...]
+    waits: Mapping[int, Wait]
+    shown_by: str = ""
+
+    @property
+    def unmatched(self) -> bool:
+        """Whether the log says that somebody is missing somewhere."""
+        return any(wait.lacks for wait in self.waits.values())
+
+
+def explain(ledgers: Mapping[int, Ledger], gone: Collection[int] = (), stopped: Collection[int] = ()) -> Stuck:
+    """Say why the ranks that neither are gone nor stopped, and stand still, can never go on."""
+    live = [rank for rank in ledgers if rank not in gone and rank not in stopped]
+    waits = find_waits(live, ledgers)
+    lacked = {rank for wait in waits.values() for rank in wait.lacks}
+    for who, why, said in (
+        (stopped, "peer stopped", "stands still while others wait for it"),
+        (gone, "peer ended", "ended while others wait for it"),
+    ):
+        blamed = sorted(lacked & set(who)) or (sorted(who) if not lacked else [])
+        if blamed:
+            return Stuck(why, tuple(blamed), waits, said)
+    apart = {rank for wait in waits.values() for rank in wait.apart}
+    absent = [r for r in live if r in lacked - apart and (r not in waits or not waits[r].lacks)]
+    if absent or not waits:
+        return Stuck("locked", tuple(absent), waits, "waits for a lock or queue of its own process")
+    odd, said = find_odd(ledgers, waits)
+    return Stuck(_cause(waits, odd), odd, waits, said)
+
+
+def find_odd(ledgers: Mapping[int, Ledger], waits: Mapping[int, Wait]) -> tuple[tuple[int, ...], str]:
+    """Return which of the ranks that wait for each other went another way, and what shows it; nobody if nothing does.
+
+    Where messages or several groups are waited for, most ranks may be elsewhere for good reason: what a rank did before
+    comes first.
+    """
+    rules = [_unlike_its_steps, _outnumbered]
+    if len({wait.event.get("group", "") for wait in waits.values()}) == 1 and not _messages(waits):
+        rules.reverse()
+    for rule in rules:
+        odd, said = rule(ledgers, waits)
+        if odd:
+            return odd, said
+    return (), ""
+
+
+def _outnumbered(ledgers: Mapping[int, Ledger], waits: Mapping[int, Wait]) -> tuple[tuple[int, ...], str]:
+    """Return the ranks that are not where most are."""
+    odd = _outside_most({rank: _place(wait.event) for rank, wait in waits.items()})
+    if not odd:
+        return (), ""
+    event = waits[odd[0]].event
+    return odd, f"was in {describe(event)} at step {event['step']}, where the others were not"
+
+
+def _unlike_its_steps(ledgers: Mapping[int, Ledger], waits: Mapping[int, Wait]) -> tuple[tuple[int, ...], str]:
+    """Return the ranks whose collectives of this step, or of the last, are in no earlier step of their own."""
+    odd = tuple(rank for rank in sorted(waits) if ledgers[rank].way.parted_at)
+    if not odd or len(odd) == len(waits):
+        return (), ""
+    return odd, f"made other collectives at step {ledgers[odd[0]].way.parted_at} than at its earlier steps"
+
+
+def _cause(waits: Mapping[int, Wait], odd: Collection[int]) -> str:
+    """Return why ranks that all wait in collectives or messages can never go on: what those who are right wait for."""
+    lacking = {rank: wait for rank, wait in waits.items() if wait.lacks}
+    right = [w for rank, w in sorted(lacking.items()) if rank not in odd and set(w.lacks) & set(odd)]
+    right = right or list(lacking.values())
+    if not right:
+        return "deadlock"
+    if any(wait.apart for wait in lacking.values()):
+        return "never full"
+    if all(wait.message for wait in right):
+        return "no receiver" if right[0].event["op"] in SENDS else "no sender"
+    groups = {wait.event.get("group", "") for wait in lacking.values()}
+    return "crossed groups" if len(groups) > 1 and not _messages(waits) else "never full"
+
+
+def _messages(waits: Mapping[int, Wait]) -> bool:
+    return any(wait.message for wait in waits.values())
+
+
+def _outside_most(places: Mapping[int, Any]) -> tuple[int, ...]:
+    """Return the ranks that are not where more than half of them are; none if there is no such place."""
+    counts = Counter(places.values()).most_common(2)
+    if len(counts) < 2 or 2 * counts[0][1] <= len(places):
+        return ()
+    return tuple(sorted(rank for rank, place in places.items() if place != counts[0][0]))
+
+
+def _place(event: Event) -> tuple[Any, ...]:
+    return tuple(event.get(name) for name in ("op", "group", "c", "p", "root"))

@@ -1,0 +1,62 @@
+"""Where a state comes from: the steps of which attempts are contained in what an attempt restored."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from breakrank.history.reader import History, RankHistory
+from breakrank_agent.protocol.log import Event
+
+
+class Stretch(NamedTuple):
+    """The first `steps` steps of one attempt."""
+
+    attempt: int
+    steps: int
+
+
+def lineage(history: History, attempt: int, rank: int) -> list[Stretch]:
+    """Return the stretches of earlier attempts that the state of `rank` at the start of `attempt` contains.
+
+    They are oldest first. A restored file is known by the digest of its bytes (by its path where a digest is missing):
+    it is the last such save of an earlier attempt. A rank that restored nothing by itself has what the lowest rank that
+    did restored, and sent to it.
+    """
+    restored = _restored(history, attempt, rank)
+    saved = _saved(history, attempt, restored) if restored is not None else None
+    if saved is None:
+        return []
+    return [*lineage(history, saved.attempt, rank), saved]
+
+
+def steps_before(history: History, attempt: int, rank: int) -> int:
+    """Return how many steps the state of `rank` contained when `attempt` began."""
+    return sum(stretch.steps for stretch in lineage(history, attempt, rank))
+
+
+def _restored(history: History, attempt: int, rank: int) -> Event | None:
+    """Return the restore that a rank began from: the last one before its first step ended."""
+    ranks = sorted(history.attempt(attempt), key=lambda lived: (lived.rank != rank, lived.rank))
+    for lived in ranks:
+        ends = [i for i, e in enumerate(lived.events) if e["kind"] == "point" and e["point"] == "step"]
+        before = RankHistory(attempt, lived.rank, lived.events[: ends[0]] if ends else lived.events)
+        found = before.payloads("restore")
+        if found:
+            return found[-1]
+    return None
+
+
+def _saved(history: History, before: int, restored: Event) -> Stretch | None:
+    """Return what the last save of the restored file in the attempts before `before` contains of its attempt."""
+    for attempt in reversed([a for a in history.attempts if a < before]):
+        saves = [e for lived in history.attempt(attempt) for e in lived.payloads("save") if _same_file(e, restored)]
+        if saves:
+            return Stretch(attempt, max(int(e["done"]) for e in saves))
+    return None
+
+
+def _same_file(saved: Event, restored: Event) -> bool:
+    """Whether a save wrote what a restore read."""
+    if saved["file"] is None or restored["file"] is None:
+        return bool(saved["path"] == restored["path"])
+    return bool(saved["file"] == restored["file"])

@@ -1,0 +1,130 @@
+"""What calls of one collective must have in common, and which rank's is the odd one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from math import prod
+from typing import NamedTuple
+
+from breakrank.analysis.collectives import Call, Group
+from breakrank.analysis.digests import outside_majority
+
+#: Reductions add element to element: the tensors have one shape. What only moves data minds their sizes alone.
+_REDUCE = ("allreduce_", "allreduce_coalesced_", "reduce_", "reduce_scatter_", "_reduce_scatter_base_")
+#: Which of a call's tensors is the one that every rank has alike; calls not named here have none, or all.
+_OWN = {
+    "allgather_": -1,
+    "_allgather_base_": -1,
+    "gather_": -1,
+    "reduce_scatter_": 0,
+    "_reduce_scatter_base_": 0,
+    "scatter_": 0,
+}
+#: What each rank sends to each other one is its own affair, unless all send all others as much.
+_UNEVEN = ("alltoall_", "alltoall_base_")
+#: Only so many shapes of a call are on record.
+_SHAPES = 16
+
+
+class Mismatch(NamedTuple):
+    """What differs between calls of one collective: its cause, and what each rank had, in words."""
+
+    cause: str
+    values: Mapping[int, str]
+
+
+def mismatch(calls: Mapping[int, Call], causes: Sequence[str] = ()) -> Mismatch | None:
+    """Return the first thing, from the operator down to the shape, that the calls do not have in common; else None.
+
+    `causes` are what they must have in common, if not all.
+    """
+    if len({(call.op, call.root, call.reduce, call.dtype, call.shapes) for call in calls.values()}) == 1:
+        return None
+    for cause in causes or TRAITS:
+        trait = TRAITS[cause]
+        values = {rank: said for rank, call in calls.items() if (said := trait(call)) is not None}
+        if len(set(values.values())) > 1 and not (cause == "another shape" and _may_differ(calls, values)):
+            return Mismatch(cause, values)
+    return None
+
+
+def _size(call: Call) -> str | None:
+    """Say the size, or for a reduction the shape, of what each rank has alike."""
+    shapes = call.shapes
+    if not shapes:
+        return None
+    if call.op in _UNEVEN:
+        return _even_size(call)
+    own = _OWN.get(call.op)
+    if own is not None:
+        if own < 0 and len(shapes) >= _SHAPES:
+            return None
+        shapes = (shapes[own],)
+    if call.op in _REDUCE:
+        return " + ".join("×".join(map(str, shape)) or "a number" for shape in shapes)
+    sizes = [prod(shape) for shape in shapes]
+    return " + ".join(f"{size} element{'' if size == 1 else 's'}" for size in sizes)
+
+
+def _even_size(call: Call) -> str | None:
+    """Say the size of what a rank sends to each other one, and gets from it, if it has one size for all."""
+    sizes = {part["n"] for tensor in call.inputs or () for part in tensor.get("parts", ())}
+    one_size = len(sizes) == 1 and len({prod(shape) for shape in call.shapes}) == 1
+    return f"{min(sizes)} elements for each rank" if one_size else None
+
+
+def _may_differ(calls: Mapping[int, Call], values: Mapping[int, str]) -> bool:
+    """Whether ranks may handle several sizes: all gather just these, or some send to each rank what is meant for it."""
+    ordered = [calls[rank] for rank in sorted(calls)]
+    if any(call.op in _UNEVEN for call in ordered):
+        return len(values) < len(calls)
+    if any(call.op != "allgather_" or len(call.shapes) != len(ordered) + 1 for call in ordered):
+        return False
+    own = tuple(call.shapes[-1] for call in ordered)
+    return all(call.shapes[:-1] == own for call in ordered)
+
+
+#: What calls of one collective have in common, by the cause that is found where they do not.
+TRAITS: dict[str, Callable[[Call], str | None]] = {
+    "another op": lambda call: call.name,
+    "another root": lambda call: None if call.root is None else f"root {call.root}",
+    "another reduce op": lambda call: call.reduce or None,
+    "another dtype": lambda call: call.dtype or None,
+    "another shape": _size,
+}
+
+
+def odd_ranks(
+    values: Mapping[int, Hashable], group: Group, position: int, model: Group | None, trait: Callable[[Call], Hashable]
+) -> tuple[int, ...]:
+    """Return whose value is the odd one, of calls at one position of a group; all, if that cannot be told.
+
+    The minority's, where there is a majority. Else that of the rank which differs from the same rank of the control
+    (`model`), or from what it did itself at this place of its step before.
+    """
+    apart = outside_majority(values)
+    if len(apart) < len(values):
+        return tuple(apart)
+    for before in (_in_control(model), _a_step_before):
+        known = {rank: before(group.calls[rank], rank, position) for rank in values}
+        if all(call is not None for call in known.values()):
+            odd = [rank for rank, call in known.items() if call is not None and trait(call) != values[rank]]
+            if 0 < len(odd) < len(values):
+                return tuple(sorted(odd))
+    return tuple(apart)
+
+
+def _in_control(model: Group | None) -> Callable[[Sequence[Call], int, int], Call | None]:
+    def before(calls: Sequence[Call], rank: int, position: int) -> Call | None:
+        there = model.calls.get(rank, ()) if model is not None else ()
+        return there[position] if position < len(there) and there[position].step == calls[position].step else None
+
+    return before
+
+
+def _a_step_before(calls: Sequence[Call], rank: int, position: int) -> Call | None:
+    """Return the call at the same place of the rank's step before."""
+    step = calls[position].step
+    place = sum(call.step == step for call in calls[:position])
+    earlier = [call for call in calls[:position] if call.step == step - 1]
+    return earlier[place] if step > 1 and place < len(earlier) else None

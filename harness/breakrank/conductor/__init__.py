@@ -1,0 +1,1 @@
+"""The Conductor: the one loop that owns a run."""

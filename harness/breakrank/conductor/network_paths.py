@@ -1,0 +1,88 @@
+"""Whether what ranks have sent each other can still arrive, while they stand still: told from outside, by soundings.
+
+A rank that waits for a slow link waits for nothing in its own log, and so does one behind a dead link. The kernel knows
+what has been sent and not confirmed; whether anything gets through at all is tried.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Mapping
+
+from breakrank.conductor.rank import Rank
+from breakrank.host.datagrams import Soundings, Way, both_ways
+from breakrank_agent.kernel.sockets import RESENDS, as_listed, undelivered
+
+#: How many closed ways are told one by one.
+_TOLD = 4
+
+
+class Ways:
+    """Several looks at what is on its way between ranks, one after the other."""
+
+    #: How many looks in a row, with a datagram each way each time, must find a way closed: where a kernel refuses to
+    #: send, and where what was sent just does not arrive, which it might do late.
+    LOOKS, LOOKS_UNSEEN = 8, 75
+
+    def __init__(self) -> None:
+        self._busy: set[Way] = set()
+        self._soundings: Soundings | None = None
+        self._looks = 0
+
+    def forget(self) -> None:
+        """Something has moved."""
+        self._busy, self._soundings, self._looks = set(), None, 0
+
+    def closed(self, ranks: Mapping[int, Rank], waiting: Collection[int], meet: bool = False) -> set[Way] | None:
+        """Look once more; return the closed ways without which what `waiting` ranks have sent can never arrive.
+
+        None says that something may still arrive, or that it is not known yet. Where nothing is on its way, the set is
+        empty. Ranks that `meet` ask their store again and again: of them, it counts who cannot connect to it.
+        """
+        walls = {n: r.process.walls for n, r in ranks.items() if r.process.walls is not None}
+        at = {as_listed(one.address): n for n, one in walls.items()}
+        pids = {n: ranks[n].process.pid for n in waiting}
+        left = undelivered(pids.values())
+        found = [(n, at.get(e.link.remote.host, -1), e) for n, pid in pids.items() for e in left[pid]]
+        entries = [(n, to, e) for n, to, e in found if n != to and not (meet and e.state != "SYN_SENT")]
+        busy = {(source, target) for source, target, _ in entries}
+        # What a peer has no room for arrives when it reads; whether it does is not the network's affair.
+        quiet = None if any(entry.timer == RESENDS for _, _, entry in entries) else set[Way]()
+        if not busy or any(source not in walls or target not in walls for source, target in busy):
+            return quiet
+        if self._soundings is None or busy != self._busy:
+            self._busy, self._soundings, self._looks = busy, Soundings(walls), 0
+        shut = self._sound(self._soundings)
+        # What is confirmed to nobody is sent for ever, so one way of the two is enough.
+        blocked = [way for way in busy if way in shut or way[::-1] in shut]
+        if not blocked:
+            return quiet
+        refused = {way for way, count in self._soundings.refused.items() if count >= self._looks}
+        needed = self.LOOKS if all(way in refused or way[::-1] in refused for way in blocked) else self.LOOKS_UNSEEN
+        return shut if len(blocked) == len(busy) and self._looks > needed else None
+
+    def _sound(self, soundings: Soundings) -> set[Way]:
+        """Send once more, from all to all that wait for something; return the ways on which nothing has arrived."""
+        sounded = set(both_ways({rank for way in self._busy for rank in way}, soundings.walls))
+        with contextlib.suppress(OSError):
+            arrived = set(soundings.hear())
+            soundings.send(sounded, 1)
+            self._looks += 1
+            return sounded - arrived
+        return set()
+
+
+def can_sound(ranks: Mapping[int, Rank]) -> bool:
+    """Whether the ways between any two ranks can be sounded: there are walls around them."""
+    return sum(r.process.walls is not None for r in ranks.values()) > 1
+
+
+def explain_closed(closed: Collection[Way]) -> tuple[tuple[int, ...], str]:
+    """Return the one rank that is at an end of every closed way, if several pairs are apart, and what shows it."""
+    pairs = {frozenset(way) for way in closed}
+    common = frozenset.intersection(*pairs) if len(pairs) > 1 else frozenset[int]()
+    if len(common) == 1 and len(closed) == 2 * len(pairs):
+        return tuple(common), f"nothing gets to rank {min(common)}, nor from it"
+    said = [f"at rank {target} from rank {source}" for source, target in sorted(closed)]
+    more = f", nor on {len(said) - _TOLD} other ways" if len(said) > _TOLD else ""
+    return tuple(common), f"nothing arrives {', nor '.join(said[:_TOLD])}{more}"

@@ -1,0 +1,95 @@
+"""What the Conductor knows of one rank in one attempt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from breakrank.analysis.wait_for import Ledger, Wait
+from breakrank.history.output import Output
+from breakrank.history.rank_file import Chronicle
+from breakrank.runners.base import RankProcess
+from breakrank_agent.protocol.clock import MAIN
+from breakrank_agent.protocol.log import Event, LogReader
+
+#: Of a collective's own event, what a hung event keeps of it.
+_TOLD = ("op", "group", "c", "p", "peer", "root", "site", "shapes", "dtype", "said")
+
+
+@dataclass
+class Rank:
+    """One rank: its process, its files, where it was last seen, how it ended.
+
+    `done`: it has made the plan's last step, and stands by until the others have. `leaves`: it is through with its
+    work, and asks whether it may end. `children` are the logs of processes that it has started, and that are watched.
+    `named` are the names of all that it said it has started. `outsiders`: it has started some, which are under no
+    schedule. `spoke`: its agent has recorded something. `damaged`: what it records and says makes no sense any more.
+    """
+
+    process: RankProcess
+    file: Chronicle
+    outputs: dict[str, Output]
+    named: set[str] = field(default_factory=set)
+    outsiders: bool = False
+    damaged: bool = False
+    spoke: bool = False
+    children: list[LogReader] = field(default_factory=list)
+    ledger: Ledger = field(default_factory=Ledger)
+    step: int = 0
+    point: str = "start"
+    status: int | None = None
+    gone: bool = False
+    ended_by_us: bool = False
+    reported: bool = False
+    finished: bool = False
+    done: bool = False
+    leaves: bool = False
+    dropped: int = 0
+    since: float | None = None
+    spent: dict[str, float] = field(default_factory=dict)
+    _timeout_s: float | None = None
+    _last: Event = field(default_factory=dict)
+
+    @property
+    def live(self) -> bool:
+        """Whether the process has not ended yet."""
+        return not self.gone
+
+    @property
+    def failed(self) -> bool:
+        """Whether the rank ended otherwise than well."""
+        return self.gone and (self.reported or not (self.status == 0 or self.finished))
+
+    def follow(self, event: Event) -> None:
+        """Take the next event of the rank."""
+        self.step, self.spoke = event["step"], True
+        self.ledger.take(event)
+        if event["kind"] == "point":
+            if self.since is not None and event["seq"] == MAIN:
+                self.spent[self.point] = self.spent.get(self.point, 0.0) + event["t"] - self.since
+            self.since = event["t"]
+            self.point, self._last = event["point"], event
+            self._timeout_s = event.get("timeout_s", self._timeout_s)
+        elif event["kind"] == "group":
+            self._timeout_s = event.get("timeout_s", self._timeout_s)
+        elif event["kind"] == "child" or event.get("outsiders"):
+            self.outsiders = True
+        elif event["kind"] == "report":
+            self.reported = True
+        elif event["kind"] == "end":
+            self.finished = True
+
+    def timeout_s(self, wait: Wait | None = None, lost: bool = False) -> float | None:
+        """Return the seconds after which the rank's wait, for a silent one if `lost`, raises; None if not known."""
+        known = self.ledger.timeout_s(wait.event.get("group", ""), lost) if wait is not None else None
+        return self._timeout_s if known is None else known
+
+    def waits_in(self, wait: Wait | None, lost: bool = False) -> dict[str, Any]:
+        """Return where the rank waits, as a hung event tells it; without a wait, where it was last seen."""
+        place = {"rank": self.process.rank, "step": self.step, "timeout_s": self.timeout_s(wait, lost)}
+        if wait is None:
+            after = {"after": self._last["op"]} if self.point == "collective" else {}
+            told = {name: self._last[name] for name in _TOLD if name in self._last and name != "op"}
+            return {**place, "point": self.point, "op": "", **(told | after if after else {})}
+        told = {name: wait.event[name] for name in _TOLD if name in wait.event}
+        return {**place, "step": wait.event["step"], "point": wait.event["point"], **told, "lacks": list(wait.lacks)}

@@ -1,0 +1,248 @@
+"""When an attempt is at its end: a wait that is proven, a deadline that has passed, a rank that never ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from breakrank.analysis.hang import Stuck, explain
+from breakrank.analysis.rendezvous import explain_meeting, suspect_meeting, waits_in_meeting
+from breakrank.analysis.wait_for import Wait
+from breakrank.conductor.network_paths import Ways, can_sound, explain_closed
+from breakrank.conductor.rank import Rank
+from breakrank.host.blocked import Stillness, is_stopped
+from breakrank.host.blocked.threads import read_threads
+from breakrank.host.datagrams import Way
+from breakrank_agent.plan import Plan
+
+#: How long nobody may move before it is worth looking whether they wait.
+IDLE_S = 0.1
+#: A rank that makes points for ever ends at this many times the job's steps.
+ENDLESS = 10
+#: How many looks at ranks that ask a store again and again say that it has nothing new for them.
+_ASKED = 12
+#: How much longer than the deadline a rank may take that starts cold, and computes: an import is one piece.
+IMPORT_S = 60.0
+#: Why ranks wait for one that is silent: some frameworks notice that by themselves.
+_SILENT = ("peer ended", "peer stopped")
+
+Reason = dict[str, Any]
+
+
+class Watchdog:
+    """Says why an attempt is to be ended; `why` is empty for a wait after a failure. `steps` is 0 if not known.
+
+    `heirs` is asked, with the pids of the ranks that run, who holds the connections of one that has ended. A rank that
+    has made the plan's last step waits for nothing, and is as good as gone for whoever waits for it.
+    """
+
+    def __init__(self, plan: Plan, steps: int, heirs: Callable[[Collection[int]], Collection[int]]) -> None:
+        self._plan = plan
+        self._steps = steps
+        self._heirs = heirs
+        self._stillness = Stillness()
+        self._ways = Ways()
+        self._on_its_way = False
+        #: Whether a look has followed since nothing was on its way, and all have stood still.
+        self._clear = False
+        self._asked = 0
+        #: How many looks in a row have seen those that have just started asleep.
+        self._slept = 0
+        #: Who holds connections of ranks that have ended, and the ranks of which it is known that nobody does.
+        self._holders: Collection[int] = ()
+        self._closed: set[int] = set()
+
+    def forget(self) -> None:
+        """Something has moved, or may not be judged."""
+        self._stillness.forget()
+        self._ways.forget()
+        self._asked = 0
+        self._clear = False
+
+    def judge(
+        self, ranks: Mapping[int, Rank], struck: Collection[int], acts: bool, stuck: bool, idle: float
+    ) -> Reason | None:
+        """Return why ranks that have been idle for so many seconds are to be ended, or None to go on.
+
+        `struck` are ranks that a strike has ended or stopped; `acts`: it is their launcher's turn, which nobody can
+        see; `stuck`: the schedule knows that none of them can move.
+        """
+        live = {n: r for n, r in ranks.items() if r.live and not r.done}
+        if self._steps and any(r.step > ENDLESS * self._steps for r in live.values()):
+            return self._hung(live, Stuck("endless", (), {}), idle)
+        if not live:
+            # The launcher alone is left: it has not come to an end, or no rank has called.
+            return {"why": "", "peer": None} if idle > self._plan.deadline_s else None
+        if idle < IDLE_S:
+            self.forget()
+            return None
+        stopped = {n for n, r in live.items() if is_stopped(r.process.pid)}
+        if any(live[n].process.words.waits for n in stopped):
+            # It is dying, and stands still so that its stacks can be read.
+            self.forget()
+            return None
+        waiting = {n: r for n, r in live.items() if n not in stopped}
+        found = None if acts or self._is_held(ranks) else self._proof(ranks, waiting, stopped, stuck)
+        # Where it is the framework's turn to speak, and it does not, the deadline speaks.
+        reason = self._proven(ranks, waiting, found, struck, idle) if found is not None else None
+        if reason is not None:
+            return reason
+        lost = found is not None and found.why in _SILENT
+        limits = [r.timeout_s(found.waits.get(n) if found else None, lost) for n, r in live.items()]
+        limit = self._plan.deadline_s + max(map(self._patience, limits), default=0.0)
+        if idle <= limit or (idle <= limit + IMPORT_S and self._imports(live)):
+            return None
+        return self._hung(waiting, self._unproven(ranks, stopped), idle)
+
+    def _imports(self, live: Mapping[int, Rank]) -> bool:
+        """Whether a rank that has made no point but the first is still at work: it imports what it trains with."""
+        starting = [r for r in live.values() if r.point == "start"]
+        self._slept = self._slept + 1 if all(_asleep(r.process.pid) for r in starting) else 0
+        return bool(starting) and self._slept < _ASKED
+
+    def _proof(
+        self, ranks: Mapping[int, Rank], waiting: Mapping[int, Rank], stopped: Collection[int], stuck: bool
+    ) -> Stuck | None:
+        """Return why the ranks can never go on, if that is proven.
+
+        Of one that has never spoken (it runs without our agent) nobody knows what it is in, nor what timer it set.
+        """
+        if not all(r.spoke for r in waiting.values()):
+            return None
+        ledgers = {n: r.ledger for n, r in ranks.items()}
+        gone = [n for n, r in ranks.items() if r.gone or r.done]
+        if stuck or not waiting:
+            found = explain(ledgers, gone, stopped)
+            return Stuck("deadlock", (), {}) if found.why == "locked" else found
+        if any(r.ledger.meeting is not None for r in waiting.values()):
+            return self._proof_of_meeting(ranks, waiting, stopped)
+        self._look(waiting)
+        if not self._stillness.proven(Stillness.LOOKS):
+            return None
+        found = explain(ledgers, gone, stopped)
+        proven = found.unmatched or self._stillness.proven(Stillness.LOOKS_ALONE)
+        was_clear, self._clear = self._clear, False
+        # To list all connections takes as long as a look at the ranks: not before it matters.
+        if not proven and not can_sound(ranks):
+            return None
+        closed = self._ways.closed(ranks, waiting)
+        if self._has_arrived(closed):
+            self.forget()
+            return None
+        if closed:
+            return _unreachable(closed, found.waits)
+        # What has arrived just before that was asked may be about to wake somebody, which only a later look can show.
+        self._clear = proven and closed is not None
+        return found if self._clear and was_clear else None
+
+    def _proof_of_meeting(
+        self, ranks: Mapping[int, Rank], waiting: Mapping[int, Rank], stopped: Collection[int]
+    ) -> Stuck | None:
+        """Return why a rendezvous never comes to its end.
+
+        Who is in it asks its store again and again: that it has nothing to do but wait is known from the log.
+        """
+        asking = {n: r for n, r in waiting.items() if r.ledger.meeting is not None}
+        others = {n: r for n, r in waiting.items() if n not in asking}
+        if not all(_asleep(r.process.pid) for r in asking.values()):
+            # Who cannot connect tries anew now and then; whether the way is closed is another question.
+            self._stillness.forget()
+            self._asked = 0
+            return None
+        self._asked += 1
+        self._look(others)
+        closed = self._ways.closed(ranks, waiting, meet=True)
+        if self._has_arrived(closed):
+            self.forget()
+            return None
+        if closed is None or (others and not self._stillness.proven(Stillness.LOOKS)):
+            return None
+        if self._asked < _ASKED and not closed:
+            return None
+        if closed:
+            return _unreachable(closed, waits_in_meeting({n: r.ledger for n, r in asking.items()}))
+        gone = [n for n, r in ranks.items() if r.gone or r.done]
+        usual = {"world": len(ranks)}
+        return explain_meeting({n: r.ledger for n, r in ranks.items()}, gone, stopped, usual)
+
+    def _has_arrived(self, closed: set[Way] | None) -> bool:
+        """Whether something was on its way until now: whom it has woken since the looks, only new ones can show."""
+        was, self._on_its_way = self._on_its_way, closed is None
+        return was and closed is not None and not closed
+
+    def _look(self, ranks: Mapping[int, Rank]) -> None:
+        calls = {n: r.ledger.in_call for n, r in ranks.items()}
+        self._stillness.look({n: r.process.pid for n, r in ranks.items()}, calls)
+
+    def _proven(
+        self, ranks: Mapping[int, Rank], waiting: Mapping[int, Rank], found: Stuck, struck: Collection[int], idle: float
+    ) -> Reason | None:
+        """Return the reason that a proven wait is, unless the framework's own time-out may still speak."""
+        lost = found.why in _SILENT
+        # Who waits in nothing of the framework's, and without a time-out, is not ended by the framework.
+        limited = {n: r for n, r in waiting.items() if n in found.waits or self._stillness.limited(n)}
+        if any(self._patience(r.timeout_s(found.waits.get(n), lost)) for n, r in limited.items()):
+            return None
+        failed = [n for n, r in ranks.items() if r.failed and n not in struck]
+        live = {n: r for n, r in ranks.items() if r.live}
+        return {"why": "", "peer": failed[0]} if failed else self._hung(waiting or live, found, idle)
+
+    def _patience(self, timeout_s: float | None) -> float:
+        """Return the time-out that will end a wait, if the plan has the patience for it, else 0."""
+        return timeout_s if timeout_s is not None and timeout_s <= self._plan.patience_s else 0.0
+
+    def _is_held(self, ranks: Mapping[int, Rank]) -> bool:
+        """Whether a rank has ended, and what it has left behind holds its connections open.
+
+        Who waits for that rank is then woken from outside, when they are closed; looks from before prove nothing.
+        """
+        gone = {n for n, r in ranks.items() if r.gone}
+        if gone <= self._closed:
+            return False
+        if not any(os.path.exists(f"/proc/{pid}") for pid in self._holders):
+            self.forget()
+            self._holders = self._heirs([r.process.pid for r in ranks.values() if r.live])
+            self._closed |= set() if self._holders else gone
+        return bool(self._holders)
+
+    def _unproven(self, ranks: Mapping[int, Rank], stopped: Collection[int]) -> Stuck:
+        """Return what is known of waits that are not proven, when the deadline has passed."""
+        ledgers = {n: r.ledger for n, r in ranks.items()}
+        suspected = suspect_meeting(ledgers)
+        if suspected is not None:
+            return suspected
+        found = explain(ledgers, [n for n, r in ranks.items() if r.gone or r.done], stopped)
+        if found.why == "peer ended" and self._is_held(ranks):
+            return replace(found, why="connection held")
+        if found.why == "peer stopped":
+            return Stuck("deadline", found.peers, found.waits, "stands still")
+        away = tuple(n for n, r in ranks.items() if r.live and n not in found.waits and n not in stopped)
+        shown_by = "is in no collective, where others wait" if away and found.waits else ""
+        return Stuck("deadline", away if found.waits else (), found.waits, shown_by)
+
+    def _hung(self, waiting: Mapping[int, Rank], found: Stuck, idle: float) -> Reason:
+        return {
+            "why": found.why,
+            "peer": found.peers[0] if found.peers else None,
+            "peers": list(found.peers),
+            "shown_by": found.shown_by,
+            "ranks": sorted(waiting),
+            "seconds": round(idle, 3),
+            "waiting": [r.waits_in(found.waits.get(n), found.why in _SILENT) for n, r in sorted(waiting.items())],
+        }
+
+
+def _unreachable(closed: Collection[Way], waits: Mapping[int, Wait]) -> Stuck:
+    """Return that ranks wait for what cannot arrive."""
+    peers, shown_by = explain_closed(closed)
+    return Stuck("unreachable", peers, waits, shown_by)
+
+
+def _asleep(pid: int) -> bool:
+    """Whether the main thread of a process sleeps in the kernel now."""
+    try:
+        return next(read_threads(pid)).state == "S"
+    except (OSError, KeyError, ValueError, StopIteration):
+        return False

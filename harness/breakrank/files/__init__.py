@@ -1,0 +1,1 @@
+"""Files of a run: private, read within bounds, and written while the disk has room."""

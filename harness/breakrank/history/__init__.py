@@ -1,0 +1,1 @@
+"""Histories of ranks: one bounded file each, written and read back."""

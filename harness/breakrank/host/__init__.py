@@ -1,0 +1,1 @@
+"""The machine as the kernel shows it: processes, namespaces, control groups, stacks."""

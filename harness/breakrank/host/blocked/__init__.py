@@ -1,0 +1,201 @@
+"""Evidence of progress: whether a rank provably waits, seen from /proc, by nothing of ours.
+
+A rank stands still if, over several looks, each of its threads waits in the kernel for what only a thread of the job
+can bring, and was not scheduled in between. What a backend's own threads look like when they have nothing to do is
+said by one module per backend. A thread that sleeps, computes, reads a file or waits for another program is never
+still. What a process outside of the job could still wake is therefore never called a proof.
+
+A thread that polls is now and then met between two polls. Such a look neither counts nor undoes those before: whether
+the thread has found something is told by what it has computed, read and written when it is seen to poll again.
+"""
+
+from __future__ import annotations
+
+import enum
+import signal
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from breakrank.host.blocked import gloo, grpc, interpreter, store
+from breakrank.host.blocked.threads import (
+    State,
+    Thread,
+    Work,
+    fields,
+    has_limit,
+    read_threads,
+    read_work,
+    stands,
+    waits_for_a_thread,
+)
+from breakrank.host.cgroup_files import frozen
+
+#: One function per backend: what one of its threads does, or None if it is no thread of the backend's. It is told what
+#: the rank is in, as its log says: nothing special, a `message` (send or recv), the `setup` of a group, or a collective
+#: that is issued `eager`ly, by threads of Python. The interpreter comes first: a backend's thread may want its lock,
+#: too, as one of gloo's does that gives back the tensors of a collective that is over.
+BACKENDS: tuple[Callable[[Thread, str], State | None], ...] = (interpreter.state, gloo.state, store.state, grpc.state)
+#: A process that catches one of these can be woken by a timer that nobody sees.
+_ALARMS = sum(1 << (number - 1) for number in (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF))
+
+
+class Condition(enum.Enum):
+    """What one look says of a process."""
+
+    MOVES = "moves"
+    WAITS = "waits"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class Round:
+    """How often a thread that polls was scheduled, and what it has done by then: None if the kernel does not say."""
+
+    count: int
+    work: Work | None
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at a rank: how often each waiting thread was scheduled, and each one that polls, by number.
+
+    `open`: one that polls was met between two polls. `limited`: a thread waits with a time-out, or has timers.
+    """
+
+    condition: Condition
+    waits: Mapping[int, int] = field(default_factory=dict)
+    polls: Mapping[int, Round] = field(default_factory=dict)
+    open: bool = False
+    limited: bool = False
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process was told to stand still; its main thread says so, and the others need not be read."""
+    return frozen(pid) or stands(pid)
+
+
+def look(pid: int, call: str = "", polled: Collection[int] = ()) -> Look:
+    """Look at every thread of a process, which is in `call` as its log says; one that is gone is not still.
+
+    `polled` are the threads that were seen to poll by the look before, with which this one is compared.
+    """
+    if frozen(pid):
+        return Look(Condition.STOPPED)
+    waits: dict[int, int] = {}
+    polls: dict[int, Round] = {}
+    between = limited = False
+    try:
+        caught = int(fields(f"/proc/{pid}/status")["SigCgt"], 16)
+        for thread in read_threads(pid):
+            if thread.state == "T":
+                return Look(Condition.STOPPED)
+            state = _state(thread, call)
+            work = read_work(thread.tid) if state is State.POLLS or thread.tid in polled else None
+            passes = thread.state == "R" and thread.tid in polled and work is not None
+            if (state is State.MOVES and not passes) or caught & _ALARMS:
+                return Look(Condition.MOVES)
+            if state is State.WAITS:
+                waits[thread.tid] = thread.switches
+            elif state is not State.IDLE:
+                polls[thread.tid] = Round(thread.switches, work)
+            between = between or passes
+            limited = limited or state is State.IDLE or (state is State.WAITS and has_limit(thread))
+    except (OSError, KeyError, ValueError):
+        return Look(Condition.MOVES)
+    return Look(Condition.WAITS if waits else Condition.MOVES, waits, polls, between, limited)
+
+
+def _state(thread: Thread, call: str) -> State:
+    """Return what a thread does, as its backend says, or else the kernel."""
+    state = next((s for s in (judge(thread, call) for judge in BACKENDS) if s is not None), None)
+    return state or (State.WAITS if waits_for_a_thread(thread) else State.MOVES)
+
+
+def _main_moves(pid: int, call: str) -> bool:
+    """Whether the main thread of a process gets on with something, or the process is gone."""
+    try:
+        return _state(next(read_threads(pid)), call) is State.MOVES
+    except (OSError, ValueError, StopIteration):
+        return True
+
+
+class Stillness:
+    """Several looks at the ranks of a job, one after the other."""
+
+    #: How many equal looks make a proof, where the log says that somebody is missing somewhere.
+    LOOKS = 4
+    #: How many, where it does not.
+    LOOKS_ALONE = 12
+    #: How often each thread that polls must have come round without waking anyone.
+    ROUNDS = 3
+    #: How long a thread may compute in each round, and have found nothing: ten times what an empty one takes.
+    ROUND_NS = 200_000
+
+    def __init__(self) -> None:
+        self._first: dict[int, Look] = {}
+        self._last: dict[int, Look] = {}
+        #: How many equal looks there were, up to the last that met no thread between two polls; of how many of those
+        #: that is true; and how many have come since.
+        self._equal = self._closed = self._open = 0
+
+    def forget(self) -> None:
+        """Something has moved."""
+        self._first, self._last = {}, {}
+        self._equal = self._closed = self._open = 0
+
+    def look(self, pids: Mapping[int, int], calls: Mapping[int, str]) -> None:
+        """Look once more at the ranks (rank to pid, and to what its log says that it is in)."""
+        polled = {rank: seen.polls.keys() for rank, seen in self._last.items()}
+        # While one computes, nothing is to be learned from the hundred threads of another that waits for it.
+        if any(pid not in polled.get(r, ()) and _main_moves(pid, calls.get(r, "")) for r, pid in pids.items()):
+            self.forget()
+            return
+        now = {rank: look(pid, calls.get(rank, ""), polled.get(rank, ())) for rank, pid in pids.items()}
+        still = all(seen.condition is Condition.WAITS for seen in now.values())
+        is_open = any(seen.open for seen in now.values())
+        if not still or not self._is_as_before(now):
+            self.forget()
+            # A thread between two polls may be about to bring something: no comparison begins with it.
+            self._first = self._last = now if still and not is_open else {}
+            return
+        self._last = now
+        if self._rounds(now) < self.ROUNDS:
+            return
+        if is_open:
+            self._open += 1
+        else:
+            self._equal += 1 + self._open
+            self._closed += 1
+            self._open = 0
+
+    def _is_as_before(self, now: Mapping[int, Look]) -> bool:
+        """Whether no thread that waits was scheduled since the look before, and none that polls has found anything."""
+        if not self._last or now.keys() != self._last.keys():
+            return False
+        return all(
+            seen.waits == self._last[rank].waits
+            and seen.polls.keys() == self._last[rank].polls.keys()
+            and all(self._found_nothing(self._last[rank].polls[tid], then) for tid, then in seen.polls.items())
+            for rank, seen in now.items()
+        )
+
+    def _found_nothing(self, before: Round, now: Round) -> bool:
+        """Whether a thread that polls has neither read nor written, nor computed for longer than empty rounds take."""
+        if before.work is None or now.work is None:
+            return before.work is now.work
+        computed = now.work.computed_ns - before.work.computed_ns
+        return before.work.moved == now.work.moved and computed <= self.ROUND_NS * (1 + now.count - before.count)
+
+    def _rounds(self, now: Mapping[int, Look]) -> int:
+        """Return how often the slowest of the threads that poll has come round since the first look."""
+        pairs = ((self._first[rank].polls, seen.polls) for rank, seen in now.items())
+        rounds = [then.count - before[tid].count for before, polls in pairs for tid, then in polls.items()]
+        return min(rounds, default=self.ROUNDS)
+
+    def proven(self, looks: int) -> bool:
+        """Whether all have stood still for this many looks."""
+        return self._equal >= looks and self._closed >= min(looks, self.LOOKS)
+
+    def limited(self, rank: int) -> bool:
+        """Whether a rank may end its wait by a time-out, or has not been seen to wait."""
+        return rank not in self._last or self._last[rank].limited

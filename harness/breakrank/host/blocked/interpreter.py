@@ -1,0 +1,38 @@
+"""What a thread looks like that wants Python's global lock (the GIL): it asks for it again every 5 ms.
+
+The lock lies in the interpreter's own static memory, where no lock of a program does. Whoever holds it is another
+thread of the process. The main thread is never taken to wait for it: one look after the other sees several threads that
+hand it on, and only the main thread's own wait is compared from look to look.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from breakrank.host.blocked.threads import RELATIVE, State, Thread, in_futex
+
+#: How the files begin that the interpreter is mapped from.
+_FILES = ("python", "libpython")
+
+
+def state(thread: Thread, call: str) -> State | None:
+    """Return that a thread asks for the lock in vain, or None if it does not ask."""
+    # Python waits up to a point in time; who waits for a relative time needs no look at the memory.
+    asks = not thread.main and in_futex(thread) and thread.arguments[3] != 0 and thread.arguments[1] != RELATIVE
+    return State.POLLS if asks and _is_interpreters(thread.tid, thread.arguments[0]) else None
+
+
+def _is_interpreters(tid: int, address: int) -> bool:
+    """Whether an address is in memory that the interpreter's file was mapped to, zeroed pages behind it included."""
+    file, end = "", 0
+    # The kernel lists them by address: a process with frameworks has thousands, and those of the program come first.
+    with open(f"/proc/{tid}/maps", encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            span, _, _, _, _, *name = line.split(maxsplit=5)
+            first, last = (int(bound, 16) for bound in span.split("-"))
+            if name or first != end:
+                file = name[0].rstrip() if name else ""
+            if first <= address < last:
+                return Path(file).name.startswith(_FILES)
+            end = last
+    return False

@@ -1,0 +1,333 @@
+"""A session: one owner, one warden, one id that everything of ours carries."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import secrets
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from breakrank.errors import BreakrankError, CutShortError
+from breakrank.host import supervisor
+from breakrank.host.pidfds import Follower
+from breakrank_agent.protocol.checked import Unfit, check, is_flag, is_text, parse, whole
+
+#: How long the warden may take to answer; to end all that is below it takes longer on a machine that is busy.
+ANSWER_S, CLEAR_S = 30.0, 120.0
+#: How often it is looked, while it does not answer, whether it stands still.
+_LOOK_S = 1.0
+#: How long processes may take to end that were killed in the place of a warden that is gone.
+_ENDS_WITHIN_S = 10.0
+_GONE = "the warden process is gone; was it killed?"
+#: The variable that every process of ours carries: who owns it.
+VARIABLE = "BREAKRANK_SESSION"
+_IS_PID = whole(-1, 1 << 22)
+#: The warden's messages, as far as anything is made of them.
+_FROM_WARDEN = {
+    **{"pid": _IS_PID, "child": _IS_PID, "signalled": _IS_PID, "adopted": _IS_PID, "cleared": whole(), "text": is_text},
+    **{"what": is_text, "status": whole(-256, 256), "done": is_flag, "noted": is_flag},
+}
+#: No process whose namespaces are entered, and no kinds of them.
+NO_WALLS = (0, 0)
+
+
+class Session:
+    """The owner's end of the warden. Raises `BreakrankError` when the warden is gone.
+
+    A warden that is gone, or does not answer, costs the run in which that is found: whatever carries our id is ended
+    then, and the next run has another one.
+    """
+
+    def __init__(self, controller_pid: int | None = None) -> None:
+        self.id = session_id()
+        #: What every process of ours has in its environment.
+        self.mark = {VARIABLE: self.id}
+        self._owners = {os.getpid(), controller_pid or os.getpid()}
+        self._queue: list[dict[str, Any]] = []
+        #: A new warden is told these: the control groups to remove at the end, and the program to run then.
+        self._folders: dict[str, None] = {}
+        self._last: dict[str, Any] = {}
+        #: Processes that outlive a run: the zygotes.
+        self.kept: set[int] = set()
+        #: Processes below the warden that are not its children, as a launcher's ranks.
+        self._follower = Follower()
+        self._poll = select.epoll()
+        self._poll.register(self._follower, select.EPOLLIN)
+        self._lost = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start a warden."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, supervisor.PACKET)
+        command = [sys.executable, "-I", "-S", str(Path(supervisor.__file__)), str(theirs.fileno())]
+        self._process = subprocess.Popen(
+            [*command, *(str(pid) for pid in self._owners)],
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env={**self.mark, "PATH": os.environ.get("PATH", "")},
+        )
+        theirs.close()
+        ours.settimeout(ANSWER_S)
+        self.socket = ours
+        self._lost = False
+        self._poll.register(self.socket, select.EPOLLIN)
+
+    def renew(self) -> None:
+        """Have a warden that works: one that is gone or stands still is replaced. It is called between runs."""
+        with contextlib.suppress(BreakrankError):
+            # Whether it answers, is shown by an answer; there is no such process of ours.
+            if not self._lost:
+                self.signal(0, signal.SIGTERM)
+        if self._lost:
+            self._replace()
+
+    def _replace(self) -> None:
+        """End a warden that does not answer, and all that carries our id; start another one."""
+        self._process.kill()
+        self._process.wait()
+        self._poll.unregister(self.socket)
+        self.socket.close()
+        self._queue.clear()
+        self._follower.forget()
+        # Its children ended with it, and theirs did not.
+        self._end_all()
+        self.kept.clear()
+        self._begin()
+        if self._folders:
+            self._send({"do": "own", "folders": list(self._folders)})
+        if self._last:
+            self._send(self._last)
+            self._await("noted")
+
+    def _end_all(self) -> None:
+        """Kill all that carries our id, until nothing is left of it."""
+        kill_all(lambda: [pid for pid in _carrying(self.id) if pid != os.getpid()], _ENDS_WITHIN_S)
+
+    @property
+    def warden_pid(self) -> int:
+        """The warden's process number."""
+        return self._process.pid
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when there is something to tell."""
+        return self._poll.fileno()
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        env: dict[str, str],
+        cwd: Path,
+        descriptors: Sequence[int],
+        join: int = 0,
+        walls: tuple[int, int] = NO_WALLS,
+    ) -> int:
+        """Start a process below the warden and return its pid.
+
+        `descriptors` become its 0, 1, 2, 3 …; `join` is a process whose mount namespace it enters, `walls` one with
+        the kinds of its namespaces, as flags. Raises `BreakrankError` when it cannot be started.
+        """
+        message = {"do": "spawn", "id": 0, "argv": list(argv), "env": {**env, **self.mark}}
+        message |= {"cwd": str(cwd), "join": join, "walls": list(walls)}
+        data = json.dumps(message).encode()
+        try:
+            socket.send_fds(self.socket, [data], list(descriptors))
+        except OSError as error:
+            if error.errno == errno.EMSGSIZE:
+                raise BreakrankError(f"cannot start {argv[0]}: {error.strerror}") from None
+            raise self._gone() from None
+        answer = self._await("spawned", "failed")
+        if "failed" in answer:
+            raise BreakrankError(f"cannot start {argv[0]}: {answer['text']}")
+        return int(answer["pid"])
+
+    def signal(self, pid: int, number: int) -> bool:
+        """Send a signal to a process of ours; return False if it has ended and was waited for."""
+        if pid in self._follower:
+            done = self._follower.signal(pid, number)
+            if number == signal.SIGKILL and self._folders:
+                self._send({"do": "thaw", "pid": pid})
+            return done
+        self._send({"do": "signal", "pid": pid, "signal": number})
+        return bool(self._await("signalled")["done"])
+
+    def own(self, folders: Sequence[str]) -> None:
+        """Have the warden remove these control groups, the last one first, when we are gone; they need not be there."""
+        self._folders.update(dict.fromkeys(folders))
+        self._send({"do": "own", "folders": list(folders)})
+
+    def adopt(self, pid: int) -> None:
+        """Have the warden report on a rank that a zygote has forked; only then may the rank begin."""
+        self._send({"do": "adopt", "pid": pid})
+        self._await("adopted")
+
+    def follow(self, pid: int) -> None:
+        """Tell of a process below the warden that somebody else has started and waits for. Raises `OSError`."""
+        self._follower.follow(pid)
+
+    def clear(self) -> int:
+        """End everything below the warden but what is kept; return how many processes there were."""
+        self._follower.forget()
+        self._send({"do": "clear", "keep": sorted(self.kept)})
+        return int(self._await("cleared", limit_s=CLEAR_S)["cleared"])
+
+    def last(self, argv: Sequence[str]) -> None:
+        """Have the warden run a program when we are gone and all below it has ended; none takes that back."""
+        self._last = {"do": "last", "argv": list(argv), "env": {**os.environ}}
+        self._send(self._last)
+        self._await("noted")
+
+    def told(self) -> Iterator[dict[str, Any]]:
+        """Yield what waitpid told the warden, and the kernel of others, since the last call, without waiting."""
+        while select.select([self.socket], [], [], 0)[0]:
+            self._queue.append(self._receive())
+        queue, self._queue = self._queue, []
+        yield from queue
+        yield from self._follower.told()
+
+    def close(self) -> None:
+        """End everything below the warden, and the warden."""
+        self.kept.clear()
+        try:
+            if _is_stopped(self._process.pid):
+                raise self._gone()
+            self.clear()
+        except BreakrankError:
+            self._process.kill()
+            self._end_all()
+        self._poll.close()
+        self._follower.close()
+        self.socket.close()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _gone(self) -> CutShortError:
+        self._lost = True
+        return CutShortError(_GONE)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        try:
+            self.socket.send(json.dumps(message).encode())
+        except OSError:
+            raise self._gone() from None
+
+    def _receive(self) -> dict[str, Any]:
+        """Return what the warden says next. Raises `BreakrankError` if it is gone, or says what no warden says."""
+        try:
+            message = parse(self.socket.recv(supervisor.PACKET), supervisor.PACKET)
+            check(message, {}, _FROM_WARDEN)
+        except (OSError, Unfit):
+            # Nothing is what comes from one that is gone.
+            raise self._gone() from None
+        return message
+
+    def _await(self, *names: str, limit_s: float | None = None) -> dict[str, Any]:
+        """Return what the warden says of this name. Raises `BreakrankError` if it stands still, or takes too long."""
+        until = time.monotonic() + (limit_s or ANSWER_S)
+        while True:
+            while not select.select([self.socket], [], [], _LOOK_S)[0]:
+                if _is_stopped(self._process.pid) or time.monotonic() > until:
+                    raise self._gone()
+            message = self._receive()
+            if any(name in message for name in names):
+                return message
+            self._queue.append(message)
+
+
+def session_id() -> str:
+    """Return a name for a session of this process: who owns it can be found out from it."""
+    return f"{os.getpid()}-{_started(os.getpid())}-{_namespace()}-{secrets.token_hex(4)}"
+
+
+def kill_all(find: Callable[[], Sequence[int]], within_s: float) -> None:
+    """Kill the processes that `find` returns, and those that come meanwhile, until it returns none.
+
+    What does not end within so many seconds is left.
+    """
+    until = time.monotonic() + within_s
+    while time.monotonic() < until and (left := find()):
+        for pid in left:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.002)
+
+
+def leftovers() -> dict[int, str]:
+    """Return the processes, with their names, that sessions left behind whose owner is dead.
+
+    Only those that carry a session id of ours are among them, and none whose owner would not be seen from here.
+    """
+    left: dict[int, str] = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            owner = process.environ().get(VARIABLE)
+            if owner and not is_alive(owner):
+                left[process.pid] = process.name()
+    return left
+
+
+def _carrying(session: str) -> list[int]:
+    """Return the processes that carry the id of a session and run."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(VARIABLE) == session and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+    return found
+
+
+def sweep() -> int:
+    """Kill what sessions left behind; return how many processes that were.
+
+    It is for the case that the warden itself was killed.
+    """
+    left = leftovers()
+    for pid in left:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    return len(left)
+
+
+def is_alive(session: str) -> bool:
+    """Whether the owner of a session lives; yes, where it would not be seen from here."""
+    pid, started, namespace = ([*session.split("-"), "", "", ""])[:3]
+    return namespace != _namespace() or (pid.isdigit() and _started(int(pid)) == started)
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether a process stands still, and will not answer."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"T", b"t")
+    except OSError:
+        return True
+
+
+def _namespace() -> str:
+    """Return which processes are seen from here: the number of the namespace (pid_namespaces(7))."""
+    return str(os.stat("/proc/self/ns/pid").st_ino)
+
+
+def _started(pid: int) -> str:
+    """Return the start time of a process in clock ticks since boot: with the pid, it is unique. Empty if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19].decode()
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""The judge: from a saved history to a verdict."""

@@ -1,0 +1,244 @@
+"""The digest of a run: equal plans on equal software give equal ones."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from breakrank.analysis.endings import acted, classify
+from breakrank.history.reader import History, RankHistory, signal_name
+from breakrank.verdict import Ended
+from breakrank_agent.protocol.clock import MAIN
+from breakrank_agent.protocol.log import Event
+
+#: What a sequence is made of, by kind of event: never times, pids, ports, addresses or line numbers.
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "rank": ("slot", "world"),
+    "point": ("step", "point", "visit", "op", "group", "shapes", "dtype", "path"),
+    "payload": ("step", "of", "indices", "samples", "batch", "params", "path", "file", "done"),
+    "access": ("step", "op", "mode", "key", "lo", "hi", "turn", "pick"),
+    "sync": ("step", "do", "key", "turn", "pick"),
+    "strike": ("step", "strike"),
+}
+#: Of a thread that runs at a pace of its own: how far the main thread was by then, and what it found there.
+_PACE = ("step", "visit", "done", "params", "file")
+#: One coordinate: the event's kind and the fields that count.
+Coordinate = dict[str, Any]
+#: The coordinates of one sequence (the main thread, a helper thread, a loader worker) of one rank of one attempt.
+Sequences = dict[tuple[int, int, str], list[Coordinate]]
+
+
+def digest(history: History) -> str:
+    """Return 32 hexadecimal digits over every rank's sequences and ends."""
+    lines = [json.dumps([*key, line], sort_keys=True) for key, line in sorted(sequences(history).items())]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
+
+
+def explain_difference(a: History, b: History, results: bool = False) -> str:
+    """Name in one line the first coordinate in which two runs part; empty if their digests are equal.
+
+    Of `results` alone, who came before whom does not count: a thread that nobody schedules may be early or late, and
+    the ranks still compute the same.
+    """
+    bare = [history.without("access", "sync") if results else history for history in (a, b)]
+    one, other = map(sequences, bare)
+    parted = [_parting(key, one.get(key), other.get(key)) for key in sorted({*one, *other})]
+    found = [p for p in parted if p is not None]
+    return min(found, key=lambda p: p[0])[1] if found else ""
+
+
+def sequences(history: History) -> Sequences:
+    """Return the coordinates of every sequence, cut where they may depend on when a strike was noticed.
+
+    In an attempt that did not end well on every rank, let K be the least number of collectives that one of the ranks
+    that did not end well had entered, or, where a rank was struck, that it had entered when it was struck first. Until
+    its K-th collective no rank can have noticed anything; what it does after that depends on timing and is cut, and so
+    are helper threads without collectives, which run at a pace of their own. A rank that was struck is followed to its
+    first strike, and the first coordinates of every strike that fired stand with its end. A launcher ends the other
+    ranks of a failed group, perhaps before they come to their K-th collective: K is then one less than the first rank
+    to fail had entered.
+
+    A helper thread that no schedule moves runs at a pace of its own, perhaps until it is told to stop. How far the main
+    thread was by then does not count, nor how often it did a thing: each stands once, in the order of the first times.
+    Its collectives are agreed upon with other ranks, and stand as often as they were issued.
+    """
+    found: Sequences = {}
+    for attempt in history.attempts:
+        ends = classify(history, attempt)
+        keys = _names_of_keys(history, attempt)
+        limit = _common_collectives(history, attempt, ends)
+        scheduled = {lived.rank for lived in history.attempt(attempt) if any("pick" in e for e in lived.events)}
+        for lived in history.attempt(attempt):
+            events = _before_the_cut(lived, limit)
+            for event in events:
+                if event["kind"] in _FIELDS and _counts(event):
+                    sequence = found.setdefault((attempt, lived.rank, event["seq"]), [])
+                    _add(sequence, event, _coordinate(event, keys), lived.rank in scheduled)
+            main = found.setdefault((attempt, lived.rank, "main"), [])
+            main.append({**_end(history, lived, ends[lived.rank]), "strikes": _first_strikes(lived)})
+    return found
+
+
+def _add(sequence: list[Coordinate], event: Event, coordinate: Coordinate, scheduled: bool) -> None:
+    """Add what counts of an event to its sequence."""
+    if event["seq"] != MAIN and not (scheduled and event["seq"].startswith("thread-")):
+        coordinate = {name: value for name, value in coordinate.items() if name not in _PACE}
+        if coordinate in sequence and not _is_collective(event):
+            return
+    sequence.append(coordinate)
+
+
+def _common_collectives(history: History, attempt: int, ends: Mapping[int, Ended]) -> int | None:
+    """Return K, or None if every rank of the attempt ended well."""
+    counts = {}
+    for lived in history.attempt(attempt):
+        if ends[lived.rank] is not Ended.WELL:
+            struck = next((i for i, e in enumerate(lived.events) if _fired(e)), len(lived.events))
+            counts[lived.rank] = sum(map(_is_collective, lived.events[:struck]))
+    if counts and history.seen("launcher"):
+        return max(0, counts[_first_to_fail(history, attempt, ends)] - 1)
+    return min(counts.values(), default=None)
+
+
+def _first_to_fail(history: History, attempt: int, ends: Mapping[int, Ended]) -> int:
+    """Return the rank that failed first: one that was struck, or else died, or else was the first to report."""
+    failed = [lived for lived in history.attempt(attempt) if ends[lived.rank] is not Ended.WELL]
+    order = (Ended.STRUCK, Ended.CRASHED, Ended.REPORTED)
+
+    def sign(lived: RankHistory) -> tuple[bool, int, float]:
+        end = ends[lived.rank]
+        moments = [e["t"] for e in (lived.report, *lived.events[-1:]) if e is not None]
+        place = order.index(end) if end in order else len(order)
+        return not any(map(_fired, lived.events)), place, float(moments[0]) if moments else 0.0
+
+    return min(failed, key=sign).rank
+
+
+def _counts(event: Event) -> bool:
+    """Whether an event is the same in each run: what was not chosen by a schedule came as it came."""
+    if event["kind"] == "strike":
+        return _fired(event)
+    return event["kind"] not in ("access", "sync") or "turn" in event or "pick" in event
+
+
+def _fired(event: Event) -> bool:
+    return bool(event["kind"] == "strike" and event["phase"] == "fired")
+
+
+def _is_collective(event: Event) -> bool:
+    return bool(event["kind"] == "point" and event["point"] == "collective")
+
+
+def _first_strikes(lived: RankHistory) -> dict[str, list[Any]]:
+    """Return step, point and visit at which each strike fired first; a lasting one may fire again at any time."""
+    first: dict[str, list[Any]] = {}
+    for event in filter(_fired, lived.events):
+        first.setdefault(str(event["strike"]), [event["step"], event.get("point"), event.get("visit")])
+    return first
+
+
+def _before_the_cut(lived: RankHistory, limit: int | None) -> tuple[Event, ...]:
+    """Return the rank's events up to its K-th collective; of one that was struck, at least up to its first strike."""
+    if limit is None:
+        return lived.events
+    collectives = [i for i, e in enumerate(lived.events) if _is_collective(e)]
+    strikes = [i for i, e in enumerate(lived.events) if _fired(e)]
+    stops = [0, *(i + 1 for i in collectives[:limit]), *(i + 1 for i in strikes[:1])]
+    followed = {"main", *(lived.events[i]["seq"] for i in collectives)}
+    return tuple(e for e in lived.events[: max(stops)] if e["seq"] in followed)
+
+
+def _names_of_keys(history: History, attempt: int) -> dict[str, int]:
+    """Number the keys of what ranks share in the order of their first use, as their own names hold inodes."""
+    took = [e for lived in history.attempt(attempt) for e in lived.events if _took_a_turn(e)]
+    names: dict[str, int] = {}
+    for event in sorted(took, key=lambda e: int(e["turn"])):
+        names.setdefault(event["key"], len(names))
+    return names
+
+
+def _took_a_turn(event: Event) -> bool:
+    return event["kind"] in ("access", "sync") and isinstance(event.get("turn"), int)
+
+
+def _coordinate(event: Event, keys: Mapping[str, int]) -> Coordinate:
+    """Return what counts of an event."""
+    kept = {name: event[name] for name in _FIELDS[event["kind"]] if event.get(name) is not None}
+    if str(kept.get("path", "")).startswith(("/", "..")):
+        del kept["path"]
+    if "key" in kept:
+        # What is one process's alone has a number for its key.
+        kept["key"] = keys.get(kept["key"], kept["key"] if ":" in kept["key"] or "@" in kept["key"] else None)
+    return {"kind": event["kind"], **kept}
+
+
+def _end(history: History, lived: RankHistory, end: Ended) -> Coordinate:
+    """Return the end as a coordinate: its class, and the parameters and result of a rank that ended by itself."""
+    ended: Coordinate = {"kind": "end", "class": _class(history, lived, end)}
+    raced = history.seen("launcher") and end is not Ended.WELL
+    if end in (Ended.WELL, Ended.REPORTED) and lived.end is not None and not raced:
+        ended.update(params=lived.end.get("params"), state=lived.end.get("state"))
+    return ended
+
+
+def _class(history: History, lived: RankHistory, end: Ended) -> str:
+    """Return how a rank ended, in words that do not change from run to run."""
+    if end is Ended.WELL:
+        return "well"
+    if history.seen("launcher") and end in (Ended.REPORTED, Ended.COLLATERAL):
+        # Whether a rank says something before its launcher ends it is a race of the two.
+        return "failed"
+    if end is Ended.REPORTED:
+        report = lived.report or {}
+        return str(report.get("type") or f"exit code {report.get('code', lived.status)}")
+    if end is Ended.CRASHED:
+        return str(lived.died_of())
+    if end is Ended.STRUCK:
+        status = acted(history, lived)
+        return "struck" if status is None else f"struck: {signal_name(-status) if status < 0 else status}"
+    return end.name.lower()
+
+
+def _parting(
+    key: tuple[int, int, str], one: list[Coordinate] | None, other: list[Coordinate] | None
+) -> tuple[tuple[int, int, int], str] | None:
+    """Return where in logical time two sequences part, and the line that says so; None if they are equal."""
+    attempt, rank, sequence = key
+    where = f"attempt {attempt}, rank {rank}" + (f", {sequence}" if sequence != "main" else "")
+    for index, (left, right) in enumerate(_side_by_side(one or [], other or [])):
+        if left != right:
+            step = max(int(c.get("step", 0)) for c in [*(one or [])[: index + 1], *(other or [])[: index + 1]])
+            return (attempt, step, rank), f"{where}, step {step}: {_words(left, right)}"
+    return None
+
+
+def _side_by_side(
+    one: list[Coordinate], other: list[Coordinate]
+) -> Iterator[tuple[Coordinate | None, Coordinate | None]]:
+    """Yield the coordinates of two sequences in pairs; None where one is over."""
+    for index in range(max(len(one), len(other))):
+        yield (one[index] if index < len(one) else None), (other[index] if index < len(other) else None)
+
+
+def _words(left: Coordinate | None, right: Coordinate | None) -> str:
+    """Say what differs between two coordinates."""
+    if left is None or right is None or _name(left) != _name(right):
+        return f"{_name(left)} in one run, {_name(right)} in the other"
+    names = [n for n in {**left, **right} if left.get(n) != right.get(n)]
+    return f"{names[0]} of {_name(left)} is {left.get(names[0])} in one run, {right.get(names[0])} in the other"
+
+
+def _name(coordinate: Coordinate | None) -> str:
+    """Name a coordinate without its values."""
+    if coordinate is None:
+        return "nothing more"
+    kind = coordinate["kind"]
+    if kind == "point":
+        visit = f" (visit {coordinate['visit']})" if coordinate.get("visit", 1) > 1 else ""
+        return f"{coordinate['point']}{visit}"
+    if kind == "strike":
+        return f"strike {coordinate['strike']}"
+    named = {"payload": "of", "access": "op"}.get(kind)
+    return f"the {kind} of {coordinate[named]}" if named else f"the {kind}"

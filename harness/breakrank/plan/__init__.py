@@ -1,0 +1,1 @@
+"""Plans: the scenarios, the catalogue of them, and the user's script."""

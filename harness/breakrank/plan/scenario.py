@@ -1,0 +1,143 @@
+"""A scenario reads like a sentence: which job, struck how, judged by what, and what is known of each case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from breakrank.errors import BreakrankError
+from breakrank.verdict import Outcome, Record
+from breakrank_agent.plan import Schedule
+from breakrank_agent.protocol.fault import Strike
+
+#: What every scenario's oracles are, unless it names others: their order is the order of findings at one step.
+DEFAULT_ORACLES = ("crash", "ends", "progress", "finite", "replicas", "samples", "control", "checkpoint")
+#: What joins them for a case of a framework, before the results are looked at: only TensorFlow records places. A user's
+#: script has to ask for it: what it leaves idle, or asks for where there is none, may be as its author means it.
+DEFAULT_BESIDES = {"tensorflow": "placement"}
+
+#: Where ranks can be: a record holds for all of these, or for one.
+RUNNERS = ("process", "sandbox", "docker")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What runs: how many ranks, for how many steps, restarted how often, from which data.
+
+    An `elastic` job is restarted without the ranks that a signal has ended, as by a launcher that has no host to spare.
+    `deadline_s` is how long no rank may reach a new point; `data` names what is laid into the working folder. Without
+    `payloads`, each step's parameters and each batch go without a digest.
+    """
+
+    ranks: int = 2
+    steps: int = 5
+    restarts: int = 0
+    elastic: bool = False
+    deadline_s: float = 30.0
+    patience_s: float = 0.0
+    data: str = "digits"
+    payloads: bool = True
+
+
+@dataclass(frozen=True)
+class Case:
+    """One subject of a scenario, and its record.
+
+    `program` is `module:function`. `control` is another program (the sound twin), or empty: then the same program
+    without the strikes, if there are strikes. `ranks`, `restarts` and `strikes` replace the scenario's for this case;
+    twins have the same. `sound` says which twin it is, for the conformance suite; by default a case on record as
+    SURVIVED or DETECTED is sound.
+
+    The dimensions of a case: `environment`, such as `{"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}`, is set before a framework
+    is imported; `patience_s` is how long a proven wait may go on, so that the framework's own time-out can speak. The
+    record holds for just these: another debug mode or time-out is another case. It holds under every runner but those
+    that `on` has another one for, by name.
+    """
+
+    name: str
+    program: str
+    expect: Record
+    framework: str = "torch"
+    needs: tuple[str, ...] = ()
+    control: str = ""
+    tolerance: float = 0.0
+    ranks: int | None = None
+    restarts: int | None = None
+    strikes: tuple[Strike, ...] | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    patience_s: float | None = None
+    on: Mapping[str, Record] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.on if name not in RUNNERS]
+        if unknown:
+            raise BreakrankError(
+                f"the case {self.name!r} has a record under a runner {unknown[0]!r}; runners are {', '.join(RUNNERS)}"
+            )
+
+    def record(self, runner: str) -> Record:
+        """Return what is known of the case under a runner."""
+        return self.on.get(runner, self.expect)
+
+    def words(self) -> str:
+        """Say the record, and those of single runners."""
+        return "; ".join([self.expect.words(), *(f"in {name}: {r.words()}" for name, r in sorted(self.on.items()))])
+
+    @property
+    def sound(self) -> bool:
+        """Whether the record says that the program copes."""
+        return self.expect.outcome in (Outcome.SURVIVED, Outcome.DETECTED)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A named experiment: one file in `scenarios/`, one value `SCENARIO`.
+
+    `on_scripts` are strikes for a user's own script, each tried by itself, where the scenario's own strike only what
+    comes with its programs. `without` says of a framework that has no case here why not. `name`, `summary` and `path`
+    come from the file.
+    """
+
+    cases: Sequence[Case]
+    job: Job = field(default_factory=Job)
+    strikes: Sequence[Strike] = ()
+    schedule: Schedule = field(default_factory=Schedule)
+    oracles: Sequence[str] = DEFAULT_ORACLES
+    on_scripts: Sequence[Strike] = ()
+    without: Mapping[str, str] = field(default_factory=dict)
+    family: str = ""
+    name: str = ""
+    summary: str = ""
+    path: Path = Path()
+
+    def __post_init__(self) -> None:
+        names = [case.name for case in self.cases]
+        doubled = {n for n in names if names.count(n) > 1}
+        if doubled:
+            raise BreakrankError(f"two cases are called {doubled.pop()!r}")
+
+    def oracles_of(self, case: Case) -> tuple[str, ...]:
+        """Return what judges a case: the scenario's oracles, and where these are the default, its framework's own."""
+        besides = DEFAULT_BESIDES.get(case.framework)
+        if besides is None or tuple(self.oracles) != DEFAULT_ORACLES or not case.program:
+            return tuple(self.oracles)
+        before = DEFAULT_ORACLES.index("finite")
+        return (*DEFAULT_ORACLES[:before], besides, *DEFAULT_ORACLES[before:])
+
+    def named(self, name: str, summary: str, path: Path) -> Scenario:
+        """Return the scenario with what its file says of it."""
+        return replace(self, name=name, summary=summary, path=path)
+
+
+def controlled(policy: str, split: bool = False, depth: int = 3, length: int = 100) -> Schedule:
+    """Return the schedule under which one rank or thread moves at a time, chosen by `policy` (a file of `schedules/`).
+
+    `split` makes an operator that reads and writes the same storage two moves; `depth` and `length` are for `pct`.
+    """
+    return Schedule("controlled", policy, split, depth, length)
+
+
+def free() -> Schedule:
+    """Return the schedule of full speed."""
+    return Schedule()

@@ -1,0 +1,114 @@
+"""A user's own script or command: what is executed for it, and what is wrong with it before anything starts."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import os
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from breakrank.errors import BreakrankError
+from breakrank_agent.protocol.identity import is_launcher
+
+#: Launchers with an option for the folder in which the ranks run.
+_MAY_CHANGE_FOLDER = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "srun")
+
+
+def is_script(command: Sequence[str]) -> bool:
+    """Whether `command` is a Python script, of which we start the ranks; anything else starts its ranks itself."""
+    words = _without_python(command)
+    return bool(words) and words[0].endswith(".py")
+
+
+def title(command: Sequence[str]) -> str:
+    """Return a short name: that of the script, else of the program."""
+    return Path(next((word for word in command if word.endswith(".py")), command[0])).name
+
+
+def command_line(command: Sequence[str], folder: Path | None = None) -> list[str]:
+    """Return what is executed: `train.py …` and `python train.py …` run in this interpreter, all else as it is.
+
+    Programs are looked for beside this interpreter, then on the PATH; those with a slash in `folder`, which they run
+    in. One that the PATH leads to is left in the user's own words: Open MPI, for one, acts otherwise when called by its
+    whole path. Raises `BreakrankError` for what is neither a Python script nor a program.
+    """
+    if is_script(command):
+        return [sys.executable, *_without_python(command)]
+    program = command[0]
+    if os.sep in program:
+        found = program if os.access((folder or Path()) / program, os.X_OK) or folder is None else None
+    else:
+        path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
+        found = shutil.which(program, path=path)
+        if found is not None and found == shutil.which(program):
+            found = program
+    if found is None or not _without_python(command):
+        raise BreakrankError(
+            f"'{' '.join(command)}' is neither a Python script nor a program that is found here; name one, as in "
+            "'train.py --epochs 2' or 'torchrun --nproc-per-node=2 train.py'"
+        )
+    return [found, *command[1:]]
+
+
+def check_script(command: Sequence[str], folder: Path) -> None:
+    """Raise `BreakrankError`, in one line, if the script or program of `command` is not there or is no Python."""
+    words = command_line(command, folder)
+    script = words[1] if is_script(command) else _launched(command)
+    path = folder / script
+    if script and not path.is_file():
+        raise BreakrankError(f"there is no {script}" + ("" if os.path.isabs(script) else f" in {folder}"))
+    if not is_script(command):
+        return
+    try:
+        compile(path.read_bytes(), script, "exec")
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        where = f"{script}, line {line}" if line else script
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        raise BreakrankError(f"{where} is no Python {version}: {error.args[0]}") from None
+
+
+def framework_of(command: Sequence[str], folder: Path) -> str:
+    """Return the framework that the script of a command imports: `tensorflow` for one that imports no torch as well.
+
+    It decides what the ranks find in their environment. What a module of the script's imports is not looked at.
+    """
+    script = next((folder / word for word in command if word.endswith(".py") and not word.startswith("-")), None)
+    imported: set[str] = set()
+    with contextlib.suppress(OSError, SyntaxError, ValueError):
+        for node in ast.walk(ast.parse(script.read_bytes() if script is not None else b"")):
+            if isinstance(node, ast.Import):
+                imported |= {name.name.partition(".")[0] for name in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                imported.add(node.module.partition(".")[0])
+    return "tensorflow" if "tensorflow" in imported and "torch" not in imported else "torch"
+
+
+def check_step(step: str, command: Sequence[str], folder: Path) -> None:
+    """Raise `BreakrankError` if `step` is no `module:function`, or a file of the folder has no such function."""
+    if not re.fullmatch(r"[^\W\d][\w.]*:[^\W\d]\w*(\.[^\W\d]\w*)*", step):
+        raise BreakrankError("give the function whose return ends a step, as in train:train_batch")
+    module, _, function = step.partition(":")
+    script = next((folder / word for word in command if word.endswith(".py")), None)
+    own = script is not None and module in ("__main__", script.stem)
+    path = script if own and script is not None else folder / f"{module.replace('.', os.sep)}.py"
+    # A module that is installed elsewhere is seen when the script imports it.
+    name = function.rpartition(".")[2]
+    if path.is_file() and not re.search(rf"\b{name}\b", path.read_text(errors="replace")):
+        raise BreakrankError(f"{path.name} has no function {function}")
+
+
+def _launched(command: Sequence[str]) -> str:
+    """Return the script that a launcher starts in the folder that it is started in; empty if that is not known."""
+    if not is_launcher(command) or Path(command[0]).name in _MAY_CHANGE_FOLDER:
+        return ""
+    return next((word for word in command if word.endswith(".py") and not word.startswith("-")), "")
+
+
+def _without_python(command: Sequence[str]) -> list[str]:
+    words = list(command)
+    return words[1:] if words and Path(words[0]).name in ("python", "python3") else words

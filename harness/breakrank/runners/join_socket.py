@@ -1,0 +1,137 @@
+"""Home: the abstract socket (unix(7)) that the ranks of any launcher call, and that every user of the machine can see.
+
+A caller is known from the kernel first (this user, or root), then by the secret, which has a constant length, and only
+then is what it says looked at. Callers are bounded in number, in what they say, and in how long they take over it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from breakrank_agent.protocol.checked import Unfit, check, maybe, parse, whole
+from breakrank_agent.protocol.entry import SECRET_BYTES
+
+#: How many callers may be about to say who they are, how much they may say, and how long they may take over it.
+MOST_CALLERS = 256
+HELLO_BYTES = 4096
+SAYS_WITHIN_S = 10.0
+#: The most ranks of a job, and the most attempts.
+MOST_WORLD, MOST_ATTEMPTS = 1 << 16, 1000
+#: How many reasons are kept for which callers were not taken in.
+_MOST_REASONS = 8
+
+
+@dataclass
+class Caller:
+    """A process that has called: its line, its pid as the kernel says, and what it said."""
+
+    line: socket.socket
+    pid: int
+    since: float
+    heard: bytes = b""
+    hello: dict[str, Any] = field(default_factory=dict)
+
+
+class Home:
+    """The socket that is called at `address`, by those who know the `secret`."""
+
+    def __init__(self) -> None:
+        self.address = f"breakrank-{secrets.token_hex(8)}"
+        self.secret = secrets.token_hex(SECRET_BYTES // 2)
+        #: Why callers that know the secret were not taken in.
+        self.refused: list[str] = []
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._callers: list[Caller] = []
+
+    def open(self) -> None:
+        """Listen. Raises `OSError`."""
+        self._listener.bind("\0" + self.address)
+        self._listener.listen(128)
+        self._listener.setblocking(False)
+
+    def callers(self) -> list[Caller]:
+        """Return those who have said who they are since the last call."""
+        self._accept()
+        return [caller for caller in list(self._callers) if self._has_said(caller)]
+
+    def refuse(self, caller: Caller, why: str) -> None:
+        """Hang up on a caller that knows the secret, and keep the reason."""
+        if len(self.refused) < _MOST_REASONS and why not in self.refused:
+            self.refused.append(why)
+        caller.line.close()
+
+    def close(self) -> None:
+        """Listen no more, and hang up on who has not said who it is."""
+        for caller in self._callers:
+            caller.line.close()
+        self._callers.clear()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        for line in self._new_lines():
+            line.setblocking(False)
+            pid, user, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            if user in (0, os.geteuid()) and pid > 0:
+                self._callers.append(Caller(line, pid, time.monotonic()))
+            else:
+                line.close()
+
+    def _new_lines(self) -> Iterator[socket.socket]:
+        """Yield who has connected, as many as there is room for; the others wait in the kernel."""
+        for _ in range(MOST_CALLERS - len(self._callers)):
+            try:
+                line, _ = self._listener.accept()
+            except OSError:
+                # Nobody is left; or we have no descriptor for one: it is asked again.
+                return
+            yield line
+
+    def _has_said(self, caller: Caller) -> bool:
+        """Whether a caller has said who it is; one that cannot be a rank is hung up on."""
+        try:
+            self._listen_to(caller)
+            if len(caller.heard) < SECRET_BYTES or not caller.heard.endswith(b"\n"):
+                if time.monotonic() - caller.since > SAYS_WITHIN_S:
+                    raise ConnectionError
+                return False
+            self._callers.remove(caller)
+            caller.hello = parse_hello(caller.heard[SECRET_BYTES:])
+        except Unfit as error:
+            self.refuse(caller, f"process {caller.pid} was not taken in: {error}")
+            return False
+        except OSError:
+            self._callers.remove(caller)
+            caller.line.close()
+            return False
+        return True
+
+    def _listen_to(self, caller: Caller) -> None:
+        """Take what a caller says. Raises `OSError` for who hangs up, says too much, or does not know the secret."""
+        try:
+            data = caller.line.recv(SECRET_BYTES + HELLO_BYTES - len(caller.heard))
+        except BlockingIOError:
+            return
+        if not data:
+            raise ConnectionError
+        caller.heard += data
+        known = caller.heard[:SECRET_BYTES]
+        if len(known) == SECRET_BYTES and not hmac.compare_digest(known, self.secret.encode()):
+            raise ConnectionError
+        if len(caller.heard) >= SECRET_BYTES + HELLO_BYTES:
+            raise ConnectionError
+
+
+def parse_hello(line: bytes) -> dict[str, Any]:
+    """Return who a caller says that it is: rank, world, attempt, store. Raises `Unfit`."""
+    hello = parse(line, HELLO_BYTES)
+    check(hello, {"world": whole(1, MOST_WORLD), "attempt": maybe(whole(0, MOST_ATTEMPTS)), "store": whole(0, 65535)})
+    check(hello, {"rank": whole(0, hello["world"] - 1)})
+    return hello

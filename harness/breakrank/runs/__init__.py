@@ -1,0 +1,1 @@
+"""Run directories, and the bench that fills them."""

@@ -1,0 +1,1 @@
+"""Witnesses: each observes from outside that a strike landed."""

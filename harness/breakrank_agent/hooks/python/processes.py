@@ -1,0 +1,248 @@
+"""The processes that the user's code starts by `multiprocessing`, and what orders them with the rank.
+
+Such a child is no rank: it makes no points and takes no turns. What it reads and writes goes on record, in a log of its
+own beside the rank's, as sequences of the rank: `child-1`, and `child-1/thread-1` for its threads. It comes after what
+the rank had done when it started it; who has seen it end comes after all that it did.
+
+Children of libraries (loader workers, pools, servers), those that `os.fork` makes, and those of a fork server are left
+alone, which a note says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import sys
+from collections.abc import Iterator
+from threading import get_ident
+from typing import Any, Callable, Optional
+from weakref import WeakKeyDictionary
+
+from breakrank_agent.agent.access_log import process_key
+from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.tracebacks import hide
+from breakrank_agent.agent.turn_watch import look_out
+from breakrank_agent.hooks import after_import
+from breakrank_agent.hooks.python.threads import starter_of
+from breakrank_agent.protocol.entry import SPAWNED, restore_path
+from breakrank_agent.protocol.log import create_log
+
+WAITS_FOR = ""
+IN_CHILDREN = True
+
+#: Modules between `Process.start` and whoever wants the process. Pools and managers are not among them.
+_BETWEEN = ("multiprocessing.process", "multiprocessing.context", "torch.multiprocessing", "breakrank_agent")
+#: The most children of one process that are watched: each has a log, of which the whole is reserved on the disk.
+_MOST = 64
+
+
+def install(agent: Agent) -> None:
+    """Watch the processes that are started, if accesses are recorded."""
+    if not agent.watches:
+        return
+    children = _Children(agent)
+    after_import("multiprocessing.process", children.watch_start)
+    after_import("multiprocessing.popen_fork", children.watch_end)
+    after_import("multiprocessing.connection", children.watch_wait)
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if event in ("os.fork", "os.forkpty"):
+            children.forks()
+
+    sys.addaudithook(hook)
+
+
+class _Children:
+    """The children of this process."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        #: By what `multiprocessing` has of each: its name.
+        self._names: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+        self._said: set[str] = set()
+        self._count = 0
+        self._starting = False
+        agent.in_child.append(self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        self._names.clear()
+        self._said.clear()
+        self._count, self._starting = 0, False
+
+    # --- how they begin
+
+    def watch_start(self) -> None:
+        """Wrap what starts a process of `multiprocessing`."""
+        import multiprocessing.process as module
+
+        kind: Any = module.BaseProcess
+        children, start = self, kind.start
+
+        @functools.wraps(start)
+        def starting(process: Any) -> None:
+            try:
+                if children._agent.sees and not children._agent.busy:
+                    children._start(process, start)
+                else:
+                    start(process)
+            except BaseException as error:
+                hide(error)
+                raise
+
+        kind.start = starting
+
+    def _start(self, process: Any, start: Callable[[Any], None]) -> None:
+        """Start a process, and have it watched, if it is the user's and can be."""
+        method = _method(process)
+        # The two frames above are the wrapper's and ours.
+        why = self._why_not(starter_of(sys._getframe(2), _BETWEEN), method)
+        name = "" if why else self._make()
+        if not name:
+            self._say(why or "processes for which there is no log")
+        self._starting = True
+        try:
+            with self._announced(name, method):
+                start(process)
+        except BaseException as error:
+            hide(error)
+            if name:
+                os.unlink(_log_of(self._agent, name))
+            raise
+        finally:
+            self._starting = False
+        if name:
+            self._names[process._popen] = name
+            self._agent.record("child", name=name)
+            self._look_out()
+
+    def _why_not(self, starter: str, method: str) -> str:
+        """Say which processes are left alone, if this is one of them."""
+        agent = self._agent
+        if starter:
+            return f"processes that {starter} starts"
+        if method not in ("fork", "spawn"):
+            return f"processes that are started by {method}"
+        if not (agent.log_path and agent.plan_path):
+            return "processes that a rank starts in a container"
+        return f"processes after the first {_MOST}" if self._count >= _MOST else ""
+
+    def _make(self) -> str:
+        """Make the log of a child and return its name; empty if there is no room for one."""
+        agent = self._agent
+        self._count += 1
+        name = f"{agent.child or 'child'}-{self._count}"
+        try:
+            with agent.quietly():
+                create_log(_log_of(agent, name))
+        except OSError:
+            return ""
+        return name
+
+    @contextlib.contextmanager
+    def _announced(self, name: str, method: str) -> Iterator[None]:
+        """Tell a child, while it is being started, who it is; what this thread has done comes before it."""
+        if not name:
+            yield
+            return
+        agent, log = self._agent, _log_of(self._agent, name)
+        agent.accesses.sync("release", process_key(agent.rank, name))
+        if method == "fork":
+            agent.forks = name, log, get_ident()
+            try:
+                yield
+            finally:
+                agent.forks = None
+            return
+        path = os.environ.get("PYTHONPATH")
+        spec = {"plan": agent.plan_path, "rank": agent.rank, "attempt": agent.attempt, "step": agent.clock.step}
+        os.environ[SPAWNED] = json.dumps({**spec, "name": name, "log": log, "path": path})
+        # Ranks of our own programs have found the agent without it.
+        copy = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (copy, path)))
+        try:
+            yield
+        finally:
+            del os.environ[SPAWNED]
+            restore_path(path)
+
+    def _look_out(self) -> None:
+        """Under a controlled schedule, see whether a wait for a child keeps all others from moving."""
+        agent = self._agent
+        if agent.turns is not None and not agent.plan.command and self._count == 1:
+            look_out(agent.turns)
+
+    # --- how they end
+
+    def watch_end(self) -> None:
+        """Wrap what finds that a child has ended, by `join`, `is_alive`, `exitcode` or otherwise."""
+        import multiprocessing.popen_fork as module
+
+        kind: Any = module.Popen
+        children, poll = self, kind.poll
+
+        @functools.wraps(poll)
+        def polling(popen: Any, *args: Any, **kwargs: Any) -> Optional[int]:
+            try:
+                status: Optional[int] = poll(popen, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            if status is not None:
+                children._ended(popen)
+            return status
+
+        kind.poll = polling
+
+    def watch_wait(self) -> None:
+        """Wrap what waits for the descriptors that children close by ending, their sentinels."""
+        import multiprocessing.connection as connection
+
+        module: Any = connection
+        children, wait = self, module.wait
+
+        @functools.wraps(wait)
+        def waiting(*args: Any, **kwargs: Any) -> Any:
+            try:
+                ready = wait(*args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            for popen in [popen for popen in list(children._names) if popen.sentinel in ready]:
+                children._ended(popen)
+            return ready
+
+        module.wait = waiting
+
+    def _ended(self, popen: Any) -> None:
+        name = self._names.get(popen)
+        if name and not self._agent.busy:
+            self._agent.accesses.sync("acquire", process_key(self._agent.rank, name), ended=name)
+
+    # --- what is not seen
+
+    def forks(self) -> None:
+        """A process is about to be forked."""
+        agent = self._agent
+        if agent.sees and not self._starting and not agent.busy:
+            starter = starter_of(sys._getframe(2), _BETWEEN)
+            self._say(f"processes that {starter} forks" if starter else "processes that the program forks itself")
+
+    def _say(self, what: str) -> None:
+        if what not in self._said and self._agent.sees:
+            self._said.add(what)
+            self._agent.record("note", text=f"{what} are not watched", limits=True, outsiders=True)
+
+
+def _method(process: Any) -> str:
+    """Return how a process is started: `fork`, `spawn` or `forkserver`."""
+    from multiprocessing import get_start_method
+
+    return str(getattr(process, "_start_method", None) or get_start_method())
+
+
+def _log_of(agent: Agent, name: str) -> str:
+    """Return where the log of a child lies: beside the rank's."""
+    base, _, _ = agent.log_path.partition(f".{agent.child}.log" if agent.child else ".log")
+    return f"{base}.{name}.log"

@@ -1,0 +1,96 @@
+"""What ends a step where the person who starts the run says so: the return of a function, `module:function`.
+
+A function of an imported module is wrapped when that has been imported. The script's own is defined while the script
+runs, and nobody tells: it is looked for at each point until it is there.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, Optional
+
+from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.tracebacks import hide
+from breakrank_agent.hooks import after_import
+
+WAITS_FOR = ""
+
+
+def install(agent: Agent) -> None:
+    """Wrap the function that the plan names, if it names one."""
+    if not agent.plan.step:
+        return
+    module, _, path = agent.plan.step.partition(":")
+    seeker = _Seeker(agent, module, path.split("."))
+    after_import(module, seeker.look_in_module)
+    agent.before_point = seeker.look
+
+
+class _Seeker:
+    """Looks for the function, and wraps it once. A call that is under way by then ends a step, too."""
+
+    def __init__(self, agent: Agent, module: str, path: list[str]) -> None:
+        self._agent = agent
+        self._module = module
+        self._path = path
+        self._original: Any = None
+        self._under_way: Optional[FrameType] = None
+
+    def look_in_module(self) -> None:
+        """The module has been imported."""
+        self._wrap_in(sys.modules[self._module])
+
+    def look(self) -> None:
+        """A point is about to be entered on the main thread."""
+        if self._under_way is not None:
+            if self._under_way not in _frames():
+                self._done()
+                self._agent.close_step(self._agent.plan.step)
+            return
+        main = sys.modules["__main__"]
+        file = getattr(main, "__file__", None) or ""
+        if self._module in ("__main__", os.path.splitext(os.path.basename(file))[0]) and self._wrap_in(main):
+            code = getattr(self._original, "__code__", None)
+            self._under_way = next((frame for frame in _frames() if frame.f_code is code), None)
+            if self._under_way is None:
+                self._done()
+
+    def _done(self) -> None:
+        self._under_way = None
+        self._agent.before_point = None
+
+    def _wrap_in(self, module: Any) -> bool:
+        """Wrap the function where its name is bound; return whether it is there."""
+        owner = module
+        for name in self._path[:-1]:
+            owner = getattr(owner, name, None)
+        original = getattr(owner, self._path[-1], None)
+        if not callable(original):
+            return False
+        self._original = original
+        agent = self._agent
+
+        @functools.wraps(original)
+        def ends_a_step(*args: Any, **kwargs: Any) -> Any:
+            try:
+                returned = original(*args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            agent.close_step(agent.plan.step)
+            return returned
+
+        setattr(owner, self._path[-1], ends_a_step)
+        return True
+
+
+def _frames() -> Iterator[FrameType]:
+    """Yield the calls that are under way on this thread, the innermost first."""
+    frame: Optional[FrameType] = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back

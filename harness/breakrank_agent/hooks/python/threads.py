@@ -1,0 +1,451 @@
+"""The threads that the user's code starts, and what they wait for each other with.
+
+`threading`, `queue` and `concurrent.futures` are written in Python on top of one kind of lock. Put in its place, a lock
+of ours puts every condition, event, semaphore, barrier, queue and future on record, and under a controlled schedule
+lets others move while a thread waits. Only threads that the user's own code starts take part: those of libraries
+(loaders, pools of `multiprocessing`, backends) are left alone, which a note says.
+
+Where nobody asks for accesses, nothing of this is installed.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures.thread
+import contextlib
+import functools
+import logging
+import os
+import queue
+import sys
+import sysconfig
+import threading
+import time
+from _thread import allocate_lock
+from types import FrameType
+from typing import Any, Callable, Optional, Union
+from weakref import WeakKeyDictionary
+
+from breakrank_agent.agent.agent import Agent, pythons
+from breakrank_agent.agent.thread_scheduler import Member, Turns
+from breakrank_agent.agent.turn_watch import look_out
+from breakrank_agent.hooks import imports_framework
+
+WAITS_FOR = ""
+IN_CHILDREN = True
+
+#: Modules between `Thread.start` and whoever wants the thread.
+_BETWEEN = ("threading", "concurrent.futures", "breakrank_agent")
+
+_OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+_hook: Optional[Threads] = None
+
+
+def install(agent: Agent) -> None:
+    """Watch threads and their locks, if accesses are recorded."""
+    global _hook
+    if not agent.watches:
+        return
+    _hook = Threads(agent)
+    _replace_locks()
+    _hook.watch_threads()
+    _watch_sleep(agent.turns)
+    if agent.turns is not None and agent.plan.command:
+        agent.turns.note_aside = _hook.stands_aside
+        look_out(agent.turns)
+
+
+def _replace_locks() -> None:
+    """Put our lock in the place of Python's, and anew where a module that we know has made one already."""
+    module: Any = threading
+    module.Lock = module._allocate_lock = _Lock
+    # RLock() then makes the one that is written in Python, on top of the other.
+    module._CRLock = None
+    pure: Any = queue
+    pure.SimpleQueue = pure._PySimpleQueue
+    pools: Any = concurrent.futures.thread
+    pools._global_shutdown_lock = _Lock()
+    texts: Any = logging
+    texts._lock = threading.RLock()
+    for weak in texts._handlerList:
+        handler = weak()
+        if handler is not None and handler.lock is not None:
+            handler.lock = threading.RLock()
+    _watch_events()
+
+
+def _watch_events() -> None:
+    """See an event that is set, and one that is found to be set without waiting: neither takes the lock for it."""
+    sets, reads = threading.Event.set, threading.Event.is_set
+
+    @functools.wraps(sets)
+    def set_(event: Any) -> None:
+        if isinstance(event._cond._lock, _Lock):
+            event._cond._lock.gives()
+        sets(event)
+
+    @functools.wraps(reads)
+    def is_set(event: Any) -> bool:
+        found = reads(event)
+        if found and isinstance(event._cond._lock, _Lock):
+            event._cond._lock.seen()
+        return found
+
+    for name, wrapped in (("set", set_), ("is_set", is_set)):
+        setattr(threading.Event, name, wrapped)
+
+
+class _Lock:
+    """A lock as `_thread` makes it, on record; under a controlled schedule others move while a thread waits for it."""
+
+    __slots__ = ("__weakref__", "_key", "_owner", "_real")
+
+    def __new__(cls) -> Any:
+        """Return one of Python's own to a framework that is being imported: in a warm rank it has been before us."""
+        return allocate_lock() if imports_framework() else super().__new__(cls)
+
+    def __init__(self) -> None:
+        self._real = allocate_lock()
+        self._owner: Any = None
+        self._key = ""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Acquire it, as a real lock would."""
+        turns = _hook.turns if _hook is not None else None
+        me = turns.me() if turns is not None else None
+        if turns is None or me is None:
+            got = self._real.acquire(blocking, timeout)
+        else:
+            got = self._take(turns, blocking, timeout)
+        if got:
+            self._owner = me if me is not None else threading.get_ident()
+            self.seen()
+        return got
+
+    def _take(self, turns: Turns, blocking: bool, timeout: float) -> bool:
+        if timeout != -1 and (not blocking or timeout < 0):
+            return self._real.acquire(blocking, timeout)  # which says what is wrong with that
+        turns.point()
+        limit = None if timeout == -1 else timeout
+        while not self._real.acquire(False):
+            if not blocking:
+                return False
+            if not turns.wait(self, limit):
+                # The limit has come; or this thread imports something, and must wait for real.
+                return self._real.acquire(limit is None)
+        return True
+
+    def release(self) -> None:
+        """Release it, as a real lock would."""
+        self.gives()
+        self._owner = None
+        self._real.release()
+
+    def locked(self) -> bool:
+        """Whether somebody has it."""
+        return self._real.locked()
+
+    def seen(self) -> None:
+        """Record that this thread comes after who released it last."""
+        if _hook is not None:
+            _hook.sync("acquire", self._name)
+
+    def gives(self) -> None:
+        """Record that whoever takes it later comes after this thread."""
+        if _hook is not None:
+            _hook.sync("release", self._name)
+
+    def _name(self) -> str:
+        if not self._key and _hook is not None:
+            self._key = f"lock:{_hook.agent.accesses.number('lock')}"
+        return self._key
+
+    __enter__ = acquire
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("cannot pickle '_thread.lock' object")
+
+    def _at_fork_reinit(self) -> None:
+        self._real = allocate_lock()
+        self._owner = None
+
+    # --- what the schedule asks of something that is waited for
+
+    def over(self) -> bool:
+        """Whether nobody has it."""
+        return not self._real.locked()
+
+    def outside(self) -> bool:
+        """Whether a thread that is not under the schedule has it, or may be about to release it."""
+        if isinstance(self._owner, Member) and not self._is_signal():
+            return False
+        return _hook is not None and _hook.others()
+
+    def _is_signal(self) -> bool:
+        """Whether whoever has it waits for it: then it is one that somebody else is to release."""
+        return isinstance(self._owner, Member) and self._owner.waits is self
+
+    def block(self, limit: Optional[float]) -> None:
+        """Wait for real until nobody has it."""
+        if self._real.acquire(True, -1 if limit is None else limit):
+            self._real.release()
+
+    def words(self) -> str:
+        """Say which lock it is and who has it."""
+        if self._is_signal():
+            return "a word from another thread"
+        owner = self._owner.name if isinstance(self._owner, Member) else "another thread"
+        return f"{self._name().replace(':', ' ')}, which {owner} holds"
+
+
+class _End:
+    """The end of a thread, for whoever joins it."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self._member.ended
+
+    def outside(self) -> bool:
+        """No thread but itself can end it."""
+        return False
+
+    def block(self, limit: Optional[float]) -> None:
+        """Never asked for."""
+
+    def words(self) -> str:
+        """Say whose end it is."""
+        return f"the end of {self._member.name}"
+
+
+class _Time:
+    """A time that is to pass: others move first."""
+
+    def over(self) -> bool:
+        """Only its limit ends it."""
+        return False
+
+    def outside(self) -> bool:
+        """Nobody can end it."""
+        return False
+
+    def block(self, limit: Optional[float]) -> None:
+        """Never asked for."""
+
+    def words(self) -> str:
+        """Say what is waited for."""
+        return "time to pass"
+
+
+class Threads:
+    """The user's threads of this rank."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.turns = agent.turns
+        self._inside = threading.local()
+        self._names: dict[int, str] = {}
+        self._members: WeakKeyDictionary[threading.Thread, tuple[str, Optional[Member]]] = WeakKeyDictionary()
+        self._said: set[str] = set()
+        agent.in_child.append(self._begin_anew)
+        agent.after_step.append(self._look_for_natives)
+        agent.natives = self.say_natives
+        self._start = threading.Thread.start
+        self._join = threading.Thread.join
+        self._is_alive = threading.Thread.is_alive
+
+    def _begin_anew(self) -> None:
+        """Know of no thread but the one that a child was forked with, and of no schedule."""
+        self.turns = None
+        self._names.clear()
+        self._said.clear()
+
+    def watch_threads(self) -> None:
+        """Wrap what starts a thread and what waits for its end."""
+        hook = self
+
+        @functools.wraps(self._start)
+        def start(thread: threading.Thread) -> None:
+            hook.start(thread)
+
+        @functools.wraps(self._join)
+        def join(thread: threading.Thread, timeout: Optional[float] = None) -> None:
+            hook.join(thread, timeout)
+
+        @functools.wraps(self._is_alive)
+        def is_alive(thread: threading.Thread) -> bool:
+            alive = hook._is_alive(thread)
+            if not alive:
+                hook.joined(thread)
+            return alive
+
+        for name, wrapped in (("start", start), ("join", join), ("is_alive", is_alive)):
+            setattr(threading.Thread, name, wrapped)
+
+    def sync(self, do: str, key: Union[str, Callable[[], str]]) -> None:
+        """Record a sync of one of the user's threads; a lock taken while one is being recorded is none.
+
+        A lock gets its name from the first of them, so that its number tells of no thread that is not watched, nor of
+        locks that were taken while a cold rank imported what a warm one has. Before there are threads, all that the
+        process does is in order.
+        """
+        if not self.agent.accesses.threaded or getattr(self._inside, "busy", False) or not self._is_users():
+            return
+        self._inside.busy = True
+        try:
+            self.agent.accesses.sync(do, key if isinstance(key, str) else key())
+        finally:
+            self._inside.busy = False
+
+    def _is_users(self) -> bool:
+        ident = threading.get_ident()
+        return not self.agent.busy and (ident in self._names or ident == threading.main_thread().ident)
+
+    def others(self) -> bool:
+        """Whether there are threads that are not under the schedule, and may do what one of those waits for.
+
+        The main thread is one when the main module is over. Of a script, any that Python has not started may be.
+        """
+        within = (not self.agent.over) + sum(map(self._is_alive, list(self._members)))
+        if threading.active_count() > within:
+            return True
+        # One of them is ours, and looks out.
+        return bool(self.agent.plan.command) and len(os.listdir("/proc/self/task")) > within + 1
+
+    def _look_for_natives(self) -> None:
+        """Say so if there is a thread that `threading` has not started, and that is not ours."""
+        for ident, frame in sys._current_frames().items():
+            while frame.f_back is not None:
+                frame = frame.f_back
+            if pythons(ident) is None and not frame.f_code.co_filename.startswith(_OURS + os.sep):
+                self.say_natives()
+
+    def say_natives(self) -> None:
+        """Say once that of such a thread nothing is seen."""
+        self._leave_alone("something else than threading")
+
+    def start(self, thread: threading.Thread) -> None:
+        """Start a thread: one of the user's takes part from its first move on."""
+        starter = starter_of(sys._getframe(2), _BETWEEN)
+        turns, agent = self.turns, self.agent
+        me = turns.me() if turns is not None else None
+        if starter or agent.busy or not agent.sees or (turns is not None and me is None):
+            self._leave_alone(starter)
+            self._start(thread)
+            return
+        agent.accesses.threaded = True
+        member = turns.expect(thread.daemon) if turns is not None else None
+        name = member.name if member is not None else f"thread-{agent.accesses.number('thread')}"
+        self._members[thread] = (name, member)
+        run = thread.run
+        thread.run = functools.partial(self._run, thread, name, member, run)  # type: ignore[method-assign]
+        self.sync("release", f"start of {name}")
+        try:
+            with turns.passing(me) if turns is not None and me is not None else contextlib.nullcontext():
+                self._start(thread)
+        except BaseException:
+            if turns is not None and member is not None:
+                turns.forget(member)
+            raise
+        if turns is not None:
+            turns.point()
+
+    def stands_aside(self, member: Member) -> None:
+        """Say once that a thread waits for something that cannot be scheduled."""
+        if "aside" not in self._said:
+            self._said.add("aside")
+            what = "waits for something that cannot be scheduled; from there on, no replay need be the same"
+            self.agent.record_of(member.name, "note", text=f"{member.name} {what}", limits=True)
+
+    def _leave_alone(self, starter: str) -> None:
+        if starter and starter not in self._said and self.agent.sees and not self.agent.busy:
+            self._said.add(starter)
+            what = "neither scheduled nor watched" if self.turns is not None else "not watched"
+            self.agent.record("note", text=f"threads that {starter} starts are {what}", limits=True)
+
+    def _run(self, thread: threading.Thread, name: str, member: Optional[Member], run: Callable[[], None]) -> None:
+        """Run a thread's own part."""
+        del thread.__dict__["run"]
+        turns, agent = self.turns, self.agent
+        self._names[threading.get_ident()] = name
+        agent.name_sequence(name)
+        if turns is not None and member is not None:
+            turns.begin(member)
+        try:
+            self.sync("acquire", f"start of {name}")
+            with contextlib.ExitStack() as entered:
+                for context in agent.in_threads:
+                    entered.enter_context(context())
+                run()
+        finally:
+            self.sync("release", f"end of {name}")
+            del self._names[threading.get_ident()]
+            if turns is not None and member is not None:
+                turns.end(member)
+
+    def join(self, thread: threading.Thread, timeout: Optional[float]) -> None:
+        """Wait for a thread's end; others move meanwhile."""
+        _, member = self._members.get(thread, ("", None))
+        me = self.turns.me() if self.turns is not None else None
+        if self.turns is None or me is None or member is None or member is me:
+            self._join(thread, timeout)
+        else:
+            self.turns.point()
+            if self.turns.wait(_End(member), timeout) or timeout is None:
+                with self.turns.passing(me):
+                    self._join(thread)
+        if not self._is_alive(thread):
+            self.joined(thread)
+
+    def joined(self, thread: threading.Thread) -> None:
+        """Record that this thread comes after another's end."""
+        name, _ = self._members.get(thread, ("", None))
+        if name and thread is not threading.current_thread():
+            self.sync("acquire", f"end of {name}")
+
+
+def starter_of(frame: Optional[FrameType], between: tuple[str, ...]) -> str:
+    """Return the library whose code starts a thread or process, or the empty string if it is the user's own.
+
+    Modules whose names begin as one of `between` stand between the starter and what is started.
+    """
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if not module.startswith(between):
+            return module.split(".")[0] if _is_librarys(frame.f_code.co_filename) else ""
+        frame = frame.f_back
+    return "Python"
+
+
+@functools.cache
+def _is_librarys(file: str) -> bool:
+    """Whether a file of code is Python's, or of an installed package, which may be another environment's."""
+    paths = sysconfig.get_paths()
+    return file.startswith((paths["stdlib"], paths["purelib"], paths["platlib"], "<frozen")) or any(
+        f"{os.sep}{folder}{os.sep}" in file for folder in ("site-packages", "dist-packages")
+    )
+
+
+def _watch_sleep(turns: Optional[Turns]) -> None:
+    """Under a controlled schedule let all others move first; only if none can, sleep for real."""
+    if turns is None:
+        return
+    sleep: Callable[[float], None] = time.sleep
+
+    @functools.wraps(sleep)
+    def sleeping(seconds: float) -> None:
+        if turns.me() is None or turns.alone or seconds <= 0:
+            sleep(seconds)
+            if turns.me() is not None:
+                turns.point()
+        else:
+            began = time.monotonic()
+            turns.wait(_Time(), seconds)
+            sleep(max(0.0, seconds - (time.monotonic() - began)))
+
+    setattr(time, "sleep", sleeping)  # noqa: B010 - mypy knows no other way

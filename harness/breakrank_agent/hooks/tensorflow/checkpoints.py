@@ -1,0 +1,142 @@
+"""What a TensorFlow program saves and restores: checkpoints by their prefix, Keras' own files by their path."""
+
+from __future__ import annotations
+
+import functools
+import glob
+import hashlib
+import os
+import re
+import zipfile
+from collections.abc import Iterator
+from typing import Any, Callable
+
+from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.tracebacks import hide
+from breakrank_agent.hooks import after_import
+from breakrank_agent.hooks.python.files import blocks_of
+from breakrank_agent.hooks.tensorflow.training import training_of
+from breakrank_agent.protocol.log import members
+
+WAITS_FOR = "tensorflow"
+
+#: Of a file of Keras, what holds the day and the time at which it was written.
+_DATED = "metadata.json"
+
+
+def install(agent: Agent) -> None:
+    """Wrap what writes checkpoints and what reads them; the outermost call counts."""
+    from tensorflow.python.checkpoint import checkpoint, checkpoint_management
+
+    files = _Files(agent)
+    agent.after_step.append(files.look_back)
+    for kind in (checkpoint.Checkpoint, checkpoint.CheckpointV1):
+        for name in ("save", "write"):
+            files.wrap(kind, name, "save")
+        for name in ("restore", "read"):
+            files.wrap(kind, name, "restore")
+    files.wrap(checkpoint_management.CheckpointManager, "save", "save")
+    after_import("keras", functools.partial(_wrap_keras, files))
+
+
+def _wrap_keras(files: _Files) -> None:
+    from keras.src.models import model
+    from keras.src.saving import saving_api
+
+    # Models save themselves by the functions of this module, looked up when they are called.
+    files.wrap(saving_api, "save_model", "save", path=1)
+    files.wrap(saving_api, "load_model", "restore", path=0)
+    files.wrap(model.Model, "save_weights", "save")
+    files.wrap(model.Model, "load_weights", "restore")
+
+
+class _Files:
+    """Records the outermost calls that save and restore, each with the digest of what lies on disk."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._under_way = False
+        #: What has been restored since the last step, and what TensorFlow knows of it: variables may come later.
+        self._restored: list[tuple[str, Any]] = []
+
+    def wrap(self, owner: Any, name: str, point: str, path: int = 1) -> None:
+        """Wrap what enters `point`; its argument number `path` says where, unless the call returns that."""
+        original = getattr(owner, name, None)
+        if original is None:
+            return
+        agent = self._agent
+
+        @functools.wraps(original)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            seen = not (self._under_way or training_of(agent).ours)
+            given = args[path] if len(args) > path else next(iter(kwargs.values()), None)
+            where = str(given) if isinstance(given, (str, os.PathLike)) else ""
+            said = agent.relative(where) if where else "(managed)"
+            if seen:
+                agent.reach(point, says=members({"path": said}))
+                self._under_way = True
+            before = _digest(where) if seen and point == "restore" else {}
+            try:
+                returned = original(*args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                if seen:
+                    agent.raised(point, error, path=said)
+                raise
+            finally:
+                self._under_way = self._under_way and not seen
+            if not seen:
+                return returned
+            if point == "save":
+                where = returned if isinstance(returned, str) else where
+                agent.payload("save", path=agent.relative(where), done=agent.clock.done, **_digest(where))
+            else:
+                agent.payload("restore", path=agent.relative(where), **before)
+                if where and hasattr(returned, "assert_consumed"):
+                    self._restored.append((agent.relative(where), returned))
+            return returned
+
+        setattr(owner, name, wrapper)
+
+    def look_back(self) -> None:
+        """Record of what was restored before this step whether all of it was, on either side."""
+        restored, self._restored = self._restored, []
+        for path, status in restored:
+            with self._agent.quietly():
+                lacking = _objection(status.assert_existing_objects_matched)
+                unread = "" if lacking else _objection(status.assert_consumed)
+            self._agent.record("restored", path=path, lacking=lacking, unread=unread)
+
+
+def _objection(check: Callable[[], Any]) -> str:
+    """Return what TensorFlow has to say against what was restored, without what it prints of values."""
+    try:
+        check()
+    except AssertionError as error:
+        return re.sub(r"[:<].*", "", str(error), flags=re.DOTALL).strip()[:200]
+    return ""
+
+
+def _digest(where: str) -> dict[str, Any]:
+    """Return digest and size of a file, or of all files of a checkpoint; None for what is not there."""
+    paths = [where] if os.path.isfile(where) else sorted(glob.glob(f"{glob.escape(where)}.*"))
+    if not where or not paths:
+        return {"file": None, "size": None}
+    digest, size = hashlib.blake2b(digest_size=8), 0
+    try:
+        for path in paths:
+            for block in _blocks(path):
+                digest.update(block)
+            size += os.path.getsize(path)
+    except (OSError, zipfile.BadZipFile):
+        return {"file": None, "size": None}
+    return {"file": digest.hexdigest(), "size": size}
+
+
+def _blocks(path: str) -> Iterator[bytes]:
+    """Yield what is in a file, piece by piece, without what differs from day to day."""
+    if path.endswith(".keras"):
+        with zipfile.ZipFile(path) as archive:
+            yield from (archive.read(name) for name in sorted(archive.namelist()) if name != _DATED)
+    else:
+        yield from blocks_of(path)

@@ -1,0 +1,73 @@
+"""How workers of TensorFlow find each other: what each believes of the cluster when a strategy is constructed.
+
+`MultiWorkerMirroredStrategy` starts the worker's server, and waits there for all others, without a limit.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.tracebacks import hide
+
+WAITS_FOR = "tensorflow"
+
+#: The tasks that take part in collectives; the first of them leads.
+_WORKERS = ("chief", "worker")
+#: Where gRPC looks for a proxy, and for hosts that it reaches without: the first that is set (http_proxy_mapper.cc).
+_PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
+_EXCEPTIONS = ("no_grpc_proxy", "no_proxy")
+
+
+def install(agent: Agent) -> None:
+    """Wrap what constructs the strategy of several workers."""
+    from tensorflow.python.distribute import collective_all_reduce_strategy as module
+
+    kind = module.CollectiveAllReduceExtended
+    original = kind._initialize_multi_worker
+
+    @functools.wraps(original)
+    def _initialize_multi_worker(self: Any, cluster_resolver: Any) -> Any:
+        if not agent.here or agent.over:
+            return original(self, cluster_resolver)
+        facts = _meeting(cluster_resolver)
+        agent.record("rendezvous", phase="enter", **facts)
+        try:
+            result = original(self, cluster_resolver)
+        except BaseException as error:
+            hide(error)
+            agent.record("rendezvous", phase="leave", error=type(error).__name__, **facts)
+            raise
+        agent.record("rendezvous", phase="leave", **facts)
+        return result
+
+    kind._initialize_multi_worker = _initialize_multi_worker
+
+
+def _meeting(resolver: Any) -> dict[str, Any]:
+    """Return what a worker believes: its number, of how many, where, and the addresses of all."""
+    tasks = resolver.cluster_spec().as_dict()
+    workers = [address for job in _WORKERS for address in tasks.get(job, ())]
+    before = len(tasks.get("chief", ())) if resolver.task_type == "worker" else 0
+    rank = before + (resolver.task_id if resolver.task_id is not None else -1)
+    return {
+        "op": "MultiWorkerMirroredStrategy",
+        "rank": rank,
+        "world": len(workers),
+        "init": "TF_CONFIG",
+        "master": str(workers[0]) if workers else "",
+        "cluster": ",".join(map(str, workers)),
+        "backend": "grpc",
+        "interface": "",
+        "proxy": _proxy(workers),
+        "timeout_s": None,
+    }
+
+
+def _proxy(workers: list[Any]) -> str:
+    """Return the proxy that gRPC asks for the way to a worker, if there is one."""
+    proxy, spared = (next(filter(None, map(os.environ.get, names)), "") for names in (_PROXIES, _EXCEPTIONS))
+    ends = tuple(part.strip() for part in spared.split(",") if part.strip())
+    return proxy if not all(str(one).rpartition(":")[0].endswith(ends) for one in workers) else ""

@@ -1,0 +1,474 @@
+"""The training loop of a TensorFlow program: what is run as one piece, gradients, and the variables.
+
+A `tf.function` is one piece: what it was traced from is in its graph, and nobody sees the operations run. So a step
+that lies within a function is entered and left with the outermost call of it, and belongs to the optimizer, or else the
+gradient, that was traced into it. `strategy.run` is such a piece where it runs operation by operation, in threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from threading import get_ident
+from types import ModuleType
+from typing import Any, Callable, Optional
+
+import breakrank_agent
+from breakrank_agent.agent.agent import Agent, NoHandles
+from breakrank_agent.agent.parameter_digest import NAME_LIMIT, in_parts, name_part, summary_of
+from breakrank_agent.agent.tracebacks import hide
+
+WAITS_FOR = "tensorflow"
+
+#: Set in the environment of a case: every function runs operation by operation, and each is seen.
+EAGERLY = "BREAKRANK_RUN_FUNCTIONS_EAGERLY"
+#: What was traced into a graph is kept with it, under this name.
+_TRACED = "_breakrank_traced"
+
+
+def install(agent: Agent) -> None:
+    """Hook TensorFlow, which has just been imported."""
+    import tensorflow as tf
+
+    training = training_of(agent)
+    agent.adopt(training, training.summarize, trains=False)
+    agent.sites.add_foreign(os.path.dirname(tf.__file__))
+    # It wraps TensorFlow's own iterators and decorators.
+    for name in ("wrapt", "tensorflow_io_gcs_filesystem"):
+        if name in sys.modules:
+            agent.sites.add_foreign(os.path.dirname(str(sys.modules[name].__file__)))
+    if agent.plan.pin:
+        _pin(agent.plan.seed)
+    if os.environ.get(EAGERLY) == "1":
+        tf.config.run_functions_eagerly(True)
+    agent.record("note", text=f"tensorflow {tf.__version__}", tensorflow=tf.__version__)
+    _hide_frames()
+    _wrap_functions(agent, training)
+    _wrap_run(agent, training)
+    _wrap_tape(agent, training)
+    if agent.plan.payloads:
+        agent.after_step.append(training.name)
+
+
+def training_of(agent: Agent) -> Training:
+    """Return what the rank trains; the hooks of TensorFlow and of Keras share it, whichever comes first."""
+    if not isinstance(agent.__dict__.get("tensorflow"), Training):
+        agent.__dict__["tensorflow"] = Training(agent)
+    training: Training = agent.__dict__["tensorflow"]
+    return training
+
+
+def _pin(seed: int) -> None:
+    """Have equal runs give equal bits."""
+    import numpy
+    import tensorflow as tf
+
+    numpy.random.seed(seed % (1 << 32))
+    tf.random.set_seed(seed)
+    tf.config.experimental.enable_op_determinism()
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+
+
+def _hide_frames() -> None:
+    """Keep our frames out of the places that TensorFlow notes for operations of a graph, and names in errors."""
+    from tensorflow.python.util import tf_stack
+
+    ours = frozenset(_files_in(breakrank_agent))
+
+    class Filter(tf_stack.StackTraceFilter):
+        """Leaves out the agent's files."""
+
+        def get_filtered_filenames(self) -> frozenset[str]:
+            return ours
+
+    def begin() -> list[Any]:
+        lowest = Filter()
+        lowest.update()
+        return [lowest]
+
+    tf_stack._source_filter_stacks.default_factory = begin
+    for stack in tf_stack._source_filter_stacks.values():
+        stack[:1] = begin()
+
+
+def _files_in(package: ModuleType) -> Iterator[str]:
+    """Yield the files of the modules in a package that have been imported."""
+    # Of all modules that are loaded, thousands, not one other is touched: a rank shares their memory with its zygote.
+    for value in list(vars(package).values()):
+        if isinstance(value, ModuleType) and value.__name__.startswith(f"{package.__name__}."):
+            yield str(value.__file__)
+            if hasattr(value, "__path__"):
+                yield from _files_in(value)
+
+
+class Traced:
+    """What was traced into a graph: optimizers, by identity, and whether gradients were taken."""
+
+    def __init__(self) -> None:
+        self.optimizers: set[int] = set()
+        self.derives = False
+
+
+class Training(NoHandles):
+    """What is being trained: the variables of the optimizer that counts the steps, else those gradients were taken of.
+
+    A piece is the outermost call on the main thread of what runs as one.
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self.constructed = False
+        #: The first optimizer that ever stepped, and how the record names it.
+        self.optimizer: Any = None
+        self.steps_by = ""
+        #: What gradients were taken of, where there is no optimizer.
+        self.sources: list[Any] = []
+        self._named: list[int] = []
+        #: The line that first assigned to a variable outside of any graph, by the variable's identity.
+        self.assigned_at: dict[int, str] = {}
+        #: What enters the collectives of a graph and leaves them again; set by the hook that sees them.
+        self.issue: Callable[[Any, Any], Any] = _no_collectives
+        self.land: Callable[..., None] = _no_collectives
+        self._depth = 0
+        self._applied = self._derived = False
+
+    @property
+    def ours(self) -> bool:
+        """Whether what happens now is the agent's own doing, or another thread's, of which no point is made."""
+        return self._agent.over or self._agent.busy or get_ident() != self._agent.main
+
+    @contextlib.contextmanager
+    def piece(self, traced: Optional[Traced] = None, graph: Any = None, captured: Any = ()) -> Iterator[None]:
+        """Run a piece; the step ends with the outermost one in which the optimizer has stepped.
+
+        If it is a function, it is the one of `graph`, with the values `captured` from around it.
+        """
+        if self._depth == 0:
+            self._applied = self._derived = False
+        if traced is not None and traced.derives:
+            self._derived = True
+        if traced is not None and id(self.optimizer) in traced.optimizers:
+            self._agent.reach("optimize")
+            self._applied = True
+        elif self._derived and self._depth == 0 and graph is not None:
+            self._agent.reach("backward")
+        issued = self.issue(graph, captured) if graph is not None else None
+        self._depth += 1
+        try:
+            yield
+        except BaseException as error:
+            self.land(issued or (), error)
+            raise
+        else:
+            self.land(issued or ())
+        finally:
+            self._depth -= 1
+        if self._depth == 0 and self._applied:
+            self._agent.close_step(self.steps_by)
+        elif self._depth == 0 and self._derived and not self.constructed:
+            # Without any optimizer, a step is a backward pass.
+            self._agent.close_step("backward")
+
+    def step(self, optimizer: Any) -> contextlib.AbstractContextManager[None]:
+        """Return what an optimizer steps in: a piece of its own, or part of one, or the tracing of one."""
+        from tensorflow.python.eager import context
+        from tensorflow.python.framework import ops
+
+        if self.optimizer is None:
+            self.optimizer, self.steps_by = optimizer, f"optimizer {type(optimizer).__name__}"
+            self._agent.adopt(self, self.summarize)
+        if not context.executing_eagerly():
+            for traced in _around(ops.get_default_graph()):
+                traced.optimizers.add(id(optimizer))
+        elif self._depth and get_ident() != self._agent.main:
+            # A replica's thread; the piece waits for it.
+            if optimizer is self.optimizer and not self._applied:
+                self._reach_for_main("optimize")
+                self._applied = True
+        elif not self.ours:
+            traced = Traced()
+            traced.optimizers.add(id(optimizer))
+            return self.piece(traced)
+        return contextlib.nullcontext()
+
+    def derive(self, sources: Any) -> contextlib.AbstractContextManager[None]:
+        """Return what gradients are taken in."""
+        import tensorflow as tf
+        from tensorflow.python.eager import context
+        from tensorflow.python.framework import ops
+
+        if not self.constructed and not self.sources:
+            self.sources = [one for one in tf.nest.flatten(sources) if hasattr(one, "assign")]
+            self._agent.adopt(self, self.summarize)
+        if not context.executing_eagerly():
+            for traced in _around(ops.get_default_graph()):
+                traced.derives = True
+        elif self._depth and get_ident() != self._agent.main:
+            if not self._derived:
+                self._reach_for_main("backward")
+            self._derived = True
+        elif not self.ours:
+            self._agent.reach("backward")
+            traced = Traced()
+            traced.derives = True
+            return self.piece(traced)
+        return contextlib.nullcontext()
+
+    def _reach_for_main(self, point: str) -> None:
+        """Enter a point in the thread of the first replica to come there: the main one waits for it."""
+        self._agent.acting.add(get_ident())
+        try:
+            self._agent.reach(point)
+        finally:
+            self._agent.acting.discard(get_ident())
+
+    def parameters(self) -> list[Any]:
+        """Return the variables that are trained and lie in this process, in the optimizer's order."""
+        trained = getattr(self.optimizer, "_trainable_variables", None) if self.optimizer is not None else self.sources
+        # Keras keeps the variable of TensorFlow inside of its own.
+        variables = [getattr(one, "_value", one) for one in trained or ()]
+        return [one for one in variables if not _is_served(one)]
+
+    def name(self) -> None:
+        """Record the names of the parameters, if they are new."""
+        parameters = self.parameters()
+        here = [id(parameter) for parameter in parameters]
+        if not parameters or here == self._named:
+            return
+        self._named, names = here, []
+        for part in in_parts(parameters):
+            names.append(name_part(name_of(part[0]), part))
+        self._agent.record("names", names=names, eps=_coarsest(parameters))
+
+    def buffers(self) -> list[tuple[str, memoryview]]:
+        """Return (name, writable bytes) of every parameter here. Raises `RuntimeError` when there are none yet."""
+        with self._agent.quietly():
+            found = [
+                (f"parameter {i}", _raw_bytes(component))
+                for i, variable in enumerate(self.parameters())
+                for component in components(variable)
+            ]
+        if not found:
+            raise RuntimeError("no optimizer has stepped yet, so no parameters are known")
+        return found
+
+    def gradients(self) -> list[tuple[str, memoryview]]:
+        """Raise `RuntimeError`: gradients are values on their way, which nothing keeps."""
+        raise RuntimeError("TensorFlow keeps no gradients between operations")
+
+    def summarize(self) -> dict[str, Any]:
+        """Return the digest, the norm and the finiteness of the parameters, and of their parts; empty without any.
+
+        As for torch; with several replicas in this process, `replicas` are the digests of each one's parameters, and
+        those of all make the digest.
+        """
+        parameters = self.parameters()
+        if not parameters:
+            return {}
+        norms = "reference" in self._agent.plan.oracles
+        with self._agent.quietly():
+            several = max(len(components(variable)) for variable in parameters)
+            replicas = [_summary(parameters, number, norms) for number in range(several)]
+        summary = dict(replicas[0])
+        if several > 1:
+            digests = [replica["params"] for replica in replicas]
+            summary["replicas"] = digests
+            summary["apart"] = _apart([replica["parts"] for replica in replicas])
+            summary["params"] = hashlib.blake2b("".join(digests).encode(), digest_size=8).hexdigest()
+            summary["finite"] = all(replica["finite"] for replica in replicas)
+        if not summary["finite"]:
+            summary.pop("norms", None)
+        return summary
+
+
+def _no_collectives(*_: Any) -> None:
+    """See none."""
+
+
+def _pass_by(*_: Any) -> None:
+    """Do nothing about an operation."""
+
+
+def watch_operations(
+    before: Callable[[Any, Any], None] = _pass_by,
+    after: Callable[[Any, Any], None] = _pass_by,
+    made: Callable[[Any, Any, Any], None] = _pass_by,
+) -> None:
+    """Have each operation that runs eagerly shown, in every thread: its name and inputs, then its name and results.
+
+    `made` is shown all three, when the operation has run.
+
+    All of them go through two functions of `pywrap_tfe`, which are looked up at each call.
+    """
+    from tensorflow.python import pywrap_tfe
+
+    quick, full = pywrap_tfe.TFE_Py_FastPathExecute, pywrap_tfe.TFE_Py_Execute
+
+    @functools.wraps(quick)
+    def TFE_Py_FastPathExecute(context: Any, op: str, name: Any, *args: Any) -> Any:
+        before(op, args)
+        result = quick(context, op, name, *args)
+        after(op, result)
+        made(op, args, result)
+        return result
+
+    @functools.wraps(full)
+    def TFE_Py_Execute(context: Any, device: Any, op: Any, inputs: Any, *args: Any) -> Any:
+        before(op, inputs)
+        result = full(context, device, op, inputs, *args)
+        after(op, result)
+        made(op, inputs, result)
+        return result
+
+    pywrap_tfe.TFE_Py_FastPathExecute, pywrap_tfe.TFE_Py_Execute = TFE_Py_FastPathExecute, TFE_Py_Execute
+
+
+def components(variable: Any) -> list[Any]:
+    """Return the variables of this process that a distributed one is made of; of any other, itself."""
+    return list(getattr(variable, "values", ())) or [variable]
+
+
+def name_of(variable: Any) -> str:
+    """Return the name of a variable of TensorFlow as its owner gave it, without the number of its output."""
+    return str(getattr(variable, "name", "")).split(":")[0][:NAME_LIMIT] or "a variable"
+
+
+def line_here(agent: Agent) -> str:
+    """Return the line of the user's code that is being run, or traced into a graph, as `file:line`; empty if none is.
+
+    TensorFlow rewrites the functions that it traces; its own stack has the lines that they were written in.
+    """
+    from tensorflow.python.util import tf_stack
+
+    lines = (agent.sites.at(frame.filename, frame.lineno) for frame in reversed(tf_stack.extract_stack()))
+    return next(filter(None, lines), "")
+
+
+def _is_served(variable: Any) -> bool:
+    """Whether a variable lies in the process of a parameter server: to read it might wait for ever."""
+    parts = getattr(variable, "variables", None) or [variable]
+    return any("/job:ps/" in str(getattr(part, "device", "")) for part in parts)
+
+
+def _coarsest(parameters: list[Any]) -> float:
+    """Return the distance from 1 to the next number in the dtype with the fewest digits; 0 without floating point."""
+    import tensorflow as tf
+
+    kinds = {tf.as_dtype(one.dtype) for one in parameters}
+    return max((float(tf.experimental.numpy.finfo(kind).eps) for kind in kinds if kind.is_floating), default=0.0)
+
+
+def _summary(parameters: list[Any], replica: int, norms: bool) -> dict[str, Any]:
+    """Return the summary of one replica's parameters; what only one replica has, belongs to all."""
+    import numpy
+
+    parts, squares = [], []
+    for part in in_parts(parameters):
+        digest, square = hashlib.blake2b(digest_size=8), 0.0
+        for variable in part:
+            here = components(variable)
+            array = numpy.ascontiguousarray(here[min(replica, len(here) - 1)].numpy())
+            digest.update(array.tobytes())
+            square += float(numpy.square(array.astype("float64")).sum()) if array.dtype.kind == "f" else 0.0
+        parts.append(digest.digest())
+        squares.append(square)
+    return summary_of(parts, squares, norms)
+
+
+def _apart(replicas: list[list[str]]) -> list[int]:
+    """Return which parts are not the same in all replicas."""
+    return [number for number, values in enumerate(zip(*replicas)) if len(set(values)) > 1]
+
+
+def _raw_bytes(variable: Any) -> memoryview:
+    """Return a writable view of the bytes of a dense variable on a CPU, which what is read of it shares with it."""
+    import numpy
+
+    array = numpy.asarray(memoryview(variable.read_value()))
+    if array.nbytes == 0:
+        return memoryview(bytearray())
+    return memoryview((ctypes.c_ubyte * array.nbytes).from_address(array.ctypes.data)).cast("B")
+
+
+def _around(graph: Any) -> Iterator[Traced]:
+    """Yield what was traced into a graph, and into each one that it is part of."""
+    while graph is not None:
+        traced = getattr(graph, _TRACED, None)
+        if traced is None:
+            traced = Traced()
+            setattr(graph, _TRACED, traced)
+        yield traced
+        graph = getattr(graph, "outer_graph", None)
+
+
+def _wrap_functions(agent: Agent, training: Training) -> None:
+    from tensorflow.python.eager import context
+    from tensorflow.python.eager.polymorphic_function import concrete_function
+
+    kind = concrete_function.ConcreteFunction
+    original = kind._call_flat
+
+    @functools.wraps(original)
+    def _call_flat(self: Any, tensor_inputs: Any, captured_inputs: Any) -> Any:
+        seen = not training.ours and context.executing_eagerly()
+        traced = getattr(self.graph, _TRACED, None)
+        try:
+            with training.piece(traced, self.graph, captured_inputs) if seen else contextlib.nullcontext():
+                return original(self, tensor_inputs, captured_inputs)
+        except BaseException as error:
+            # While a function is traced, too: autograph writes the frames that it finds into the message.
+            hide(error)
+            raise
+
+    kind._call_flat = _call_flat
+
+
+def _wrap_run(agent: Agent, training: Training) -> None:
+    from tensorflow.python.distribute import distribute_lib
+    from tensorflow.python.eager import context
+
+    original = distribute_lib.StrategyBase.run
+
+    @functools.wraps(original)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        seen = not training.ours and context.executing_eagerly()
+        try:
+            with training.piece() if seen else contextlib.nullcontext():
+                return original(self, *args, **kwargs)
+        except BaseException as error:
+            hide(error)
+            raise
+
+    distribute_lib.StrategyBase.run = run
+
+
+def _wrap_tape(agent: Agent, training: Training) -> None:
+    from tensorflow.python.eager import backprop, context
+
+    enter, gradient = backprop.GradientTape.__enter__, backprop.GradientTape.gradient
+
+    @functools.wraps(enter)
+    def __enter__(self: Any) -> Any:
+        # A tape begins to record what gradients will be taken of: the forward pass.
+        if not training.ours and context.executing_eagerly():
+            agent.reach("forward")
+        return enter(self)
+
+    @functools.wraps(gradient)
+    def taking(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            with training.derive(sources):
+                return gradient(self, target, sources, *args, **kwargs)
+        except Exception as error:
+            hide(error)
+            if not training.ours:
+                agent.raised("backward", error)
+            raise
+
+    backprop.GradientTape.__enter__ = __enter__
+    backprop.GradientTape.gradient = taking

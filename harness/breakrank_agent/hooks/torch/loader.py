@@ -1,0 +1,194 @@
+"""What a torch DataLoader hands out: which samples, by index where the dataset has indices, else by content."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import hashlib
+import operator
+from collections.abc import Iterator
+from typing import Any, Optional
+
+from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.tracebacks import hide
+from breakrank_agent.hooks.batches import Batch
+from breakrank_agent.protocol.fault import Strike
+
+WAITS_FOR = "torch.utils.data.dataloader"
+
+#: What is drawn and not handed out yet is kept with the iterator that has drawn it, under this name.
+_DRAWN = "_breakrank_drawn"
+#: Codes of the module struct for torch's dtypes.
+_CODES = {"uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}
+
+
+def install(agent: Agent) -> None:
+    """Wrap the iterators of every DataLoader, which the program is about to use."""
+    from torch.utils.data import dataloader
+    from torch.utils.data.dataset import Subset
+
+    kind = dataloader._BaseDataLoaderIter
+    fetch, draw = kind.__next__, kind._next_index
+    has_indices, payloads = dataloader._DatasetKind.Map, agent.plan.payloads
+
+    @functools.wraps(draw)
+    def _next_index(self: Any) -> Any:
+        index = draw(self)
+        # Loader workers are handed their indices ahead of time; batches still come out in this order.
+        try:
+            self.__dict__[_DRAWN].append(index)
+        except KeyError:
+            self.__dict__[_DRAWN] = collections.deque((index,))
+        return index
+
+    @functools.wraps(fetch)
+    def __next__(self: Any) -> Any:
+        agent.reach("load")
+        strikes = agent.take_strikes("batch") if agent.awaiting else ()
+        try:
+            batch = fetch(self)
+        except StopIteration:
+            agent.clock.leave_empty_load()
+            raise
+        except Exception as error:
+            hide(error)
+            agent.raised("load", error)
+            raise
+        for number, strike in strikes:
+            batch = _struck(agent, number, strike, batch)
+        waiting = self.__dict__.get(_DRAWN)
+        index = waiting.popleft() if waiting else None
+        found = _indices(self._dataset, index, Subset) if self._dataset_kind == has_indices else None
+        if payloads or found is None:
+            digests = _digests(agent, batch, found is not None) if payloads else {}
+            agent.payload("load", indices=_plain(found), **digests)
+        elif not agent.count("load", "indices", found):
+            agent.payload("load", indices=_plain(found))
+        return batch
+
+    kind._next_index = _next_index
+    kind.__next__ = __next__
+
+
+def _digests(agent: Agent, batch: Any, has_indices: bool) -> dict[str, Any]:
+    """Return digests of a batch: of the whole, and of each sample where nothing else tells samples apart."""
+    tensors: list[Any] = []
+    _tensors(batch, tensors)
+    with agent.quietly():
+        return {"samples": None if has_indices else _samples(tensors), "batch": _digest(tensors)}
+
+
+def _digest(tensors: list[Any]) -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for tensor in tensors:
+        digest.update(_content(tensor))
+    return digest.hexdigest()
+
+
+class _Part:
+    """A copy of one tensor of a batch, for a fault to change."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor.detach().clone().contiguous()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.tensor.shape)
+
+    def numbers(self) -> memoryview[Any]:
+        from breakrank_agent.hooks.torch.training import raw_bytes
+
+        code: Any = _CODES[str(self.tensor.dtype)[6:]]
+        return raw_bytes(self.tensor).cast(code)
+
+    def cast(self, dtype: str) -> None:
+        import torch
+
+        self.tensor = self.tensor.to(getattr(torch, dtype))
+
+
+def _struck(agent: Agent, number: int, strike: Strike, batch: Any) -> Any:
+    """Return the batch with what a fault made of it, and record its digest as it was and as it is.
+
+    A batch that the fault cannot change is handed out as it is, and nobody sees the strike land.
+    """
+    before: list[Any] = []
+    after: list[Any] = []
+    with agent.quietly():
+        _tensors(batch, before)
+        parts = [_Part(tensor) for tensor in before]
+        try:
+            strike.fault.strike_inside(Batch(parts))
+        except Exception as error:
+            agent.record("note", text=f"strike {number} cannot change this batch: {type(error).__name__}: {error}")
+            return batch
+        changed = _rebuilt(batch, iter(parts))
+        _tensors(changed, after)
+        agent.record("strike", strike=number, phase="seen", before=_digest(before), after=_digest(after))
+    return changed
+
+
+def _rebuilt(value: Any, parts: Iterator[_Part]) -> Any:
+    """Return a batch of the same form with the tensors of `parts`, in the order of `_tensors`."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return next(parts).tensor
+    if isinstance(value, dict):
+        return {key: _rebuilt(value[key], parts) for key in value}
+    if isinstance(value, (list, tuple)):
+        items = [_rebuilt(item, parts) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
+def _indices(dataset: Any, index: Any, subset: type[Any]) -> list[Any]:
+    """Return the indices in the innermost dataset: a subset renumbers those of the one that it is taken from."""
+    found = index if type(index) is list else list(index) if isinstance(index, tuple) else [index]
+    while isinstance(dataset, subset):
+        found = [dataset.indices[i] for i in found]
+        dataset = dataset.dataset
+    return found
+
+
+def _plain(found: Optional[list[Any]]) -> Optional[list[Any]]:
+    """Return indices as whole numbers; what is none, such as a name, as text."""
+    if found is None:
+        return None
+    try:
+        return list(map(operator.index, found))
+    except TypeError:
+        return [operator.index(i) if hasattr(i, "__index__") else str(i) for i in found]
+
+
+def _tensors(value: Any, into: list[Any]) -> None:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        into.append(value)
+    elif isinstance(value, dict):
+        for key in value:
+            _tensors(value[key], into)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _tensors(item, into)
+
+
+def _content(tensor: Any) -> bytes:
+    from breakrank_agent.hooks.torch.training import held_of, raw_bytes
+
+    return b"".join(raw_bytes(held.detach().cpu().contiguous()) for held in held_of(tensor))
+
+
+def _samples(tensors: list[Any]) -> list[str]:
+    """Return a digest per sample: the first dimension that all tensors share is taken for the batch."""
+    import torch
+
+    sizes = {t.shape[0] for t in tensors if t.dim()}
+    # What has another layout, or is nested, has no samples that could be picked by a number.
+    if len(sizes) != 1 or any(t.layout is not torch.strided or hasattr(t, "__tensor_flatten__") for t in tensors):
+        return []
+    return [
+        hashlib.blake2b(b"".join(_content(t[i]) for t in tensors if t.dim()), digest_size=8).hexdigest()
+        for i in range(sizes.pop())
+    ]

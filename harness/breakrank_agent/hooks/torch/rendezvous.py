@@ -1,0 +1,105 @@
+"""How ranks of torch find each other: `init_process_group` and `new_group`, on entering and on leaving them.
+
+In both, every rank waits for all others in the store, which no operator shows.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any, Callable
+
+from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.tracebacks import hide
+
+WAITS_FOR = "torch"
+
+
+def install(agent: Agent) -> None:
+    """Wrap the functions, in both modules that have them."""
+    import torch
+
+    if not torch.distributed.is_available():
+        return
+    _watch(agent, "init_process_group", "rendezvous", _meeting)
+    _watch(agent, "new_group", "grouping", _grouping)
+    _watch_end(agent)
+
+
+def _watch(agent: Agent, name: str, kind: str, describe: Callable[[tuple[Any, ...], dict[str, Any]], Any]) -> None:
+    import torch.distributed as dist
+
+    original = getattr(dist.distributed_c10d, name)
+
+    @functools.wraps(original)
+    def together(*args: Any, **kwargs: Any) -> Any:
+        if not agent.here or agent.over:
+            return original(*args, **kwargs)
+        facts = describe(args, kwargs)
+        agent.record(kind, phase="enter", **facts)
+        if agent.turns is not None:
+            # One rank at a time would wait in it unannounced.
+            met = f"{name} {agent.accesses.number(name)}"
+            agent.turns.ask({"collective": [name, met, agent.plan.ranks]}, waits=True)
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            hide(error)
+            agent.record(kind, phase="leave", error=type(error).__name__, **facts)
+            raise
+        agent.record(kind, phase="leave", **facts)
+        return result
+
+    setattr(dist, name, together)
+    setattr(dist.distributed_c10d, name, together)
+
+
+def _watch_end(agent: Agent) -> None:
+    """Let go of works before their group is destroyed: they hold it."""
+    import torch.distributed as dist
+
+    original = dist.destroy_process_group
+
+    @functools.wraps(original)
+    def destroy_process_group(*args: Any, **kwargs: Any) -> Any:
+        agent.works.forget()
+        try:
+            return original(*args, **kwargs)
+        except BaseException as error:
+            hide(error)
+            raise
+
+    dist.destroy_process_group = destroy_process_group
+    dist.distributed_c10d.destroy_process_group = destroy_process_group
+
+
+def _meeting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return what a call of `init_process_group` names; what it does not, torch takes from the environment."""
+    import torch
+
+    names = ("backend", "init_method", "timeout", "world_size", "rank", "store")
+    said = {**dict(zip(names, args)), **kwargs}
+    init = said.get("init_method") or ("store" if said.get("store") is not None else "env://")
+    master = f"{os.environ.get('MASTER_ADDR', '')}:{os.environ.get('MASTER_PORT', '')}"
+    scheme, _, address = str(init).partition("://")
+    rank, world = said.get("rank", -1), said.get("world_size", -1)
+    timeout = said.get("timeout") or torch.distributed.default_pg_timeout
+    return {
+        "rank": int(rank) if rank is not None and rank >= 0 else _number("RANK"),
+        "world": int(world) if world is not None and world >= 0 else _number("WORLD_SIZE"),
+        "init": str(init),
+        "master": master if scheme == "env" else address if scheme == "tcp" else "",
+        "backend": str(said.get("backend") or ""),
+        "interface": os.environ.get("GLOO_SOCKET_IFNAME", ""),
+        "timeout_s": timeout.total_seconds(),
+    }
+
+
+def _grouping(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    ranks = args[0] if args else kwargs.get("ranks")
+    return {"ranks": [int(rank) for rank in ranks] if ranks is not None else None}
+
+
+def _number(name: str) -> int:
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() else -1

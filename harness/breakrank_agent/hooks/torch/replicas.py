@@ -1,0 +1,190 @@
+"""What keeps replicas alike: which parameters there are, and whether their gradients went through the wrapper.
+
+A step of which nothing is on record here is one in which every parameter had a gradient, and, where there is a
+DistributedDataParallel, its last forward pass was to reduce them. Only runs that record payloads are watched.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from typing import Any, Optional
+
+from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.parameter_digest import NAME_LIMIT, in_parts, name_part
+from breakrank_agent.agent.tracebacks import hide
+from breakrank_agent.hooks import after_import
+from breakrank_agent.hooks.torch.training import Training
+
+WAITS_FOR = "torch"
+
+
+def install(agent: Agent) -> None:
+    """Watch every DistributedDataParallel, and look at the optimizer's parameters after each step."""
+    import torch
+
+    if not agent.plan.payloads or not torch.distributed.is_available():
+        return
+    wrappers = _Wrappers()
+    wrappers.watch()
+    stages = _Stages()
+    after_import("torch.distributed.pipelining.stage", stages.watch)
+    agent.after_step.append(_Parameters(agent, wrappers, stages).look)
+
+
+class _Wrappers:
+    """Every DistributedDataParallel of this rank, and whether the last forward pass through one was to reduce."""
+
+    def __init__(self) -> None:
+        self._all: list[weakref.ref[Any]] = []
+        self.reduces: Optional[bool] = None
+
+    def watch(self) -> None:
+        """See every instance, and wrap the forward pass; the backward pass does what the forward pass prepared.
+
+        An instance is seen before its constructor runs: a frame of ours around that would show in its warnings.
+        """
+        import torch
+        from torch.nn.parallel import DistributedDataParallel
+
+        create, forward = DistributedDataParallel.__new__, DistributedDataParallel.forward
+
+        def creating(kind: Any, *args: Any, **kwargs: Any) -> Any:
+            wrapper = create(kind)
+            self._all.append(weakref.ref(wrapper))
+            return wrapper
+
+        @functools.wraps(forward)
+        def passing(wrapper: Any, *args: Any, **kwargs: Any) -> Any:
+            if torch.is_grad_enabled():
+                self.reduces = wrapper.require_backward_grad_sync
+            try:
+                return forward(wrapper, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+
+        DistributedDataParallel.__new__ = creating
+        DistributedDataParallel.forward = passing
+
+    def alive(self) -> list[Any]:
+        """Return the wrappers that are still in use."""
+        return [wrapper for known in self._all if hasattr(wrapper := known(), "_module_parameters")]
+
+
+class _Stages:
+    """The stages of a pipeline that this rank holds: the others' parameters may have the same names, and are others."""
+
+    def __init__(self) -> None:
+        self._all: list[tuple[int, weakref.ref[Any]]] = []
+
+    def watch(self) -> None:
+        """See every stage that is made. One without a number, or without a module, is none that we know."""
+        from torch.distributed.pipelining.stage import _PipelineStageBase as kind
+
+        begin = kind.__init__
+
+        @functools.wraps(begin)
+        def beginning(stage: Any, *args: Any, **kwargs: Any) -> None:
+            begin(stage, *args, **kwargs)
+            module, number = getattr(stage, "submod", None), getattr(stage, "stage_index", None)
+            if module is not None and number is not None:
+                self._all.append((number, weakref.ref(module)))
+
+        kind.__init__ = beginning
+
+    def numbers(self) -> dict[int, int]:
+        """Return the stage that each parameter belongs to, by its identity."""
+        alive = [(number, module) for number, known in self._all if (module := known()) is not None]
+        return {id(parameter): number for number, module in alive for parameter in module.parameters()}
+
+
+class _Parameters:
+    """The parameters of the optimizer that counts the steps, as they are after each step."""
+
+    def __init__(self, agent: Agent, wrappers: _Wrappers, stages: _Stages) -> None:
+        self._agent = agent
+        self._wrappers = wrappers
+        self._stages = stages
+        self._known: list[int] = []
+
+    def look(self) -> None:
+        """Record the names of parameters that are new, and what kept their gradients from being reduced."""
+        training = self._agent.handles
+        # It may be another framework that trains in this rank.
+        parameters = training.parameters() if isinstance(training, Training) else []
+        if not isinstance(training, Training) or not parameters:
+            return
+        parts, wrappers = in_parts(parameters), self._wrappers.alive()
+        here = [id(parameter) for parameter in parameters]
+        if here != self._known:
+            self._known = here
+            names = _name(parts, [*wrappers, *_alive(training.modules)], self._stages.numbers())
+            sharded = _sharded(training, parts)
+            self._agent.record("names", names=names, eps=_coarsest(parameters), **sharded)
+        found: dict[str, Any] = {"missing": _which(parts, lambda p: p.requires_grad and p.grad is None)}
+        if wrappers:
+            wrapped = {id(parameter) for wrapper in wrappers for parameter in wrapper._module_parameters}
+            found["unwrapped"] = _which(parts, lambda p: p.requires_grad and id(p) not in wrapped)
+            reduces, self._wrappers.reduces = self._wrappers.reduces, None
+            found["bypassed"], found["unreduced"] = reduces is None, reduces is False
+            # Without a gradient that it was not told to do without, a wrapper never reduces those of the same bucket.
+            found["unfinished"] = bool(found["missing"] and reduces and not any(map(_spares, wrappers)))
+        found = {name: value for name, value in found.items() if value}
+        if found:
+            self._agent.record("unsynced", **found)
+
+
+def _alive(references: list[Any]) -> list[Any]:
+    return [module for known in references if (module := known()) is not None]
+
+
+def _spares(wrapper: Any) -> bool:
+    """Whether a wrapper looks in each step for parameters that are not used."""
+    return bool(wrapper.find_unused_parameters or wrapper.static_graph)
+
+
+def _sharded(training: Training, parts: list[list[Any]]) -> dict[str, Any]:
+    """Return the parts of which each rank has a shard: no other rank has the same, nor is meant to."""
+    kind = getattr(sys.modules.get("torch.distributed.fsdp"), "FullyShardedDataParallel", ())
+    modules = [inner for module in _alive(training.modules) for inner in module.modules() if isinstance(inner, kind)]
+    flat = any(module.sharding_strategy.name != "NO_SHARD" for module in modules)
+    sharded = _which(parts, lambda parameter: flat or _is_sharded(parameter))
+    return {"sharded": sharded} if sharded else {}
+
+
+def _is_sharded(parameter: Any) -> bool:
+    """Whether a parameter is a DTensor that is divided among several ranks."""
+    placements, mesh = getattr(parameter, "placements", ()), getattr(parameter, "device_mesh", None)
+    return any(p.is_shard() and mesh.size(axis) > 1 for axis, p in enumerate(placements) if mesh is not None)
+
+
+def _coarsest(parameters: list[Any]) -> float:
+    """Return the distance from 1 to the next number in the dtype with the fewest digits; 0 without floating point."""
+    import torch
+
+    return max((torch.finfo(p.dtype).eps for p in parameters if p.is_floating_point()), default=0.0)
+
+
+def _which(parts: list[list[Any]], holds: Any) -> list[int]:
+    """Return the parts that have a parameter for which something holds."""
+    return [number for number, part in enumerate(parts) if any(holds(parameter) for parameter in part)]
+
+
+def _name(parts: list[list[Any]], modules: list[Any], stages: dict[int, int]) -> list[str]:
+    """Return a name for each part: of its first parameter, in the module that was found first, or its number.
+
+    What belongs to a stage of a pipeline begins with that.
+    """
+    names: dict[int, str] = {}
+    for module in modules:
+        inner = getattr(module, "module", module)
+        for name, parameter in inner.named_parameters():
+            names.setdefault(id(parameter), name[:NAME_LIMIT])
+    number, found = 0, []
+    for part in parts:
+        first, stage = names.get(id(part[0]), f"parameter {number}"), stages.get(id(part[0]))
+        found.append(name_part(first if stage is None else f"stage {stage}: {first}", part))
+        number += len(part)
+    return found

@@ -1,0 +1,366 @@
+"""The training loop of a torch program: backward, optimizer, outermost module, save and load, and the parameters.
+
+Nothing is wrapped per module or per tensor: `backward` and `torch.save` once, the optimizer by torch's own global step
+hooks, the outermost module through its class, after the first step has shown which one it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import sys
+import threading
+import weakref
+from typing import Any, Callable
+
+from breakrank_agent.agent.agent import Agent, NoHandles
+from breakrank_agent.agent.parameter_digest import in_parts, summary_of
+from breakrank_agent.agent.tracebacks import hide
+from breakrank_agent.hooks import after_import
+from breakrank_agent.hooks.python.files import digest_file
+from breakrank_agent.protocol.log import members
+
+WAITS_FOR = "torch"
+IN_CHILDREN = True
+
+#: The tensors that one of a sparse layout consists of.
+_PARTS = {
+    "torch.sparse_coo": ("_indices", "_values"),
+    **dict.fromkeys(("torch.sparse_csr", "torch.sparse_bsr"), ("crow_indices", "col_indices", "values")),
+    **dict.fromkeys(("torch.sparse_csc", "torch.sparse_bsc"), ("ccol_indices", "row_indices", "values")),
+}
+
+
+def install(agent: Agent) -> None:
+    """Hook torch, which has just been imported."""
+    import torch
+
+    agent.sites.add_foreign(os.path.dirname(torch.__file__))
+    # It wraps those of torch's functions that are out of favour.
+    wrapper = getattr(sys.modules.get("typing_extensions"), "__file__", None)
+    if wrapper:
+        agent.sites.add_foreign(wrapper)
+    _wrap_files(agent)
+    if agent.child:
+        return
+    if agent.plan.pin:
+        torch.manual_seed(agent.plan.seed)
+        torch.set_num_threads(1)
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    training = Training(agent)
+    agent.adopt(training, training.summarize, trains=False)
+    agent.record("note", text=f"torch {torch.__version__}", torch=torch.__version__)
+    after_import("torch._dynamo.trace_rules", warm_up)
+    _wrap_backward(agent, training)
+    _hook_optimizers(agent, training)
+    _Outermost(agent, training).discover()
+
+
+@functools.cache
+def warm_up() -> None:
+    """Have torch's compiler leave our own functions as they are, where it traces what calls them.
+
+    Torch compiles a long regular expression anew for it: once in a zygote, not in each rank.
+    """
+    from torch._dynamo import trace_rules
+
+    trace_rules.add("breakrank_agent")
+
+
+class Training(NoHandles):
+    """What is being trained: the parameters of the optimizer that counts the steps, else of the outermost module."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self.constructed = False
+        #: The first optimizer that ever stepped, and how the record names it.
+        self.optimizer: Any = None
+        self.steps_by = ""
+        #: The outermost modules that were called in the first step, by weak reference: they know the parameters' names.
+        self.modules: list[weakref.ref[Any]] = []
+
+    def parameters(self) -> list[Any]:
+        """Return the parameters, in the optimizer's order."""
+        if self.optimizer is None:
+            return []
+        return [p for group in self.optimizer.param_groups for p in group["params"]]
+
+    def buffers(self) -> list[tuple[str, memoryview]]:
+        """Return (name, writable bytes) of every parameter. Raises `RuntimeError` when there are none yet."""
+        found = [(f"parameter {i}", raw_bytes(h)) for i, p in enumerate(self.parameters()) for h in held_of(p)]
+        if not found:
+            raise RuntimeError("no optimizer has stepped yet, so no parameters are known")
+        return found
+
+    def gradients(self) -> list[tuple[str, memoryview]]:
+        """Return (name, writable bytes) of each dense gradient on a CPU. Raises `RuntimeError` when there is none."""
+        found = [
+            (f"gradient {i}", raw_bytes(held))
+            for i, p in enumerate(self.parameters())
+            for held in ([] if p.grad is None else held_of(p.grad))
+            if held.device.type == "cpu" and not held.is_sparse and held.is_contiguous()
+        ]
+        if not found:
+            raise RuntimeError("no parameter has a gradient at this point")
+        return found
+
+    def summarize(self) -> dict[str, Any]:
+        """Return the digest, the norm and the finiteness of the parameters, and of their parts; empty without any.
+
+        See `breakrank_agent.agent.parameter_digest.summary_of`.
+        """
+        import torch
+
+        parameters = self.parameters()
+        if not parameters:
+            return {}
+        with self._agent.quietly(), torch.no_grad():
+            parts, squares = [], []
+            for part in in_parts(parameters):
+                digest, square = hashlib.blake2b(digest_size=8), 0.0
+                for held in (held for parameter in part for held in held_of(parameter)):
+                    here = held.detach().cpu().contiguous()
+                    digest.update(raw_bytes(here))
+                    square += float(here.double().pow(2).sum()) if here.is_floating_point() else 0.0
+                parts.append(digest.digest())
+                squares.append(square)
+        return summary_of(parts, squares, norms="reference" in self._agent.plan.oracles)
+
+
+def flatten(value: Any, into: list[Any]) -> list[Any]:
+    """Append what is not None in nested lists to `into`, and return that."""
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            flatten(item, into)
+    elif value is not None:
+        into.append(value)
+    return into
+
+
+def held_of(tensor: Any) -> list[Any]:
+    """Return the plain tensors that hold what this rank has of a tensor; none while it has no memory.
+
+    A tensor of a class of its own, such as the DTensor of sharded training, has no memory itself, and says which ones
+    it wraps (`__tensor_flatten__`, which torch's compiler asks for, too): here that is the rank's shard. A sparse one
+    has its indices and values.
+    """
+    if not hasattr(tensor, "layout"):
+        # What says how a tensor is divided, such as a DeviceMesh, is named beside what it wraps.
+        return []
+    take_apart = getattr(tensor, "__tensor_flatten__", None)
+    if take_apart is not None:
+        return [held for name in take_apart()[0] for held in held_of(getattr(tensor, name))]
+    if str(tensor.layout) in _PARTS:
+        return [held for name in _PARTS[str(tensor.layout)] for held in held_of(getattr(tensor, name)())]
+    return [] if tensor.is_meta or not has_memory(tensor) else [tensor]
+
+
+def has_memory(tensor: Any) -> bool:
+    """Whether the memory of a plain tensor is there: sharded parameters give it back while the tensor lives on."""
+    import torch
+
+    return tensor.layout is not torch.strided or extent(tensor)[1] <= int(tensor.untyped_storage().nbytes())
+
+
+def extent(tensor: Any) -> tuple[int, int]:
+    """Return the bytes in its storage from which and up to which a tensor reaches."""
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    start = tensor.storage_offset() * tensor.element_size()
+    return start, start + (last + 1) * tensor.element_size() if tensor.numel() else start
+
+
+def raw_bytes(tensor: Any) -> memoryview:
+    """Return a writable view of the bytes of a contiguous CPU tensor."""
+    size = tensor.numel() * tensor.element_size()
+    if size == 0:
+        return memoryview(bytearray())
+    return memoryview((ctypes.c_ubyte * size).from_address(tensor.data_ptr())).cast("B")
+
+
+def _wrap_backward(agent: Agent, training: Training) -> None:
+    import torch
+
+    original = torch.autograd.backward
+
+    @functools.wraps(original)
+    def backward(*args: Any, **kwargs: Any) -> None:
+        agent.reach("backward")
+        own, outer = threading.get_ident() == agent.main, agent.backward
+        if own:
+            agent.backward = sys._getframe(1)
+        try:
+            original(*args, **kwargs)
+        except Exception as error:
+            hide(error)
+            agent.raised("backward", error)
+            raise
+        finally:
+            if own:
+                agent.backward = outer
+        if agent.flying:
+            # DDP has waited for its all-reduces by now.
+            agent.look_back()
+        if own and not training.constructed:
+            # Without any optimizer, a step is a backward pass.
+            agent.close_step("backward")
+
+    torch.autograd.backward = backward
+
+
+def _hook_optimizers(agent: Agent, training: Training) -> None:
+    from torch.optim import optimizer as module
+
+    construct = module.Optimizer.__init__
+
+    @functools.wraps(construct)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        training.constructed = True
+        construct(self, *args, **kwargs)
+
+    module.Optimizer.__init__ = __init__
+
+    def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if agent.pretends:
+            return
+        if training.optimizer is None:
+            training.optimizer = optimizer
+            training.steps_by = f"optimizer {type(optimizer).__name__}"
+            agent.adopt(training, training.summarize)
+        agent.reach("optimize")
+
+    def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if optimizer is training.optimizer and not agent.pretends:
+            agent.close_step(training.steps_by)
+
+    module.register_optimizer_step_pre_hook(before)
+    module.register_optimizer_step_post_hook(after)
+
+
+class _Outermost:
+    """Finds the outermost module in the first step, by the call of every module, then wraps its class alone.
+
+    A module without parameters, such as a loss, is none. Hooks on the instance are not used: they would be saved with
+    the module, nor torch's global ones, of which its compiler warns.
+    """
+
+    def __init__(self, agent: Agent, training: Training) -> None:
+        self._agent = agent
+        self._training = training
+        self._depth = 0
+        self._found: list[type[Any]] = []
+
+    def discover(self) -> None:
+        import torch
+
+        self._call = torch.nn.Module.__call__
+        self._wrap(torch.nn.Module, self._meet, self._settle)
+
+    def _meet(self, called: Any) -> None:
+        """Take the class of a module, and the module, down as outermost, if it has parameters."""
+        if next(called.parameters(), None) is not None:
+            if type(called) not in self._found:
+                self._found.append(type(called))
+            if not any(known() is called for known in self._training.modules):
+                self._training.modules.append(weakref.ref(called))
+            self._agent.reach("forward")
+
+    def _settle(self) -> None:
+        """Once the first step is over, watch only the classes found."""
+        import torch
+
+        if self._agent.clock.done and self._found:
+            torch.nn.Module.__call__ = self._call
+            for kind in self._found:
+                self._wrap(kind, lambda called: self._agent.reach("forward"), lambda: None)
+
+    def _wrap(self, kind: Any, enter: Callable[[Any], None], leave: Callable[[], None]) -> None:
+        """Call `enter` and `leave` around the outermost calls of a class's modules."""
+        original = kind.__call__
+
+        @functools.wraps(original)
+        def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._depth == 0 and not self._agent.busy:
+                enter(module)
+            self._depth += 1
+            try:
+                return original(module, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                self._depth -= 1
+                if self._depth == 0:
+                    leave()
+
+        kind.__call__ = __call__
+
+
+def _wrap_files(agent: Agent) -> None:
+    import torch
+
+    save, load = torch.save, torch.load
+
+    @functools.wraps(save)
+    def saving(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
+        if agent.larger and _is_part(agent):
+            save(obj, f, *args, **kwargs)
+            return
+        path = _path(agent, f)
+        agent.reach("save", says=members({"path": path}))
+        agent.reading(obj, "save")
+        if _is_path(f):
+            # C++ writes it in one go. A file object asks for a turn before each of its own writes.
+            agent.take_turn("save", "w", path, site=agent.sites.here().line)
+        try:
+            with agent.quietly():
+                save(obj, f, *args, **kwargs)
+        except BaseException as error:
+            hide(error)
+            agent.raised("save", error, path=path)
+            raise
+        with agent.quietly():
+            digest = _file_digest(f)
+        agent.payload("save", path=path, done=agent.clock.done, **digest)
+
+    @functools.wraps(load)
+    def loading(f: Any, *args: Any, **kwargs: Any) -> Any:
+        if agent.larger and _is_part(agent):
+            return load(f, *args, **kwargs)
+        path = _path(agent, f)
+        agent.reach("restore", says=members({"path": path}))
+        if _is_path(f):
+            agent.take_turn("load", "r", path, site=agent.sites.here().line)
+        with agent.quietly():
+            digest = _file_digest(f)
+        try:
+            with agent.quietly():
+                loaded = load(f, *args, **kwargs)
+        except BaseException as error:
+            hide(error)
+            raise
+        agent.payload("restore", path=path, **digest)
+        return loaded
+
+    torch.save, torch.load = saving, loading
+
+
+def _is_part(agent: Agent) -> bool:
+    """Whether this thread writes or reads a part of something larger: it does that itself, or helps with it."""
+    ident = threading.get_ident()
+    return ident in agent.larger or ident != agent.main
+
+
+def _is_path(file: Any) -> bool:
+    return isinstance(file, (str, bytes, os.PathLike))
+
+
+def _path(agent: Agent, file: Any) -> str:
+    name = file if _is_path(file) else getattr(file, "name", None)
+    return agent.relative(name) if _is_path(name) else "(memory)"
+
+
+def _file_digest(file: Any) -> dict[str, Any]:
+    """Return digest and size of the bytes that lie on disk; nothing for a file object, which is not written yet."""
+    return digest_file(file) if _is_path(file) else {"file": None, "size": None}

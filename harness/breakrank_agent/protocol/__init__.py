@@ -1,0 +1,1 @@
+"""The protocol: plans, faults and logs, which both sides share."""

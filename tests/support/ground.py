@@ -1,0 +1,68 @@
+"""What the tests of this folder share: a script to train, a disk that is small, and a pytest of one's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HARNESS = Path(__file__).parents[2] / "harness"
+TESTS = Path(__file__).parents[1]
+
+#: A tmpfs takes root; without root it takes a user namespace, which the machine may forbid.
+small_disks = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk; run the tests as root")
+
+#: A model that trains for so many steps; `before` is done at the beginning of each.
+SCRIPT = """
+import os, sys, torch
+
+def before(step):
+{before}
+
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range({steps}):
+    before(step)
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+def script(before="pass", steps=4):
+    """Return the text of a script."""
+    indented = "\n".join(f"    {line}" for line in before.strip().splitlines())
+    return SCRIPT.format(before=indented, steps=steps)
+
+
+def environment(**more):
+    """Return an environment without the words of the pytest that runs this test."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV_"))}
+    search = [str(HARNESS), str(TESTS), *filter(None, [kept.get("PYTHONPATH")])]
+    return {**kept, "PYTHONPATH": os.pathsep.join(search), **more}
+
+
+def pytest_in(folder, *arguments, wrapped=(), plugins=("breakrank.plugin",), env=None, limit_s=240, python=()):
+    """Run pytest in a process of its own, `wrapped` in another program; return what came of it."""
+    chosen = [word for plugin in plugins for word in ("-p", plugin)]
+    command = [*wrapped, sys.executable, *python, "-m", "pytest", *chosen, *arguments]
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=env or environment(),
+        capture_output=True,
+        timeout=limit_s,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+    )
+
+
+def on_a_disk_of(megabytes, folder):
+    """Return the words that run a program where `folder` is a disk of so many megabytes, and keep what is there."""
+    mount = f'mount -t tmpfs -o size={megabytes}m none "$0" && "$@"; s=$?; cp -a "$0" "$0.kept"; exit $s'
+    return ["unshare", "--mount", "sh", "-c", mount, str(folder)]

@@ -1,0 +1,24 @@
+"""Runs of healthy jobs, for the default tests and for the soak."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from breakrank.plan.scenario import DEFAULT_ORACLES
+from breakrank.runs.bench import Bench
+from breakrank.verdict import Outcome
+from support.plans import PROGRAMS, plan_of
+
+#: All that can be said of a job without a control.
+ORACLES = (*DEFAULT_ORACLES, "collectives")
+
+
+def objections(bench: Bench, seeds: Iterable[int]) -> list[tuple[int, str]]:
+    """Run the job of each seed, of two or three ranks; return (seed, what was said) of those that did not survive."""
+    wrong = []
+    for seed in seeds:
+        plan = plan_of("healthy:any_job", ranks=2 + seed % 2, steps=3, seed=seed, deadline_s=60.0, oracles=ORACLES)
+        verdict = bench.run(plan, programs=PROGRAMS).verdict
+        if verdict.outcome is not Outcome.SURVIVED:
+            wrong.append((seed, f"{verdict.outcome}: {verdict.sentence()}"))
+    return wrong

@@ -1,0 +1,58 @@
+"""Scripts in the styles that people use, none of which knows of us: the agent changes nothing in what they do."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from pathlib import Path
+
+from breakrank.plan.scenario import Job, Scenario
+from breakrank.runs.bench import Bench, Choices, make_script_plans
+from breakrank.runs.saved_run import load_run
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+STYLES = sorted(path.name for path in SCRIPTS.glob("*.py"))
+#: Those that `make test` runs; `make soak` runs all.
+COVERING = ["functions.py", "handlers.py", "mixed_precision.py", "subprocesses.py"]
+
+
+def plan_of_script(command, strikes=(), **choices):
+    """Return the plan of a script under strikes."""
+    scenario = Scenario((), Job(steps=0, data="", deadline_s=60.0), tuple(strikes), name="script")
+    (plan,) = make_script_plans(scenario, command.split(), Choices(**choices)).values()
+    return plan
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Return the content of every file below a folder."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+ABORTED = "terminate called without an active exception\n"
+
+
+def _code(status: int | None) -> int | None:
+    """Return the exit code. A process with gloo's threads now and then dies of SIGABRT when its work is over."""
+    return 0 if status == -signal.SIGABRT else status
+
+
+def check(bench: Bench, style: str, folder: Path) -> None:
+    """Assert that a script does the same with the agent and without, and that its steps were seen."""
+    shutil.copy(SCRIPTS / style, folder)
+    before = files(folder)
+    # Without the agent a rank makes no points, and the deadline is for the whole of it.
+    plan = plan_of_script(style, deadline_s=600.0)
+    runs = [bench.run(plan, where=folder, agent=agent) for agent in (True, False)]
+    assert files(folder) == before, "the user's folder was touched"
+    with_agent, without = (load_run(result.folder).history for result in runs)
+    codes = [{key: _code(lived.status) for key, lived in h.ranks.items()} for h in (with_agent, without)]
+    assert codes[0] == codes[1]
+    for name in ("rank-0.out", "rank-1.out", "rank-0.err", "rank-1.err"):
+        printed = [(result.folder / "attempt-0" / name).read_text().replace(ABORTED, "") for result in runs]
+        assert printed[0] == printed[1], name
+    written = [files(result.folder / "work") for result in runs]
+    assert written[0].keys() == written[1].keys() and written[0]
+    for name, content in written[0].items():
+        assert content == written[1][name], f"{name} differs with the agent"
+    # And it was seen: every rank was entered, and made its steps.
+    assert all(lived.of_kind("rank") and lived.last_step >= 3 for lived in with_agent.last)

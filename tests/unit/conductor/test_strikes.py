@@ -1,0 +1,100 @@
+"""When a strike has landed and when it has missed: on a clock of the test's own, and by what a witness has seen."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from support.plans import plan_of
+
+from breakrank.conductor import strikes
+from breakrank.runners.workdir import View
+from breakrank.witnesses.witness import Evidence, Out, Witness, damaged
+from breakrank_agent import faults
+from breakrank_agent.protocol.trigger import at
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture
+def struck(monkeypatch, tmp_path):
+    """Return what lets time pass and gives the phases that were written, of a strike that takes a minute to be made.
+
+    Its witness sees it the number of times later that it is given.
+    """
+
+    def begin(seen_at_look):
+        clock, looks, phases = Clock(), [], []
+        monkeypatch.setattr(strikes, "time", clock)
+        monkeypatch.setattr(faults.CutLink, "strike", lambda self, target: setattr(clock, "now", clock.now + 60))
+        witness = Witness(
+            judge=lambda fault, evidence: "it was seen" if evidence.after == seen_at_look else None,
+            look=lambda fault, target: looks.append(0) or len(looks) - 1,
+        )
+        monkeypatch.setattr(strikes, "WITNESSES", {faults.CutLink.witness: witness})
+        plan = plan_of("small:train", faults.CutLink() @ at(rank=1, step=2, point="collective"))
+        one = strikes.Strikes(plan, 0, None, View(tmp_path), lambda kind, **event: phases.append(event["phase"]))
+        one.started(SimpleNamespace(rank=1, pid=1, store=0, walls=None))
+        one.park(1, 0)
+
+        def after(seconds):
+            clock.now += seconds
+            one.advance()
+            return phases
+
+        after.all = one
+        return after
+
+    return begin
+
+
+def test_a_strike_that_takes_long_to_be_made_has_its_time_to_be_seen_afterwards(struck):
+    after = struck(seen_at_look=2)
+    assert after(0) == []
+    assert after(strikes.CONFIRM_S / 2) == ["landed"]
+
+
+def test_what_nobody_sees_in_that_time_has_missed(struck):
+    after = struck(seen_at_look=99)
+    assert after(0) == []
+    assert after(strikes.CONFIRM_S * 2) == ["missed"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        (Out(48, damaged=0, earlier=0), Out(36, damaged=12, earlier=0), "the peer's kernel: 12 datagrams with a wrong"),
+        # A container's network has seen the last run, too.
+        (Out(48, damaged=12, earlier=12), Out(36, damaged=24, earlier=12), "the peer's kernel: 12 datagrams with a"),
+        (Out(48, damaged=12, earlier=12), Out(48, damaged=12, earlier=12), ""),
+        # They were damaged before the strike.
+        (Out(40, damaged=8, earlier=0), Out(36, damaged=20, earlier=8), ""),
+    ],
+)
+def test_damage_is_seen_where_there_is_more_of_it_than_before(before, after, says):
+    said = damaged(faults.DamagePackets(), Evidence(before=before, after=after)) or ""
+    assert said.startswith(says) and bool(said) == bool(says)
+
+
+@pytest.mark.parametrize("seen_at_look", [2, 99])
+def test_a_heal_that_fails_is_told_also_of_a_strike_that_nobody_saw(struck, monkeypatch, seen_at_look):
+    def take(self, target):
+        target.kept["taken"] = True
+
+    def fail(self, target):
+        raise OSError("it cannot be put back")
+
+    after = struck(seen_at_look)
+    monkeypatch.setattr(faults.CutLink, "strike", take)
+    monkeypatch.setattr(faults.CutLink, "heal", fail)
+    phases = after(strikes.CONFIRM_S / 2)
+    assert after(strikes.CONFIRM_S * 2) == ["landed" if seen_at_look == 2 else "missed"]
+    after.all.heal()
+    assert phases[1:] == ["unhealed"]

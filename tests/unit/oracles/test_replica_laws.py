@@ -1,0 +1,203 @@
+"""Why replicas part, told from what ranks recorded of the step; and several ranks held against one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.golden import Golden
+
+from breakrank.history.reader import History
+from breakrank.oracles import Abstain, Terms, all_oracles
+from breakrank.verdict import Finding
+
+NAMES = ["0.weight", "0.bias", "2.weight"]
+
+
+def ask(oracle: str, history: History, control: History | None = None, **terms: Any) -> list[Finding]:
+    values = {"ranks": 2, "steps": 3, **terms}
+    return list(all_oracles()[oracle](history.without_faults(), control, Terms(**values)))
+
+
+def parted(parts: dict[int, str], told: dict[int, dict[str, Any]] | None = None) -> Golden:
+    """Return a job whose ranks end step 2 with these parts, a letter each, and say this of what was not reduced."""
+    job = Golden(2).trains(1)
+    for one in job.ranks:
+        letters = parts[one.rank]
+        one.trains([10 + one.rank], params=letters, parts=list(letters)).writes("names", names=NAMES, eps=1e-7)
+        if told and one.rank in told:
+            one.writes("unsynced", **told[one.rank])
+    return job.ends_well()
+
+
+def finding(*args: Any, **kwargs: Any) -> Finding:
+    (found,) = ask("replicas", parted(*args, **kwargs).history())
+    return found
+
+
+def with_replicas(*digests: str, assigned: dict[str, Any] | None = None) -> Golden:
+    """Return a job of one rank, whose replicas end step 2 with these parameters."""
+    job = Golden(1).trains(1)
+    apart = [1] if len(set(digests)) > 1 else []
+    if assigned:
+        job[0].writes("assigned", **assigned)
+    job[0].trains([1], replicas=[*digests], apart=apart).writes("names", names=NAMES, eps=1e-7)
+    return job.ends_well()
+
+
+class TestReplicasOfOneRank:
+    def test_objects_to_those_that_part(self) -> None:
+        (found,) = ask("replicas", with_replicas("a", "b").history(), ranks=1)
+        assert (found.cause, found.ranks, found.step) == ("replicas of a rank differ", (0,), 2)
+        assert found.sentence() == "the replicas of rank 0 part at step 2, in 0.bias first"
+
+    def test_names_the_line_that_assigns_with_nothing_to_reduce(self) -> None:
+        line = {"parts": [1], "how": "replica by replica", "site": "train.py:7"}
+        (found,) = ask("replicas", with_replicas("a", "b", assigned=line).history(), ranks=1)
+        assert (found.cause, found.places) == ("assigned apart", ("train.py:7",))
+        other = {**line, "parts": [0]}
+        (found,) = ask("replicas", with_replicas("a", "b", assigned=other).history(), ranks=1)
+        assert (found.cause, found.places) == ("replicas of a rank differ", ())
+
+    def test_leaves_those_alone_that_stay_together(self) -> None:
+        line = {"parts": [1], "how": "replica by replica", "site": "train.py:7"}
+        assert ask("replicas", with_replicas("a", "a", assigned=line).history(), ranks=1) == []
+
+
+class TestReplicas:
+    def test_names_the_first_parameter_that_parts(self) -> None:
+        found = finding({0: "abc", 1: "abd"})
+        assert (found.cause, found.step, found.evidence["parameters"]) == ("replicas differ", 2, ["2.weight"])
+        assert found.sentence().endswith("part from each other at step 2, in 2.weight first")
+
+    @pytest.mark.parametrize(("sharded", "cause"), [([0], ["replicas differ"]), ([2], []), ([0, 1, 2], None)])
+    def test_holds_only_what_is_not_sharded_against_the_others(self, sharded: list[int], cause: Any) -> None:
+        job = parted({0: "abc", 1: "abd"})
+        for one in job.ranks:
+            one.writes("names", names=NAMES, eps=1e-7, sharded=sharded)
+        if cause is None:
+            with pytest.raises(Abstain, match="a shard of the parameters"):
+                ask("replicas", job.history())
+        else:
+            assert [found.cause for found in ask("replicas", job.history())] == cause
+
+    def test_holds_a_stage_against_the_same_stage_alone(self) -> None:
+        def job(last: str) -> Golden:
+            made = Golden(4)
+            for one, params in zip(made.ranks, ("a", "b", "a", last), strict=True):
+                one.trains([one.rank], params=params, parts=[params])
+                one.writes("names", names=[f"stage {one.rank % 2}: weight"], eps=1e-7)
+            return made.ends_well()
+
+        assert ask("replicas", job("b").history(), ranks=4) == []
+        (found,) = ask("replicas", job("c").history(), ranks=4)
+        assert (found.ranks, found.evidence["parameters"]) == ((1, 3), ["stage 1: weight"])
+
+    def test_names_the_line_at_which_workers_assign_with_nothing_to_reduce(self) -> None:
+        job = Golden(2).trains(1)
+        for one in job.ranks:
+            one.writes("assigned", parts=[0], how="worker by worker", site="train.py:9")
+            one.trains([one.rank], params=str(one.rank), parts=[str(one.rank)])
+            one.writes("names", names=["bias"], eps=1e-7)
+        (found,) = ask("replicas", job.ends_well().history())
+        assert (found.cause, found.places, found.step) == ("assigned apart", ("train.py:9",), 2)
+
+    def test_says_no_parameter_where_none_was_recorded(self) -> None:
+        job = Golden().trains(1)
+        job[0].trains([1], params="a")
+        job[1].trains([2], params="b")
+        (found,) = ask("replicas", job.ends_well().history())
+        assert found.sentence() == "the parameters of ranks 0 and 1 part from each other at step 2"
+
+    @pytest.mark.parametrize(
+        ("told", "cause", "ranks"),
+        [
+            ({0: {"bypassed": True}, 1: {"bypassed": True}}, "wrapper bypassed", (0, 1)),
+            ({1: {"bypassed": True}}, "wrapper bypassed", (1,)),
+            ({0: {"unreduced": True}, 1: {"unreduced": True}}, "gradients not synchronised", (0, 1)),
+            ({0: {"unwrapped": [2]}, 1: {"unwrapped": [2]}}, "parameter replaced", (0, 1)),
+            ({1: {"missing": [2]}}, "unused parameter", (1,)),
+            ({0: {"missing": [0], "unfinished": True}}, "reduction unfinished", (0,)),
+        ],
+    )
+    def test_gives_the_cause_that_the_ranks_recorded(self, told: Any, cause: str, ranks: tuple[int, ...]) -> None:
+        found = finding({0: "abc", 1: "abd"}, told=told)
+        assert (found.cause, found.ranks) == (cause, ranks)
+        assert "unknown" not in found.sentence()
+
+    @pytest.mark.parametrize(
+        "told",
+        [
+            # Every rank passes the parameter by; it is another one that parts; another parameter is not wrapped.
+            {0: {"missing": [2]}, 1: {"missing": [2]}},
+            {1: {"missing": [0]}},
+            {0: {"unwrapped": [0]}, 1: {"unwrapped": [0]}},
+        ],
+    )
+    def test_takes_nothing_for_the_cause_that_does_not_explain_it(self, told: Any) -> None:
+        assert finding({0: "abc", 1: "abd"}, told=told).cause == "replicas differ"
+
+    def test_does_not_explain_by_another_step(self) -> None:
+        job = Golden().trains(1)
+        job[0].writes("unsynced", bypassed=True)
+        job[0].trains([1], params="a", parts=["a"])
+        job[1].trains([2], params="b", parts=["b"])
+        (found,) = ask("replicas", job.ends_well().history())
+        assert (found.cause, found.step) == ("replicas differ", 2)
+
+    def test_does_not_explain_what_came_after_the_last_step(self) -> None:
+        job = Golden().trains(1)
+        job[0].writes("unsynced", bypassed=True)
+        job[0].ends(params="other")
+        assert [f.cause for f in ask("replicas", job.ends_well().history())] == ["replicas differ"]
+
+    def test_leaves_replicas_alone_that_are_alike_whatever_was_not_reduced(self) -> None:
+        told = {0: {"bypassed": True}, 1: {"unreduced": True}}
+        assert ask("replicas", parted({0: "abc", 1: "abc"}, told=told).history()) == []
+
+
+def job_of(*norms: list[float], ranks: int = 2, sizes: tuple[int, ...] = (4, 4)) -> History:
+    """Return a job with these norms of three parameters after each step, on batches of these sizes."""
+    job = Golden(ranks)
+    for number, values in enumerate(norms):
+        for one in job.ranks:
+            one.trains(list(range(number * 4, number * 4 + sizes[one.rank])), norms=values)
+            if not number:
+                one.writes("names", names=NAMES, eps=1e-7)
+    return job.ends_well().history()
+
+
+SAME = [3.0, 0.5, 2.0]
+
+
+class TestReference:
+    def test_objects_to_the_first_step_that_one_rank_would_not_have_made(self) -> None:
+        one = job_of(SAME, SAME, SAME, ranks=1)
+        (found,) = ask("reference", job_of(SAME, [3.0, 0.6, 2.0], [4.0, 0.6, 2.0]), reference=one)
+        assert (found.cause, found.ranks, found.step) == ("unlike one rank", (0, 1), 2)
+        assert "in 0.bias first" in found.sentence()
+
+    def test_explains_it_by_batches_of_several_sizes(self) -> None:
+        one = job_of(SAME, SAME, ranks=1)
+        (found,) = ask("reference", job_of(SAME, [3.0, 0.6, 2.0], sizes=(4, 2)), reference=one)
+        assert (found.cause, found.evidence["sizes"]) == ("scaled per rank", "4 and 2")
+
+    def test_leaves_alone_what_rounding_explains(self) -> None:
+        one = job_of(SAME, SAME, ranks=1)
+        assert ask("reference", job_of(SAME, [3.000001, 0.5, 2.0]), reference=one) == []
+
+    def test_takes_a_tolerance_that_is_given_instead(self) -> None:
+        one, other = job_of(SAME, ranks=1), job_of([3.3, 0.5, 2.0])
+        assert ask("reference", other, reference=one, tolerance=0.2) == []
+        assert [f.step for f in ask("reference", other, reference=one, tolerance=0.01)] == [1]
+
+    def test_leaves_batches_of_several_sizes_alone_that_were_weighed(self) -> None:
+        assert ask("reference", job_of(SAME, sizes=(4, 2)), reference=job_of(SAME, ranks=1)) == []
+
+    def test_abstains_without_a_run_of_one_rank(self) -> None:
+        with pytest.raises(Abstain, match="as one rank"):
+            ask("reference", job_of(SAME))
+
+    def test_abstains_where_no_norms_were_recorded(self) -> None:
+        with pytest.raises(Abstain, match="recorded its parameters"):
+            ask("reference", job_of(SAME), reference=Golden(1).ends_well().history())
