@@ -63,7 +63,7 @@ class ShardedCheckpoint:
     def __init__(self) -> None:
         #: The threads that save or load a checkpoint, of which each file that they touch is a part.
         self.threads: set[int] = set()
-        #: Whether an optimizer's state is being made, by a step that is none of the training.
+        #: True while an optimizer's state is being made, by a step that is none of the training.
         self.makes_state = False
 
 

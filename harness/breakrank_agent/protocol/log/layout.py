@@ -26,11 +26,11 @@ MARK_WORDS, MARK_SIZE = MARK.size // WORD, MARK.size
 LIST = struct.Struct("<IHHIId")
 #: An access: length, code, the place of its sequence and facts, n, step, the pick that it came of and one (0: none), t.
 ACCESS = struct.Struct("<IHHIIQd")
-#: What a list consists of, as the module array names it: whole numbers of four bytes.
+#: The type of a list's items, as the module array names it: whole numbers of four bytes.
 NUMBER = "i"
 #: The most numbers of a list in few words: as text, it has to be within the limit of a record, too.
 MOST_LISTED = 4096
-#: What is told in few words has a code; of a record that is text, the first byte is a brace.
+#: Codes of the records in few words. The first byte of a record that is text is a brace.
 CODES = {name: code for code, name in enumerate((*POINTS, "done", "list", "access"), 1)}
 NAMES = {bytes([code]): name for name, code in CODES.items()}
 #: The first word of a mark without facts, and what the place of facts is shifted by in it.

@@ -33,7 +33,7 @@ from breakrank_agent.protocol.log.text import RECORD_LIMIT, event_text
 
 
 class LogReader:
-    """The Conductor's end: whatever the rank wrote stays readable after the rank is gone.
+    """The Conductor's end: records stay readable after the rank is gone.
 
     The rank may write anything anywhere in the file, and cut it short: of a mapping, that would end us (SIGBUS). It is
     read and written on a descriptor of its own, so that what is wrong is found and said. Raises `OSError`.
@@ -58,7 +58,7 @@ class LogReader:
             raise
         self._table_end = HEADER_SIZE + self._size
         self._facts = [""]
-        #: How many records were lost; more than none is VOID.
+        #: The number of records that were lost; any loss is VOID.
         self.dropped = 0
         self._look()
 

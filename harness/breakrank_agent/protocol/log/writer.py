@@ -28,7 +28,7 @@ from breakrank_agent.protocol.log.layout import (
     check_begin,
 )
 
-#: How often a writer that waits for room has found none before it asks whether its reader is still there.
+#: The number of looks for room after which a writer asks whether its reader is still there.
 _ASKS_AFTER = 64
 
 #: Python's own: under a controlled schedule that of `time` lets other threads move, in the midst of a record.
