@@ -235,7 +235,7 @@ def _frames(error: BaseException) -> list[list[Any]]:
     return frames[-10:]
 
 
-def start(agent: Agent) -> None:
+def make_current(agent: Agent) -> None:
     """Make `agent` the agent of this process."""
     global _agent
     _agent = agent

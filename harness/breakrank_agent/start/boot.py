@@ -21,8 +21,7 @@ import sys
 import threading
 from typing import Any, Callable, NoReturn, Optional, TextIO, Union
 
-from breakrank_agent.agent import agent as probe
-from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.agent import Agent, make_current
 from breakrank_agent.agent.channel import Channel
 from breakrank_agent.hooks import install_all, install_in_child
 from breakrank_agent.kernel.ptrace import let_anybody_trace
@@ -87,7 +86,7 @@ def start_agent(spec: dict[str, Any]) -> Agent:
     _speak_when_dying(spec["words"], guest)
     faulthandler.register(STACKS_SIGNAL, file=_stacks, all_threads=True)
     let_anybody_trace()
-    probe.start(agent)
+    make_current(agent)
     if plan.pin:
         random.seed(plan.seed)
     agent.begin(world=spec["world"], python=platform.python_version())

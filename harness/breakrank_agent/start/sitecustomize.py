@@ -13,12 +13,8 @@ import importlib.util
 import json
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from breakrank_agent.protocol.entry import HOME, SPAWNED, restore_path
-
-if TYPE_CHECKING:
-    pass
 
 
 def enter(where: str) -> None:
