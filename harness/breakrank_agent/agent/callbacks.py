@@ -1,0 +1,23 @@
+"""Callbacks: the functions that hooks have called at the moments that the agent knows of."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+
+class Callbacks:
+    """The subscribers of one agent, by moment. A hook appends a function of its own; they are called in that order."""
+
+    __slots__ = ("child_begin", "native_thread", "point", "step_end", "user_thread")
+
+    def __init__(self) -> None:
+        #: Called before each point of the main thread is entered.
+        self.point: list[Callable[[], None]] = []
+        #: Called at the end of each step, when all else of the step is on record.
+        self.step_end: list[Callable[[], None]] = []
+        #: Called when a process goes on as a watched child of the rank, before anything of it is recorded.
+        self.child_begin: list[Callable[[], None]] = []
+        #: Each makes a context in which a thread of the user's runs, so that hooks of frameworks see what it does.
+        self.user_thread: list[Callable[[], Any]] = []
+        #: Called when a thread that Python has not started touches something that is watched.
+        self.native_thread: list[Callable[[], None]] = []
