@@ -32,7 +32,7 @@ def says_head(place):
 
     def how(agent):
         time.sleep(0.2)
-        agent._log._words[_HEAD] = place
+        agent.recorder._log._words[_HEAD] = place
         time.sleep(1000)
 
     lie(how)
@@ -52,7 +52,7 @@ def magic():
     """Write over the first bytes."""
 
     def how(agent):
-        agent._log._map[:8] = b"\0" * 8
+        agent.recorder._log._map[:8] = b"\0" * 8
 
     lie(how)
 
@@ -61,7 +61,7 @@ def raw(data):
     """Write bytes where a record belongs."""
 
     def how(agent):
-        log = agent._log
+        log = agent.recorder._log
         padded = data + bytes(-len(data) % 8)
         log._map[_HEADER + log._head : _HEADER + log._head + len(padded)] = padded
         log._head += len(padded)
@@ -92,18 +92,18 @@ def short_mark():
 
 def no_object():
     """Write a list as an event."""
-    lie(lambda agent: agent._log.write(b"[]"))
+    lie(lambda agent: agent.recorder._log.write(b"[]"))
 
 
 def deep():
     """Write an event that nests deeper than anybody can read."""
-    lie(lambda agent: agent._log.write(b'{"kind":' + b"[" * 30_000 + b"]" * 30_000 + b"}"))
+    lie(lambda agent: agent.recorder._log.write(b'{"kind":' + b"[" * 30_000 + b"]" * 30_000 + b"}"))
 
 
 def wrong_types():
     """Write an event of which the step is a text."""
     lie(
-        lambda agent: agent._log.write(
+        lambda agent: agent.recorder._log.write(
             b'{"kind":"point","n":0,"seq":"main","step":"one","t":0,"point":"step","visit":1}'
         )
     )
@@ -111,13 +111,13 @@ def wrong_types():
 
 def no_sense():
     """Write an event that is well-formed, and lacks what makes it one."""
-    lie(lambda agent: agent._log.write(b'{"kind":"rendezvous","n":0,"seq":"main","step":1,"t":0}'))
+    lie(lambda agent: agent.recorder._log.write(b'{"kind":"rendezvous","n":0,"seq":"main","step":1,"t":0}'))
 
 
 def strange_child():
     """Say that a child was started whose log lies elsewhere."""
     event = b'{"kind":"child","n":0,"seq":"main","step":1,"t":0,"name":"../../../etc/passwd"}'
-    lie(lambda agent: agent._log.write(event))
+    lie(lambda agent: agent.recorder._log.write(event))
 
 
 def cut_short():
@@ -125,7 +125,7 @@ def cut_short():
 
     def how(agent):
         time.sleep(0.2)
-        os.truncate(agent.log_path, 0)
+        os.truncate(agent.forks.log_path, 0)
         time.sleep(1000)
 
     lie(how)

@@ -13,14 +13,13 @@ another thread comes to it, with the number of syncs (`at`) that its thread had 
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple, Optional, Protocol
+from typing import Any, NamedTuple, Optional
 
+from breakrank_agent.agent.recorder import Recorder
+from breakrank_agent.agent.sequences import STRANGE
 from breakrank_agent.agent.thread_scheduler import Turns
-from breakrank_agent.protocol.clock import Clock
 from breakrank_agent.protocol.log import members
 
-#: How the names begin of threads that nobody watches, while the user's own are.
-STRANGE = "other-"
 #: How many different accesses are known at a time, so as to leave the same out, and of how many the text is kept.
 _SEEN, _TEXTS = 1 << 16, 1 << 12
 #: How many different accesses of the thread that made a storage are kept until somebody else touches it.
@@ -58,41 +57,14 @@ class Kept(NamedTuple):
     facts: dict[str, Any]
 
 
-class Recorder(Protocol):
-    """The part of the agent that writes into the log of its rank."""
-
-    clock: Clock
-    controlled: bool
-    turns: Optional[Turns]
-
-    @property
-    def sees(self) -> bool:
-        """Whether this thread is recorded now."""
-
-    def sequence(self) -> str:
-        """Return the name of this thread's sequence."""
-
-    def strange(self, sequence: str) -> bool:
-        """Whether a thread is one that is not watched."""
-
-    def record(self, kind: str, **values: Any) -> None:
-        """Append an event to this thread's sequence."""
-
-    def record_text(self, kind: str, text: str) -> None:
-        """Append an event whose members are encoded already."""
-
-    def record_of(self, sequence: str, kind: str, **values: Any) -> None:
-        """Append an event to the sequence of another thread."""
-
-    def touch(self, sequence: str, text: str, pick: Optional[int]) -> None:
-        """Append an access from now on by its number."""
-
-
 class Accesses:
     """The record of one rank's accesses and syncs."""
 
-    def __init__(self, agent: Recorder) -> None:
-        self._agent = agent
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._sequences = recorder.sequences
+        #: What decides, under a controlled schedule, which of this rank's threads moves: the picks are on record.
+        self.turns: Optional[Turns] = None
         self._syncs: dict[str, int] = {}
         self._seen: dict[Any, int] = {}
         self._numbers: dict[str, int] = {}
@@ -101,7 +73,8 @@ class Accesses:
         self.threaded = False
 
     def begin_anew(self) -> None:
-        """Begin the record of a process of its own, which has one thread."""
+        """Begin the record of a process of its own, which has one thread, and no schedule."""
+        self.turns = None
         self._syncs.clear()
         self._seen.clear()
         self.threaded = False
@@ -113,14 +86,14 @@ class Accesses:
 
     def sync(self, do: str, key: str, **facts: Any) -> None:
         """Record that this thread has acquired something, or is about to release it."""
-        agent = self._agent
-        if not agent.sees:
+        recorder = self._recorder
+        if not recorder.sees:
             return
-        name = agent.sequence()
-        if agent.strange(name):
+        name = self._sequences.current()
+        if self._sequences.strange(name):
             return
         self._syncs[name] = self._syncs.get(name, 0) + 1
-        agent.record("sync", do=do, key=key, **facts, **self._pick())
+        recorder.record("sync", do=do, key=key, **facts, **self._pick())
 
     def access(
         self,
@@ -139,14 +112,14 @@ class Accesses:
         At full speed, the same access again is left out until the thread has synced. `tensor` says what it is the first
         time, `bytes` which ones of a file. `whole`: it reads and writes at once, and nobody comes in between.
         """
-        agent = self._agent
-        if not agent.sees:
+        recorder = self._recorder
+        if not recorder.sees:
             return
-        name = agent.sequence()
-        if agent.strange(name):
+        name = self._sequences.current()
+        if self._sequences.strange(name):
             return
         text = _text(op, mode, key, span, site, whole)
-        if not agent.controlled:
+        if self.turns is None:
             same = (name, text, bytes)
             since = self.since(name)
             if self._seen.get(same) == since:
@@ -154,13 +127,13 @@ class Accesses:
             if len(self._seen) >= _SEEN:
                 self._seen.clear()
             self._seen[same] = since
-        me = agent.turns.me() if agent.turns is not None else None
+        me = self.turns.me() if self.turns is not None else None
         pick = me.take_pick() if me is not None else None
         if tensor or bytes or turn is not None:
             once = {"tensor": tensor or None, "bytes": bytes, "turn": turn, "pick": pick}
-            agent.record_text("access", text + members({k: v for k, v in once.items() if v is not None}))
+            recorder.record_text("access", text + members({k: v for k, v in once.items() if v is not None}))
         else:
-            agent.touch(name, text, pick)
+            recorder.touch(name, text, pick)
 
     def since(self, name: str) -> int:
         """Return a number that grows with each sync of a thread, after which its accesses are on record anew."""
@@ -172,26 +145,25 @@ class Accesses:
 
     def keep(self, kept: dict[Any, Kept], op: str, mode: str, span: Span, site: str) -> None:
         """Keep an access to a storage that is this thread's own so far."""
-        at = self._syncs.get(self._agent.sequence(), 0)
+        at = self._syncs.get(self._sequences.current(), 0)
         facts = {"op": op, "mode": mode, **span.facts(), "site": site}
         kept.pop((mode, span, site), None)
-        kept[mode, span, site] = Kept(self._agent.clock.step, at, facts)
+        kept[mode, span, site] = Kept(self._recorder.clock.step, at, facts)
         if len(kept) > KEPT:
             del kept[next(iter(kept))]
 
     def publish(self, owner: str, key: str, kept: dict[Any, Kept], **facts: Any) -> None:
         """Record what was kept of a storage, now that another thread touches it."""
         for one in kept.values() if not owner.startswith(STRANGE) else ():
-            self._agent.record_of(owner, "access", key=key, at=one.at, **one.facts, **facts)
+            self._recorder.record_of(owner, "access", key=key, at=one.at, **one.facts, **facts)
         kept.clear()
 
     def yielded(self, name: str, pick: int) -> None:
         """Record a pick of which no other event came."""
-        self._agent.record_of(name, "sync", do="yield", key="", pick=pick)
+        self._recorder.record_of(name, "sync", do="yield", key="", pick=pick)
 
     def _pick(self) -> dict[str, int]:
-        turns = self._agent.turns
-        me = turns.me() if turns is not None else None
+        me = self.turns.me() if self.turns is not None else None
         pick = me.take_pick() if me is not None else None
         return {} if pick is None else {"pick": pick}
 

@@ -1,8 +1,9 @@
 """Hooks: a folder for each framework, one surface a file. The folders are the registry.
 
-A hook is a module with `WAITS_FOR` (the name of a module of the program, or empty: at once) and `install(agent)`. What
-it waits for is imported exactly when the program would have imported it, never earlier. With `IN_CHILDREN` it is
-installed in the children of a rank that are watched, too. What its `warm_up()` does, if it has one, a zygote does for
+A hook is a module with `WAITS_FOR` (the name of a module of the program, or empty: at once) and `install(agent)`; any
+other module of a folder serves its hooks. The module that a hook waits for is imported exactly when the program would
+have imported it, never earlier. Optional: `AFTER` names the hooks (`folder.module`) that have to be installed before
+this one; with `IN_CHILDREN` a hook is installed in the watched children of a rank, too; a zygote calls `warm_up()` for
 all its ranks.
 """
 
@@ -14,7 +15,7 @@ import importlib.abc
 import importlib.machinery
 import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
@@ -26,13 +27,36 @@ if TYPE_CHECKING:
 
 @functools.cache
 def all_hooks() -> tuple[Any, ...]:
-    """Return every hook, imported: those of Python first, then in the order of their names."""
-    found = []
-    folders = [one.name for one in pkgutil.iter_modules(__path__) if one.ispkg]
-    for folder in sorted(folders, key=lambda name: (name != "python", name)):
+    """Return every hook, imported: those of Python first, then in the order of their names, each after its `AFTER`."""
+    folders = sorted((one.name for one in pkgutil.iter_modules(__path__) if one.ispkg), key=_python_first)
+    found: dict[str, Any] = {}
+    for folder in folders:
         package = importlib.import_module(f"{__name__}.{folder}")
-        found += [f"{package.__name__}.{one.name}" for one in pkgutil.iter_modules(package.__path__)]
-    return tuple(map(importlib.import_module, found))
+        for one in pkgutil.iter_modules(package.__path__):
+            module = importlib.import_module(f"{package.__name__}.{one.name}")
+            if hasattr(module, "install"):
+                found[f"{folder}.{one.name}"] = module
+    return tuple(found[name] for name in in_order({name: getattr(hook, "AFTER", ()) for name, hook in found.items()}))
+
+
+def _python_first(folder: str) -> tuple[bool, str]:
+    return folder != "python", folder
+
+
+def in_order(after: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the names in the order in which they are given, but each behind those that it has to come `after`.
+
+    Raises `ValueError` where these are not there, or where names wait for each other.
+    """
+    placed: list[str] = []
+    left = list(after)
+    while left:
+        name = next((one for one in left if set(after[one]) <= set(placed)), None)
+        if name is None:
+            raise ValueError(f"no hook can be installed first among {', '.join(left)}: see their AFTER")
+        placed.append(name)
+        left.remove(name)
+    return placed
 
 
 def warm_up() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from breakrank_agent.agent.agent import NoHandles
+from breakrank_agent.agent.model import NoHandles
 from breakrank_agent.protocol.fault import Part
 
 

@@ -81,7 +81,7 @@ def start_agent(spec: dict[str, Any]) -> Agent:
     log.patience_s = limit_s
     agent = Agent(plan, spec["rank"], spec["attempt"], log, channel)
     if isinstance(spec["plan"], str) and isinstance(spec["log"], str):
-        agent.plan_path, agent.log_path = spec["plan"], spec["log"]
+        agent.forks.plan_path, agent.forks.log_path = spec["plan"], spec["log"]
     _stacks = open(spec["stacks"], "w")  # noqa: SIM115 - it stays open for as long as the rank lives
     os.set_inheritable(_stacks.fileno(), False)
     _speak_when_dying(spec["words"], guest)
@@ -102,8 +102,8 @@ def start_child(spec: dict[str, Any]) -> None:
     with open(spec["plan"], encoding="utf-8") as file:
         plan = Plan.loads(file.read(), spec["plan"])
     agent = Agent(plan, spec["rank"], spec["attempt"], LogWriter(spec["log"]), None)
-    agent.clock.step, agent.plan_path = spec["step"], spec["plan"]
-    agent.be_child(spec["name"], spec["log"])
+    agent.clock.step, agent.forks.plan_path = spec["step"], spec["plan"]
+    agent.forks.be_child(spec["name"], spec["log"])
     install_in_child(agent)
 
 

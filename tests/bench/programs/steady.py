@@ -32,10 +32,10 @@ def toggled():
     agent = probe._agent
 
     def toggle(number):
-        agent.over = bool(number % 2)
+        agent.recorder.over = bool(number % 2)
 
     _begin(toggle)
-    agent.over = False
+    agent.recorder.over = False
 
 
 def _begin(before):

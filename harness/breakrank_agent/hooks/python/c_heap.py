@@ -60,4 +60,4 @@ def install(agent: Agent) -> None:
         now = measure()
         agent.record("heap", bytes=now.uordblks + now.hblkhd)
 
-    agent.after_step.append(take)
+    agent.on.step_end.append(take)

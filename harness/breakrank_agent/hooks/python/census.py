@@ -40,9 +40,9 @@ def install(agent: Agent) -> None:
     if "leak" not in agent.plan.oracles:
         return
     census = Census(agent)
-    agent.census = census
+    agent.services.census = census
     census.meters += [_Objects(census).count, _Threads(census).count, _Descriptors(agent, census).count]
-    agent.after_step.append(census.take)
+    agent.on.step_end.append(census.take)
 
 
 class Census:

@@ -16,7 +16,6 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from threading import get_ident
 from typing import Any, Callable, Optional
 from weakref import WeakKeyDictionary
 
@@ -64,7 +63,7 @@ class _Children:
         self._said: set[str] = set()
         self._count = 0
         self._starting = False
-        agent.in_child.append(self._begin_anew)
+        agent.on.child_begin.append(self._begin_anew)
 
     def _begin_anew(self) -> None:
         self._names.clear()
@@ -124,7 +123,7 @@ class _Children:
             return f"processes that {starter} starts"
         if method not in ("fork", "spawn"):
             return f"processes that are started by {method}"
-        if not (agent.log_path and agent.plan_path):
+        if not (agent.forks.log_path and agent.forks.plan_path):
             return "processes that a rank starts in a container"
         return f"processes after the first {_MOST}" if self._count >= _MOST else ""
 
@@ -132,7 +131,7 @@ class _Children:
         """Make the log of a child and return its name; empty if there is no room for one."""
         agent = self._agent
         self._count += 1
-        name = f"{agent.child or 'child'}-{self._count}"
+        name = f"{agent.recorder.child or 'child'}-{self._count}"
         try:
             with agent.quietly():
                 create_log(_log_of(agent, name))
@@ -149,14 +148,11 @@ class _Children:
         agent, log = self._agent, _log_of(self._agent, name)
         agent.accesses.sync("release", process_key(agent.rank, name))
         if method == "fork":
-            agent.forks = name, log, get_ident()
-            try:
+            with agent.forks.announced(name, log):
                 yield
-            finally:
-                agent.forks = None
             return
         path = os.environ.get("PYTHONPATH")
-        spec = {"plan": agent.plan_path, "rank": agent.rank, "attempt": agent.attempt, "step": agent.clock.step}
+        spec = {"plan": agent.forks.plan_path, "rank": agent.rank, "attempt": agent.attempt, "step": agent.clock.step}
         os.environ[SPAWNED] = json.dumps({**spec, "name": name, "log": log, "path": path})
         # Ranks of our own programs have found the agent without it.
         copy = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -244,5 +240,5 @@ def _method(process: Any) -> str:
 
 def _log_of(agent: Agent, name: str) -> str:
     """Return where the log of a child lies: beside the rank's."""
-    base, _, _ = agent.log_path.partition(f".{agent.child}.log" if agent.child else ".log")
+    base, _, _ = agent.forks.log_path.partition(f".{agent.recorder.child}.log" if agent.recorder.child else ".log")
     return f"{base}.{name}.log"

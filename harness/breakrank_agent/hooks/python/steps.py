@@ -27,7 +27,7 @@ def install(agent: Agent) -> None:
     module, _, path = agent.plan.step.partition(":")
     seeker = _Seeker(agent, module, path.split("."))
     after_import(module, seeker.look_in_module)
-    agent.before_point = seeker.look
+    agent.on.point.append(seeker.look)
 
 
 class _Seeker:
@@ -61,7 +61,7 @@ class _Seeker:
 
     def _done(self) -> None:
         self._under_way = None
-        self._agent.before_point = None
+        self._agent.on.point.remove(self.look)
 
     def _wrap_in(self, module: Any) -> bool:
         """Wrap the function where its name is bound; return whether it is there."""

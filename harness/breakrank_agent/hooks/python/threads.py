@@ -25,7 +25,8 @@ from types import FrameType
 from typing import Any, Callable, Optional, Union
 from weakref import WeakKeyDictionary
 
-from breakrank_agent.agent.agent import Agent, pythons
+from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.sequences import pythons
 from breakrank_agent.agent.thread_scheduler import Member, Turns
 from breakrank_agent.agent.turn_watch import look_out
 from breakrank_agent.hooks import imports_framework
@@ -252,9 +253,9 @@ class Threads:
         self._names: dict[int, str] = {}
         self._members: WeakKeyDictionary[threading.Thread, tuple[str, Optional[Member]]] = WeakKeyDictionary()
         self._said: set[str] = set()
-        agent.in_child.append(self._begin_anew)
-        agent.after_step.append(self._look_for_natives)
-        agent.natives = self.say_natives
+        agent.on.child_begin.append(self._begin_anew)
+        agent.on.step_end.append(self._look_for_natives)
+        agent.on.native_thread.append(self.say_natives)
         self._start = threading.Thread.start
         self._join = threading.Thread.join
         self._is_alive = threading.Thread.is_alive
@@ -373,13 +374,13 @@ class Threads:
         del thread.__dict__["run"]
         turns, agent = self.turns, self.agent
         self._names[threading.get_ident()] = name
-        agent.name_sequence(name)
+        agent.sequences.name(name)
         if turns is not None and member is not None:
             turns.begin(member)
         try:
             self.sync("acquire", f"start of {name}")
             with contextlib.ExitStack() as entered:
-                for context in agent.in_threads:
+                for context in agent.on.user_thread:
                     entered.enter_context(context())
                 run()
         finally:

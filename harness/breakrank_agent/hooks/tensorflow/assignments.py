@@ -39,7 +39,7 @@ def install(agent: Agent) -> None:
     for kind in (resource_variable_ops.BaseResourceVariable, resource_variable_ops.ResourceVariable):
         for name in _METHODS:
             seen.wrap(kind, name, seen.of_one)
-    agent.after_step.append(seen.record)
+    agent.on.step_end.append(seen.record)
 
 
 class _Assignments:

@@ -29,7 +29,7 @@ def install(agent: Agent) -> None:
     from tensorflow.python.checkpoint import checkpoint, checkpoint_management
 
     files = _Files(agent)
-    agent.after_step.append(files.look_back)
+    agent.on.step_end.append(files.look_back)
     for kind in (checkpoint.Checkpoint, checkpoint.CheckpointV1):
         for name in ("save", "write"):
             files.wrap(kind, name, "save")

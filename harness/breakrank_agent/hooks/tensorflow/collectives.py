@@ -104,7 +104,7 @@ def install(agent: Agent) -> None:
     training = training_of(agent)
     training.issue, training.land = issuing.enter, issuing.leave
     # A peer asks for the last of what it gets in a collective when that is over here; there is no exit barrier.
-    agent.lingers = True
+    agent.linger()
     for name, operation in EAGER.items():
         if hasattr(gen_collective_ops, name):
             _wrap_eager(agent, issuing, merging, gen_collective_ops, name, operation)
@@ -349,11 +349,11 @@ def _on_behalf(agent: Agent) -> Iterator[Optional[FrameType]]:
     if waiting is None or not _is_launching(waiting):
         yield frame
         return
-    agent.acting.add(ident)
+    agent.sequences.acting.add(ident)
     try:
         yield waiting
     finally:
-        agent.acting.discard(ident)
+        agent.sequences.acting.discard(ident)
 
 
 def _is_launching(frame: Optional[FrameType]) -> bool:

@@ -46,7 +46,7 @@ def install(agent: Agent) -> None:
     watch_gradients(flow.mark)
     watch_operations(before=flow.enter, made=flow.follow)
     flow.watch_copies(ops._EagerTensorBase)
-    agent.after_step.append(flow.record)
+    agent.on.step_end.append(flow.record)
 
 
 class _Inputs(NamedTuple):

@@ -37,7 +37,7 @@ def install(agent: Agent) -> None:
         return
     updates = _Updates(agent, training_of(agent))
     watch_gradients(updates.mark)
-    agent.after_step.append(updates.record)
+    agent.on.step_end.append(updates.record)
 
 
 def watch_gradients(mark: Callable[[Any], None]) -> None:

@@ -12,10 +12,12 @@ from weakref import ref
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.call_sites import Site
-from breakrank_agent.hooks.python.census import Census, Line, add_up, flat
+from breakrank_agent.agent.services import CensusTaker
+from breakrank_agent.hooks.python.census import Line, add_up, flat
 from breakrank_agent.hooks.tensorflow.training import watch_operations
 
 WAITS_FOR = "tensorflow"
+AFTER = ("python.census",)
 
 #: What keeps a resource's memory is counted as a variable.
 _MAKES_VARIABLE = "VarHandleOp"
@@ -23,12 +25,13 @@ _MAKES_VARIABLE = "VarHandleOp"
 
 def install(agent: Agent) -> None:
     """Add TensorFlow's meters to the census, if there is one."""
-    if agent.census is None:
+    census = agent.services.census
+    if census is None:
         return
     from tensorflow.python.framework import func_graph
 
-    tensors, traces = _Tensors(agent, agent.census), _Traces(agent.census)
-    agent.census.meters += [tensors.count, tensors.count_variables, traces.count]
+    tensors, traces = _Tensors(agent, census), _Traces(census)
+    census.meters += [tensors.count, tensors.count_variables, traces.count]
     watch_operations(after=tensors.see)
     traces.watch(func_graph.FuncGraph)
 
@@ -36,7 +39,7 @@ def install(agent: Agent) -> None:
 class _Tensors:
     """All tensors of Python that are alive, held weakly."""
 
-    def __init__(self, agent: Agent, census: Census) -> None:
+    def __init__(self, agent: Agent, census: CensusTaker) -> None:
         from tensorflow.python.framework import dtypes, ops
 
         self._agent = agent
@@ -93,7 +96,7 @@ def _size_of_parts(parts: Any) -> int:
 class _Traces:
     """The graphs of functions that are alive, by the line whose call has traced them, held weakly."""
 
-    def __init__(self, census: Census) -> None:
+    def __init__(self, census: CensusTaker) -> None:
         self._sites = census.sites
         self._known: list[tuple[ref[Any], Site]] = []
 

@@ -53,7 +53,7 @@ class _Handing:
                 self._under_way = True
             elif outermost:
                 self._note()
-            strikes = agent.take_strikes("batch") if seen and agent.awaiting else ()
+            strikes = agent.injector.take_strikes("batch") if seen and agent.injector.awaiting else ()
             try:
                 batch = original(iterator, *args, **kwargs)
             except BaseException as error:

@@ -28,7 +28,7 @@ def install(agent: Agent) -> None:
     placement.watch_strategies(distribute_lib.StrategyBase)
     asking = placement.asking(ops.device_v2)
     tf.device = ops.device_v2 = asking
-    agent.after_step.append(placement.look)
+    agent.on.step_end.append(placement.look)
 
 
 class _Placement:

@@ -19,7 +19,8 @@ from types import ModuleType
 from typing import Any, Callable, Optional
 
 import breakrank_agent
-from breakrank_agent.agent.agent import Agent, NoHandles
+from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.model import NoHandles
 from breakrank_agent.agent.parameter_digest import NAME_LIMIT, in_parts, name_part, summary_of
 from breakrank_agent.agent.tracebacks import hide
 
@@ -36,7 +37,7 @@ def install(agent: Agent) -> None:
     import tensorflow as tf
 
     training = training_of(agent)
-    agent.adopt(training, training.summarize, trains=False)
+    agent.model.adopt(training, training.summarize, trains=False)
     agent.sites.add_foreign(os.path.dirname(tf.__file__))
     # It wraps TensorFlow's own iterators and decorators.
     for name in ("wrapt", "tensorflow_io_gcs_filesystem"):
@@ -52,15 +53,13 @@ def install(agent: Agent) -> None:
     _wrap_run(agent, training)
     _wrap_tape(agent, training)
     if agent.plan.payloads:
-        agent.after_step.append(training.name)
+        agent.on.step_end.append(training.name)
 
 
+@functools.cache
 def training_of(agent: Agent) -> Training:
     """Return what the rank trains; the hooks of TensorFlow and of Keras share it, whichever comes first."""
-    if not isinstance(agent.__dict__.get("tensorflow"), Training):
-        agent.__dict__["tensorflow"] = Training(agent)
-    training: Training = agent.__dict__["tensorflow"]
-    return training
+    return Training(agent)
 
 
 def _pin(seed: int) -> None:
@@ -181,7 +180,7 @@ class Training(NoHandles):
 
         if self.optimizer is None:
             self.optimizer, self.steps_by = optimizer, f"optimizer {type(optimizer).__name__}"
-            self._agent.adopt(self, self.summarize)
+            self._agent.model.adopt(self, self.summarize)
         if not context.executing_eagerly():
             for traced in _around(ops.get_default_graph()):
                 traced.optimizers.add(id(optimizer))
@@ -204,7 +203,7 @@ class Training(NoHandles):
 
         if not self.constructed and not self.sources:
             self.sources = [one for one in tf.nest.flatten(sources) if hasattr(one, "assign")]
-            self._agent.adopt(self, self.summarize)
+            self._agent.model.adopt(self, self.summarize)
         if not context.executing_eagerly():
             for traced in _around(ops.get_default_graph()):
                 traced.derives = True
@@ -221,11 +220,11 @@ class Training(NoHandles):
 
     def _reach_for_main(self, point: str) -> None:
         """Enter a point in the thread of the first replica to come there: the main one waits for it."""
-        self._agent.acting.add(get_ident())
+        self._agent.sequences.acting.add(get_ident())
         try:
             self._agent.reach(point)
         finally:
-            self._agent.acting.discard(get_ident())
+            self._agent.sequences.acting.discard(get_ident())
 
     def parameters(self) -> list[Any]:
         """Return the variables that are trained and lie in this process, in the optimizer's order."""

@@ -66,8 +66,8 @@ def install(agent: Agent) -> None:
     if not torch.distributed.is_available():
         return
     works = Works(agent, torch.distributed.Work, torch.ScriptObject)
-    agent.works = works
-    agent.look_back = works.look_back
+    agent.services.works = works
+    agent.recorder.look_back_while(works.flying, works.look_back)
     if agent.turns is not None:
         _wait_in_turn(torch.distributed.Work, works, lambda work: [work])
         _wait_in_turn(torch._C.Future, works, lambda _: works.with_futures())
@@ -100,7 +100,7 @@ class Works:
         self._wait = kind.wait
         self._is_completed = kind.is_completed
         self._get_future = kind.get_future
-        self._flying: dict[int, Flight] = agent.flying
+        self.flying: dict[int, Flight] = {}
 
     @contextlib.contextmanager
     def waiting(self, *works: Any) -> Iterator[None]:
@@ -112,7 +112,7 @@ class Works:
         if turns is None or turns.me() is None:
             yield
             return
-        flights = [self._flying.get(id(work)) for work in works]
+        flights = [self.flying.get(id(work)) for work in works]
         parts = [flight.part for flight in flights if flight is not None and flight.part is not None]
         if not flights or len(parts) < len(flights) or not all(part.key for part in parts):
             with turns.standing_aside():
@@ -131,7 +131,7 @@ class Works:
         if work is None:
             self._land(flight, waited=True)
             return
-        self._flying[id(work)] = flight
+        self.flying[id(work)] = flight
 
     def fail(self, flight: Flight, error: BaseException) -> None:
         """The call, or the wait for it, has raised."""
@@ -139,15 +139,15 @@ class Works:
 
     def of(self, work: Any) -> Optional[Flight]:
         """Return the flight that a work belongs to, if it is under way."""
-        return self._flying.get(id(work))
+        return self.flying.get(id(work))
 
     def with_futures(self) -> list[Any]:
         """Return the works under way of which somebody has the future."""
-        return [flight.work for flight in self._flying.values() if flight.future]
+        return [flight.work for flight in self.flying.values() if flight.future]
 
     def waited(self, work: Any, error: Optional[BaseException] = None) -> None:
         """The work was waited for."""
-        flight = self._flying.pop(id(work), None)
+        flight = self.flying.pop(id(work), None)
         if flight is None:
             return
         if error is not None:
@@ -167,14 +167,14 @@ class Works:
 
     def look_back(self) -> None:
         """Find what has been completed meanwhile."""
-        if self._flying:
-            for flight in list(self._flying.values()):
+        if self.flying:
+            for flight in list(self.flying.values()):
                 if self._is_over(flight):
                     self.look_at(flight.work)
 
     def look_at(self, work: Any) -> None:
         """Take a work that is complete for over, if it is under way."""
-        flight = self._flying.pop(id(work), None)
+        flight = self.flying.pop(id(work), None)
         if flight is None:
             return
         try:
@@ -188,7 +188,7 @@ class Works:
     def forget(self) -> None:
         """Hold nothing of a group that is being destroyed."""
         self.look_back()
-        self._flying.clear()
+        self.flying.clear()
 
     def _land(self, flight: Flight, waited: bool) -> None:
         # Until Python has waited for a work, what it writes is not the program's to change.

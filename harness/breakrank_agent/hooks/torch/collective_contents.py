@@ -50,7 +50,7 @@ BESIDE = 4096
 def install(agent: Agent) -> None:
     """Have collectives watched, if the oracle that reads it is asked for."""
     if "collectives" in agent.plan.oracles:
-        agent.contents = Contents()
+        agent.services.contents = Contents()
 
 
 class Contents:

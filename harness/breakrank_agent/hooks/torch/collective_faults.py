@@ -12,11 +12,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any, Callable, NamedTuple, Optional
 
-from breakrank_agent.agent.agent import Agent, NoHandles
+from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.model import NoHandles
 from breakrank_agent.hooks.torch.training import flatten, raw_bytes
 from breakrank_agent.protocol.fault import Strike
-
-WAITS_FOR = "torch"
 
 #: Arguments that name a rank of the group.
 ROOTS = ("root_rank", "dst", "src")
@@ -27,10 +26,6 @@ Issue = Callable[..., Any]
 _caught = threading.local()
 #: Reductions by name, as torch hands them to its operators: Python can make none of these.
 _reductions: dict[str, Any] = {}
-
-
-def install(agent: Agent) -> None:
-    """Do nothing yet: what is to be changed is known to the hook of the collectives."""
 
 
 class Held(NamedTuple):
@@ -80,7 +75,7 @@ def changeable(agent: Agent, name: str, operator: Any, issue: Issue, said: Any) 
 
 def _strike(agent: Agent, call: Call) -> list[int]:
     """Let the strikes that are due change the call; return their numbers."""
-    strikes = agent.take_collective_strikes()
+    strikes = agent.injector.take_collective_strikes()
     for number, strike in strikes:
         _let(agent, number, strike, call)
     return [number for number, _ in strikes]

@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any, Callable, NamedTuple, Optional
 
 from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.services import WorkTracker
 from breakrank_agent.agent.thread_scheduler import Turns
 from breakrank_agent.agent.tracebacks import hide
 from breakrank_agent.hooks.torch.async_work import Flight, Part
@@ -27,6 +28,7 @@ from breakrank_agent.hooks.torch.training import flatten
 from breakrank_agent.protocol.log import members
 
 WAITS_FOR = "torch"
+AFTER = ("torch.async_work", "torch.collective_contents")
 
 OPERATORS = (
     "allreduce_",
@@ -101,7 +103,8 @@ def install(agent: Agent) -> None:
     """Register one kernel per operator that this torch has."""
     import torch
 
-    if not torch.distributed.is_available():
+    works = agent.services.works
+    if not torch.distributed.is_available() or works is None:
         return
     after = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
     _between.extend(os.path.join(os.path.dirname(torch.__file__), *name) for name in _THROUGH)
@@ -110,8 +113,8 @@ def install(agent: Agent) -> None:
     for name in OPERATORS:
         packet = getattr(torch.ops.c10d, name, None)
         if packet is not None:
-            kernel = _kernel(agent, name, packet.default, after, groups)
-            if agent.strikes_on("collective"):
+            kernel = _kernel(agent, works, name, packet.default, after, groups)
+            if agent.injector.strikes_on("collective"):
                 kernel = changeable(agent, name, packet.default, kernel, _said)
             library.impl(name, kernel, "BackendSelect", with_keyset=True)
     functional = torch.library.Library("_c10d_functional", "IMPL")
@@ -125,18 +128,21 @@ def install(agent: Agent) -> None:
             _watch_reduction(torch.distributed.ProcessGroup, name)
 
 
-def _kernel(agent: Agent, name: str, operator: Any, after: Any, groups: _Groups) -> Callable[..., Any]:
+def _kernel(
+    agent: Agent, works: WorkTracker, name: str, operator: Any, after: Any, groups: _Groups
+) -> Callable[..., Any]:
     call = _Call(agent, name, operator, groups)
-    redispatch, watches = operator.redispatch, agent.watches
+    redispatch, recorder, services = operator.redispatch, agent.recorder, agent.services
+    watches, contents = agent.watches, services.contents
 
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-        facts = None if agent.over or (agent.quiet and agent.busy) else call.describe(args)
+        facts = None if recorder.over or (agent.quiet and agent.busy) else call.describe(args)
         if facts is None:
             return redispatch(keyset & after, *args, **kwargs)
         number = next(facts.numbers)
-        if watches:
-            agent.taking(operator, args, facts.asked)
-        watched = agent.contents.watch(name, call.names, args, facts) if agent.contents is not None else None
+        if services.tensors is not None:
+            services.tensors.take(operator, args, facts.asked)
+        watched = contents.watch(name, call.names, args, facts) if contents is not None else None
         agent.reach("collective", facts.text, number, "" if watched is None else members({"in": watched.read}))
         flight = Flight(facts.over, number, watched, facts.on_cpu)
         if watches and agent.turns is not None:
@@ -145,9 +151,9 @@ def _kernel(agent: Agent, name: str, operator: Any, after: Any, groups: _Groups)
             result = redispatch(keyset & after, *args, **kwargs)
         except BaseException as error:
             hide(error)
-            agent.works.fail(flight, error)
+            works.fail(flight, error)
             raise
-        agent.works.fly(flight, result)
+        works.fly(flight, result)
         return result
 
     return kernel
@@ -370,7 +376,7 @@ class _Call:
             frame = sys._getframe(3)
         except ValueError:
             return self._place_of(args, None)
-        begun = self._agent.backward
+        begun = self._agent.sequences.backward
         if begun is not None and frame.f_code is self._engine and get_ident() == self._agent.main:
             # DDP's reducer, which works for who called the backward pass, and sums.
             return self._agent.sites.above(begun).line, False, self._default

@@ -5,16 +5,9 @@ from __future__ import annotations
 from typing import Any, Callable, NamedTuple, Optional
 
 from breakrank_agent.agent.access_log import Span
-from breakrank_agent.agent.agent import Agent
-
-WAITS_FOR = "torch"
 
 #: How many pieces of a tensor are told apart.
 MOST = 1024
-
-
-def install(agent: Agent) -> None:
-    """Install nothing: the hook of the accesses asks."""
 
 
 class Pick(NamedTuple):

@@ -14,9 +14,11 @@ from weakref import ref
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.call_sites import NOWHERE, Site
-from breakrank_agent.hooks.python.census import Census, Line, add_up, flat
+from breakrank_agent.agent.services import CensusTaker
+from breakrank_agent.hooks.python.census import Line, add_up, flat
 
 WAITS_FOR = "torch"
+AFTER = ("python.census",)
 
 #: The most nodes of graphs that one census looks at.
 NODES = 10_000
@@ -24,7 +26,7 @@ NODES = 10_000
 
 def install(agent: Agent) -> None:
     """Add torch's meters to the census, if there is one."""
-    census = agent.census
+    census = agent.services.census
     if census is None:
         return
     import torch
@@ -64,7 +66,7 @@ class _Storage:
 class _Storages:
     """All storages that are alive, by address."""
 
-    def __init__(self, agent: Agent, census: Census) -> None:
+    def __init__(self, agent: Agent, census: CensusTaker) -> None:
         import torch
         from torch.multiprocessing.reductions import StorageWeakRef
 
@@ -123,7 +125,7 @@ def _writes(func: Any) -> bool:
 class _Graphs:
     """The nodes of the graphs that tensors of Python still hold, by where such a tensor got its value."""
 
-    def __init__(self, census: Census, storages: _Storages) -> None:
+    def __init__(self, census: CensusTaker, storages: _Storages) -> None:
         import torch
 
         self._tensor = torch.Tensor
@@ -165,7 +167,7 @@ def _walk(node: Any, seen: set[Any]) -> None:
 class _Groups:
     """Process groups that were not destroyed, by the line that made them."""
 
-    def __init__(self, census: Census) -> None:
+    def __init__(self, census: CensusTaker) -> None:
         import torch.distributed
         from torch.distributed import distributed_c10d
 

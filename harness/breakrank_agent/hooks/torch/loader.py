@@ -44,7 +44,7 @@ def install(agent: Agent) -> None:
     @functools.wraps(fetch)
     def __next__(self: Any) -> Any:
         agent.reach("load")
-        strikes = agent.take_strikes("batch") if agent.awaiting else ()
+        strikes = agent.injector.take_strikes("batch") if agent.injector.awaiting else ()
         try:
             batch = fetch(self)
         except StopIteration:

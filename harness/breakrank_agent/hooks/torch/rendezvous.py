@@ -62,7 +62,8 @@ def _watch_end(agent: Agent) -> None:
 
     @functools.wraps(original)
     def destroy_process_group(*args: Any, **kwargs: Any) -> Any:
-        agent.works.forget()
+        if agent.services.works is not None:
+            agent.services.works.forget()
         try:
             return original(*args, **kwargs)
         except BaseException as error:

@@ -30,7 +30,7 @@ def install(agent: Agent) -> None:
     wrappers.watch()
     stages = _Stages()
     after_import("torch.distributed.pipelining.stage", stages.watch)
-    agent.after_step.append(_Parameters(agent, wrappers, stages).look)
+    agent.on.step_end.append(_Parameters(agent, wrappers, stages).look)
 
 
 class _Wrappers:
@@ -111,7 +111,7 @@ class _Parameters:
 
     def look(self) -> None:
         """Record the names of parameters that are new, and what kept their gradients from being reduced."""
-        training = self._agent.handles
+        training = self._agent.model.handles
         # It may be another framework that trains in this rank.
         parameters = training.parameters() if isinstance(training, Training) else []
         if not isinstance(training, Training) or not parameters:

@@ -121,11 +121,11 @@ def _where(agent: Agent, kwargs: Any, storage: str) -> tuple[str, str]:
 def _larger(agent: Agent) -> Iterator[None]:
     """Take what `torch.save` and `torch.load` do meanwhile for parts of this: in this thread, or in one of its own."""
     ident = threading.get_ident()
-    agent.larger.add(ident)
+    agent.services.sharded.threads.add(ident)
     try:
         yield
     finally:
-        agent.larger.discard(ident)
+        agent.services.sharded.threads.discard(ident)
 
 
 def _digest(agent: Agent, where: str) -> dict[str, Any]:
@@ -146,10 +146,10 @@ def _pass_over_made_up_steps(agent: Agent) -> None:
 
     @functools.wraps(original)
     def making(*args: Any, **kwargs: Any) -> Any:
-        agent.pretends = True
+        agent.services.sharded.makes_state = True
         try:
             return original(*args, **kwargs)
         finally:
-            agent.pretends = False
+            agent.services.sharded.makes_state = False
 
     module._init_optim_state = making

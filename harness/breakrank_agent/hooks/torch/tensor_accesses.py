@@ -53,17 +53,17 @@ def install(agent: Agent) -> None:
         return
     watch = _Watch(agent)
     mode = _make_mode(agent, watch)
-    agent.in_threads.append(mode)
+    agent.on.user_thread.append(mode)
     mode().__enter__()
     _watch_unseen(watch)
-    agent.reading, agent.taking = watch.read_all, watch.take
+    agent.services.tensors = watch
     agent.record("note", text="reads and writes of tensors are on record", accesses=True)
 
 
 def _make_mode(agent: Agent, watch: _Watch) -> Callable[[], Any]:
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    run = _uncompiled(watch.run)
+    run, recorder = _uncompiled(watch.run), agent.recorder
 
     class Accesses(TorchDispatchMode):
         """Shows each operator to the watch."""
@@ -74,7 +74,7 @@ def _make_mode(agent: Agent, watch: _Watch) -> Callable[[], Any]:
             return False
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if (agent.quiet and agent.busy) or not agent.sees:
+            if (agent.quiet and agent.busy) or not recorder.sees:
                 return func(*args, **(kwargs or {}))
             return run(func, args, kwargs or _NONE)
 
@@ -199,7 +199,7 @@ class _Watch:
                 self._recent.clear()
 
         sys.addaudithook(hook)
-        agent.in_child.append(self._begin_anew)
+        agent.on.child_begin.append(self._begin_anew)
 
     def _begin_anew(self) -> None:
         """Forget what the rank knew: in a child that was forked, all that is not shared is a copy."""
@@ -237,7 +237,7 @@ class _Watch:
 
         None if that takes long to find out. A storage that is known keeps its address, see `_meet`.
         """
-        name = self._agent.sequence()
+        name = self._agent.sequences.current()
         call = [id(func), site, name, self._accesses.since(name)]
         tensor = self._tensor
         for value in args:
@@ -386,13 +386,13 @@ class _Watch:
             except (NotImplementedError, RuntimeError):
                 return
             if storage._cdata not in self._known:
-                self._meet(storage, self._agent.sequence())
+                self._meet(storage, self._agent.sequences.current())
         elif isinstance(value, (list, tuple)):
             for item in value:
                 self._own(item)
 
     def _contested(self, touches: list[_Touch]) -> bool:
-        name = self._agent.sequence()
+        name = self._agent.sequences.current()
         return any(t.mode == "rw" and t.storage.owner != name for t in touches)
 
     # --- what follows
@@ -402,7 +402,7 @@ class _Watch:
         agent, pointed = self._agent, False
         for storage, span, mode, tensor in touches:
             if storage.owner:
-                if storage.owner == agent.sequence():
+                if storage.owner == agent.sequences.current():
                     self._accesses.keep(storage.kept, op, mode, span, site)
                     continue
                 self._publish(storage)

@@ -15,7 +15,8 @@ import threading
 import weakref
 from typing import Any, Callable
 
-from breakrank_agent.agent.agent import Agent, NoHandles
+from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.model import NoHandles
 from breakrank_agent.agent.parameter_digest import in_parts, summary_of
 from breakrank_agent.agent.tracebacks import hide
 from breakrank_agent.hooks import after_import
@@ -43,14 +44,14 @@ def install(agent: Agent) -> None:
     if wrapper:
         agent.sites.add_foreign(wrapper)
     _wrap_files(agent)
-    if agent.child:
+    if agent.recorder.child:
         return
     if agent.plan.pin:
         torch.manual_seed(agent.plan.seed)
         torch.set_num_threads(1)
         torch.use_deterministic_algorithms(True, warn_only=True)
     training = Training(agent)
-    agent.adopt(training, training.summarize, trains=False)
+    agent.model.adopt(training, training.summarize, trains=False)
     agent.record("note", text=f"torch {torch.__version__}", torch=torch.__version__)
     after_import("torch._dynamo.trace_rules", warm_up)
     _wrap_backward(agent, training)
@@ -187,9 +188,9 @@ def _wrap_backward(agent: Agent, training: Training) -> None:
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> None:
         agent.reach("backward")
-        own, outer = threading.get_ident() == agent.main, agent.backward
+        own, outer = threading.get_ident() == agent.main, agent.sequences.backward
         if own:
-            agent.backward = sys._getframe(1)
+            agent.sequences.backward = sys._getframe(1)
         try:
             original(*args, **kwargs)
         except Exception as error:
@@ -198,10 +199,10 @@ def _wrap_backward(agent: Agent, training: Training) -> None:
             raise
         finally:
             if own:
-                agent.backward = outer
-        if agent.flying:
+                agent.sequences.backward = outer
+        if agent.services.works is not None:
             # DDP has waited for its all-reduces by now.
-            agent.look_back()
+            agent.services.works.look_back()
         if own and not training.constructed:
             # Without any optimizer, a step is a backward pass.
             agent.close_step("backward")
@@ -222,16 +223,16 @@ def _hook_optimizers(agent: Agent, training: Training) -> None:
     module.Optimizer.__init__ = __init__
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if agent.pretends:
+        if agent.services.sharded.makes_state:
             return
         if training.optimizer is None:
             training.optimizer = optimizer
             training.steps_by = f"optimizer {type(optimizer).__name__}"
-            agent.adopt(training, training.summarize)
+            agent.model.adopt(training, training.summarize)
         agent.reach("optimize")
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if optimizer is training.optimizer and not agent.pretends:
+        if optimizer is training.optimizer and not agent.services.sharded.makes_state:
             agent.close_step(training.steps_by)
 
     module.register_optimizer_step_pre_hook(before)
@@ -304,12 +305,13 @@ def _wrap_files(agent: Agent) -> None:
 
     @functools.wraps(save)
     def saving(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
-        if agent.larger and _is_part(agent):
+        if agent.services.sharded.threads and _is_part(agent):
             save(obj, f, *args, **kwargs)
             return
         path = _path(agent, f)
         agent.reach("save", says=members({"path": path}))
-        agent.reading(obj, "save")
+        if agent.services.tensors is not None:
+            agent.services.tensors.read_all(obj, "save")
         if _is_path(f):
             # C++ writes it in one go. A file object asks for a turn before each of its own writes.
             agent.take_turn("save", "w", path, site=agent.sites.here().line)
@@ -326,7 +328,7 @@ def _wrap_files(agent: Agent) -> None:
 
     @functools.wraps(load)
     def loading(f: Any, *args: Any, **kwargs: Any) -> Any:
-        if agent.larger and _is_part(agent):
+        if agent.services.sharded.threads and _is_part(agent):
             return load(f, *args, **kwargs)
         path = _path(agent, f)
         agent.reach("restore", says=members({"path": path}))
@@ -349,7 +351,7 @@ def _wrap_files(agent: Agent) -> None:
 def _is_part(agent: Agent) -> bool:
     """Whether this thread writes or reads a part of something larger: it does that itself, or helps with it."""
     ident = threading.get_ident()
-    return ident in agent.larger or ident != agent.main
+    return ident in agent.services.sharded.threads or ident != agent.main
 
 
 def _is_path(file: Any) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, Optional
 
-from breakrank_agent.agent.agent import Agent, NoHandles
+from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.model import NoHandles
 from breakrank_agent.agent.tracebacks import hide
 from breakrank_agent.hooks.torch.collective_faults import counted
 
@@ -20,7 +21,7 @@ def install(agent: Agent) -> None:
     """Watch the forward pass of every DistributedDataParallel, and the backward pass after it."""
     import torch
 
-    if torch.distributed.is_available() and agent.strikes_on("wrapper"):
+    if torch.distributed.is_available() and agent.injector.strikes_on("wrapper"):
         _Wrappers(agent).watch()
 
 
@@ -61,7 +62,7 @@ class _Wrappers:
         import torch
 
         reduces = torch.is_grad_enabled() and wrapper.require_backward_grad_sync
-        strikes = self._agent.take_strikes("wrapper") if reduces else []
+        strikes = self._agent.injector.take_strikes("wrapper") if reduces else []
         if not strikes:
             return forward(wrapper, *args, **kwargs)
         struck = _Struck()
