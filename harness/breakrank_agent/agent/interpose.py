@@ -28,13 +28,18 @@ def interpose(
     `sys._getframe(2)` in `before`. What a generator function yields is not seen: its call is over when it begins.
     """
     original = getattr(owner, name)
-    bound = inspect.getattr_static(owner, name)
+    bound = inspect.getattr_static(owner, name, None)
     kind = type(bound) if isinstance(bound, (staticmethod, classmethod)) and inspect.isclass(owner) else None
     if kind is not None:
         original = bound.__func__
     wrapper = _wrap(original, before, after, failed) if around is None else _enclose(original, around, after, failed)
     setattr(owner, name, wrapper if kind is None else kind(wrapper))
     return wrapper
+
+
+def receiver(self: Any, *_: Any, **__: Any) -> Any:
+    """Return the object that a method is called of: a `before` for who needs nothing else later on."""
+    return self
 
 
 def _wrap(original: Any, before: Before, after: After, failed: Failed) -> Callable[..., Any]:

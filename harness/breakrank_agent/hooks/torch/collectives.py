@@ -187,7 +187,10 @@ def _functional(operator: Any, after: Any) -> Callable[..., Any]:
 
 
 def _watch_reduction(kind: Any, name: str) -> None:
-    """Keep what a method of a process group is asked to reduce by, for the operator that it calls."""
+    """Keep what a method of a process group is asked to reduce by, for the operator that it calls.
+
+    By hand, as the kernel: both are part of what each collective costs.
+    """
     original = getattr(kind, name)
 
     def reducing(*args: Any, **kwargs: Any) -> Any:

@@ -6,11 +6,11 @@ import collections
 import functools
 import hashlib
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 from breakrank_agent.agent.agent import Agent
-from breakrank_agent.agent.tracebacks import hide
+from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.hooks.batches import Batch
 from breakrank_agent.protocol.fault import Strike
 
@@ -28,11 +28,12 @@ def install(agent: Agent) -> None:
     from torch.utils.data.dataset import Subset
 
     kind = dataloader._BaseDataLoaderIter
-    fetch, draw = kind.__next__, kind._next_index
+    draw = kind._next_index
     has_indices, payloads = dataloader._DatasetKind.Map, agent.plan.payloads
 
     @functools.wraps(draw)
     def _next_index(self: Any) -> Any:
+        # By hand: it is all that some epochs do, thousands of times a second.
         index = draw(self)
         # Loader workers are handed their indices ahead of time; batches still come out in this order.
         try:
@@ -41,24 +42,23 @@ def install(agent: Agent) -> None:
             self.__dict__[_DRAWN] = collections.deque((index,))
         return index
 
-    @functools.wraps(fetch)
-    def __next__(self: Any) -> Any:
+    def load(loader: Any) -> tuple[Any, Sequence[tuple[int, Strike]]]:
         agent.reach("load")
-        strikes = agent.injector.take_strikes("batch") if agent.injector.awaiting else ()
-        try:
-            batch = fetch(self)
-        except StopIteration:
+        return loader, agent.injector.take_strikes("batch") if agent.injector.awaiting else ()
+
+    def fail(_: Any, error: BaseException) -> None:
+        if isinstance(error, StopIteration):
             agent.clock.leave_empty_load()
-            raise
-        except Exception as error:
-            hide(error)
+        elif isinstance(error, Exception):
             agent.raised("load", error)
-            raise
+
+    def hand_out(token: tuple[Any, Sequence[tuple[int, Strike]]], batch: Any) -> Any:
+        loader, strikes = token
         for number, strike in strikes:
             batch = _struck(agent, number, strike, batch)
-        waiting = self.__dict__.get(_DRAWN)
+        waiting = loader.__dict__.get(_DRAWN)
         index = waiting.popleft() if waiting else None
-        found = _indices(self._dataset, index, Subset) if self._dataset_kind == has_indices else None
+        found = _indices(loader._dataset, index, Subset) if loader._dataset_kind == has_indices else None
         if payloads or found is None:
             digests = _digests(agent, batch, found is not None) if payloads else {}
             agent.payload("load", indices=_plain(found), **digests)
@@ -67,7 +67,7 @@ def install(agent: Agent) -> None:
         return batch
 
     kind._next_index = _next_index
-    kind.__next__ = __next__
+    interpose(kind, "__next__", load, hand_out, fail)
 
 
 def _digests(agent: Agent, batch: Any, has_indices: bool) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from breakrank_agent.agent.access_log import Accesses, Kept, Span, shared_at
 from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.hooks.torch.indices import MOST, Pick, adds, pick_of, pieces, span_of
 
 WAITS_FOR = "torch"
@@ -503,16 +504,13 @@ def _watch_unseen(watch: _Watch) -> None:
     import torch
 
     for name in _UNSEEN:
-        setattr(torch.Tensor, name, _reading(watch, name, getattr(torch.Tensor, name)))
-    export = _reading(watch, "to_dlpack", torch.utils.dlpack.to_dlpack)
-    torch.utils.dlpack.to_dlpack = torch.to_dlpack = export
+        interpose(torch.Tensor, name, _reading(watch, name.strip("_")))
+    torch.to_dlpack = interpose(torch.utils.dlpack, "to_dlpack", _reading(watch, "to_dlpack"))
 
 
-def _reading(watch: _Watch, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def reading(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-        watch.read(tensor, name.strip("_"))
-        return original(tensor, *args, **kwargs)
+def _reading(watch: _Watch, op: str) -> Callable[..., None]:
+    def reading(tensor: Any, *_: Any, **__: Any) -> None:
+        watch.read(tensor, op)
 
     return reading
 
