@@ -14,15 +14,16 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from threading import get_ident
 from types import ModuleType
 from typing import Any, Callable, Optional
 
 import breakrank_agent
 from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.model import NoHandles
 from breakrank_agent.agent.parameter_digest import NAME_LIMIT, in_parts, name_part, summary_of
-from breakrank_agent.agent.tracebacks import hide
 
 WAITS_FOR = "tensorflow"
 
@@ -49,8 +50,8 @@ def install(agent: Agent) -> None:
         tf.config.run_functions_eagerly(True)
     agent.record("note", text=f"tensorflow {tf.__version__}", tensorflow=tf.__version__)
     _hide_frames()
-    _wrap_functions(agent, training)
-    _wrap_run(agent, training)
+    _wrap_functions(training)
+    _wrap_run(training)
     _wrap_tape(agent, training)
     if agent.plan.payloads:
         agent.on.step_end.append(training.name)
@@ -173,7 +174,7 @@ class Training(NoHandles):
             # Without any optimizer, a step is a backward pass.
             self._agent.close_step("backward")
 
-    def step(self, optimizer: Any) -> contextlib.AbstractContextManager[None]:
+    def step(self, optimizer: Any) -> AbstractContextManager[None]:
         """Return what an optimizer steps in: a piece of its own, or part of one, or the tracing of one."""
         from tensorflow.python.eager import context
         from tensorflow.python.framework import ops
@@ -195,7 +196,7 @@ class Training(NoHandles):
             return self.piece(traced)
         return contextlib.nullcontext()
 
-    def derive(self, sources: Any) -> contextlib.AbstractContextManager[None]:
+    def derive(self, sources: Any) -> AbstractContextManager[None]:
         """Return what gradients are taken in."""
         import tensorflow as tf
         from tensorflow.python.eager import context
@@ -302,7 +303,8 @@ def watch_operations(
 
     `made` is shown all three, when the operation has run.
 
-    All of them go through two functions of `pywrap_tfe`, which are looked up at each call.
+    All of them go through two functions of `pywrap_tfe`, which are looked up at each call. They are wrapped by hand:
+    a step of a few microseconds an operation is made of nothing else.
     """
     from tensorflow.python import pywrap_tfe
 
@@ -405,69 +407,44 @@ def _around(graph: Any) -> Iterator[Traced]:
         graph = getattr(graph, "outer_graph", None)
 
 
-def _wrap_functions(agent: Agent, training: Training) -> None:
+def _wrap_functions(training: Training) -> None:
     from tensorflow.python.eager import context
     from tensorflow.python.eager.polymorphic_function import concrete_function
 
-    kind = concrete_function.ConcreteFunction
-    original = kind._call_flat
+    def calling(function: Any, tensor_inputs: Any, captured_inputs: Any) -> AbstractContextManager[None]:
+        if training.ours or not context.executing_eagerly():
+            return contextlib.nullcontext()
+        return training.piece(getattr(function.graph, _TRACED, None), function.graph, captured_inputs)
 
-    @functools.wraps(original)
-    def _call_flat(self: Any, tensor_inputs: Any, captured_inputs: Any) -> Any:
-        seen = not training.ours and context.executing_eagerly()
-        traced = getattr(self.graph, _TRACED, None)
-        try:
-            with training.piece(traced, self.graph, captured_inputs) if seen else contextlib.nullcontext():
-                return original(self, tensor_inputs, captured_inputs)
-        except BaseException as error:
-            # While a function is traced, too: autograph writes the frames that it finds into the message.
-            hide(error)
-            raise
-
-    kind._call_flat = _call_flat
+    # While a function is traced, autograph writes the frames that it finds in an error into its message.
+    interpose(concrete_function.ConcreteFunction, "_call_flat", around=calling)
 
 
-def _wrap_run(agent: Agent, training: Training) -> None:
+def _wrap_run(training: Training) -> None:
     from tensorflow.python.distribute import distribute_lib
     from tensorflow.python.eager import context
 
-    original = distribute_lib.StrategyBase.run
-
-    @functools.wraps(original)
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def running(*_: Any, **__: Any) -> AbstractContextManager[None]:
         seen = not training.ours and context.executing_eagerly()
-        try:
-            with training.piece() if seen else contextlib.nullcontext():
-                return original(self, *args, **kwargs)
-        except BaseException as error:
-            hide(error)
-            raise
+        return training.piece() if seen else contextlib.nullcontext()
 
-    distribute_lib.StrategyBase.run = run
+    interpose(distribute_lib.StrategyBase, "run", around=running)
 
 
 def _wrap_tape(agent: Agent, training: Training) -> None:
     from tensorflow.python.eager import backprop, context
 
-    enter, gradient = backprop.GradientTape.__enter__, backprop.GradientTape.gradient
-
-    @functools.wraps(enter)
-    def __enter__(self: Any) -> Any:
+    def begin(_: Any) -> None:
         # A tape begins to record what gradients will be taken of: the forward pass.
         if not training.ours and context.executing_eagerly():
             agent.reach("forward")
-        return enter(self)
 
-    @functools.wraps(gradient)
-    def taking(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            with training.derive(sources):
-                return gradient(self, target, sources, *args, **kwargs)
-        except Exception as error:
-            hide(error)
-            if not training.ours:
-                agent.raised("backward", error)
-            raise
+    def taking(tape: Any, target: Any, sources: Any, *_: Any, **__: Any) -> AbstractContextManager[None]:
+        return training.derive(sources)
 
-    backprop.GradientTape.__enter__ = __enter__
-    backprop.GradientTape.gradient = taking
+    def fail(_: Any, error: BaseException) -> None:
+        if isinstance(error, Exception) and not training.ours:
+            agent.raised("backward", error)
+
+    interpose(backprop.GradientTape, "__enter__", begin)
+    interpose(backprop.GradientTape, "gradient", around=taking, failed=fail)
