@@ -26,6 +26,7 @@ from typing import Any, Callable, Optional, Union
 from weakref import WeakKeyDictionary
 
 from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.interpose import interpose, receiver
 from breakrank_agent.agent.sequences import pythons
 from breakrank_agent.agent.thread_scheduler import Member, Turns
 from breakrank_agent.agent.turn_watch import look_out
@@ -77,23 +78,17 @@ def _replace_locks() -> None:
 
 def _watch_events() -> None:
     """See an event that is set, and one that is found to be set without waiting: neither takes the lock for it."""
-    sets, reads = threading.Event.set, threading.Event.is_set
 
-    @functools.wraps(sets)
-    def set_(event: Any) -> None:
+    def setting(event: Any) -> None:
         if isinstance(event._cond._lock, _Lock):
             event._cond._lock.gives()
-        sets(event)
 
-    @functools.wraps(reads)
-    def is_set(event: Any) -> bool:
-        found = reads(event)
+    def read(event: Any, found: bool) -> None:
         if found and isinstance(event._cond._lock, _Lock):
             event._cond._lock.seen()
-        return found
 
-    for name, wrapped in (("set", set_), ("is_set", is_set)):
-        setattr(threading.Event, name, wrapped)
+    interpose(threading.Event, "set", setting)
+    interpose(threading.Event, "is_set", receiver, read)
 
 
 class _Lock:
@@ -267,7 +262,7 @@ class Threads:
         self._said.clear()
 
     def watch_threads(self) -> None:
-        """Wrap what starts a thread and what waits for its end."""
+        """Wrap what starts a thread and what waits for its end: by hand where others are to move meanwhile."""
         hook = self
 
         @functools.wraps(self._start)
@@ -278,15 +273,14 @@ class Threads:
         def join(thread: threading.Thread, timeout: Optional[float] = None) -> None:
             hook.join(thread, timeout)
 
-        @functools.wraps(self._is_alive)
-        def is_alive(thread: threading.Thread) -> bool:
-            alive = hook._is_alive(thread)
+        for name, wrapped in (("start", start), ("join", join)):
+            setattr(threading.Thread, name, wrapped)
+
+        def asked(thread: threading.Thread, alive: bool) -> None:
             if not alive:
                 hook.joined(thread)
-            return alive
 
-        for name, wrapped in (("start", start), ("join", join), ("is_alive", is_alive)):
-            setattr(threading.Thread, name, wrapped)
+        interpose(threading.Thread, "is_alive", receiver, asked)
 
     def sync(self, do: str, key: Union[str, Callable[[], str]]) -> None:
         """Record a sync of one of the user's threads; a lock taken while one is being recorded is none.
@@ -433,7 +427,7 @@ def _is_librarys(file: str) -> bool:
 
 
 def _watch_sleep(turns: Optional[Turns]) -> None:
-    """Under a controlled schedule let all others move first; only if none can, sleep for real."""
+    """Under a controlled schedule let all others move first; only if none can, sleep for real, and then for less."""
     if turns is None:
         return
     sleep: Callable[[float], None] = time.sleep
