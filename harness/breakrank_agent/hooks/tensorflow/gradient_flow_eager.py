@@ -17,7 +17,9 @@ from breakrank_agent.agent.interpose import interpose, receiver
 from breakrank_agent.agent.parameter_digest import in_parts
 from breakrank_agent.hooks.tensorflow.collectives import OPERATIONS
 from breakrank_agent.hooks.tensorflow.gradient_flow_graph import FORM_ONLY, READS, Lack, replica_here, watch_gradients
-from breakrank_agent.hooks.tensorflow.training import Training, components, training_of, watch_operations
+from breakrank_agent.hooks.tensorflow.operations import watch_operations
+from breakrank_agent.hooks.tensorflow.training import Training, training_of
+from breakrank_agent.hooks.tensorflow.variables import components
 
 WAITS_FOR = "tensorflow"
 

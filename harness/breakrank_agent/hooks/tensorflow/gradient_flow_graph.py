@@ -18,7 +18,8 @@ from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.parameter_digest import in_parts
 from breakrank_agent.hooks.tensorflow.assignments import lines_of
-from breakrank_agent.hooks.tensorflow.training import Training, components, training_of
+from breakrank_agent.hooks.tensorflow.training import Training, training_of
+from breakrank_agent.hooks.tensorflow.variables import components
 
 WAITS_FOR = "tensorflow"
 

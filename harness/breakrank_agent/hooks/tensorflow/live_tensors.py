@@ -14,7 +14,7 @@ from breakrank_agent.agent.call_sites import Site
 from breakrank_agent.agent.interpose import interpose, receiver
 from breakrank_agent.agent.services import CensusTaker
 from breakrank_agent.hooks.python.census import Line, add_up, flat
-from breakrank_agent.hooks.tensorflow.training import watch_operations
+from breakrank_agent.hooks.tensorflow.operations import watch_operations
 
 WAITS_FOR = "tensorflow"
 AFTER = ("python.census",)

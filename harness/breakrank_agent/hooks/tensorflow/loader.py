@@ -12,7 +12,8 @@ from typing import Any, Optional
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.hooks.batches import Batch
-from breakrank_agent.hooks.tensorflow.training import Training, components, training_of
+from breakrank_agent.hooks.tensorflow.training import Training, training_of
+from breakrank_agent.hooks.tensorflow.variables import components
 from breakrank_agent.protocol.fault import Strike
 
 WAITS_FOR = "tensorflow"

@@ -7,7 +7,8 @@ from typing import Any, Optional
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
-from breakrank_agent.hooks.tensorflow.training import Training, components, line_here, name_of, training_of
+from breakrank_agent.hooks.tensorflow.training import Training, line_here, training_of
+from breakrank_agent.hooks.tensorflow.variables import components, name_of
 
 WAITS_FOR = "tensorflow"
 

@@ -8,7 +8,6 @@ gradient, that was traced into it. `strategy.run` is such a piece where it runs 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import hashlib
 import os
@@ -23,7 +22,16 @@ import breakrank_agent
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.model import NoHandles
-from breakrank_agent.agent.parameter_digest import NAME_LIMIT, in_parts, name_part, summary_of
+from breakrank_agent.agent.parameter_digest import in_parts, name_part
+from breakrank_agent.hooks.tensorflow.variables import (
+    coarsest,
+    components,
+    is_served,
+    name_of,
+    parts_apart,
+    raw_bytes,
+    summary_of_replica,
+)
 
 WAITS_FOR = "tensorflow"
 
@@ -232,7 +240,7 @@ class Training(NoHandles):
         trained = getattr(self.optimizer, "_trainable_variables", None) if self.optimizer is not None else self.sources
         # Keras keeps the variable of TensorFlow inside of its own.
         variables = [getattr(one, "_value", one) for one in trained or ()]
-        return [one for one in variables if not _is_served(one)]
+        return [one for one in variables if not is_served(one)]
 
     def name(self) -> None:
         """Record the names of the parameters, if they are new."""
@@ -243,13 +251,13 @@ class Training(NoHandles):
         self._named, names = here, []
         for part in in_parts(parameters):
             names.append(name_part(name_of(part[0]), part))
-        self._agent.record("names", names=names, eps=_coarsest(parameters))
+        self._agent.record("names", names=names, eps=coarsest(parameters))
 
     def buffers(self) -> list[tuple[str, memoryview]]:
         """Return (name, writable bytes) of every parameter here. Raises `RuntimeError` when there are none yet."""
         with self._agent.quietly():
             found = [
-                (f"parameter {i}", _raw_bytes(component))
+                (f"parameter {i}", raw_bytes(component))
                 for i, variable in enumerate(self.parameters())
                 for component in components(variable)
             ]
@@ -273,12 +281,12 @@ class Training(NoHandles):
         norms = "reference" in self._agent.plan.oracles
         with self._agent.quietly():
             several = max(len(components(variable)) for variable in parameters)
-            replicas = [_summary(parameters, number, norms) for number in range(several)]
+            replicas = [summary_of_replica(parameters, number, norms) for number in range(several)]
         summary = dict(replicas[0])
         if several > 1:
             digests = [replica["params"] for replica in replicas]
             summary["replicas"] = digests
-            summary["apart"] = _apart([replica["parts"] for replica in replicas])
+            summary["apart"] = parts_apart([replica["parts"] for replica in replicas])
             summary["params"] = hashlib.blake2b("".join(digests).encode(), digest_size=8).hexdigest()
             summary["finite"] = all(replica["finite"] for replica in replicas)
         if not summary["finite"]:
@@ -290,55 +298,6 @@ def _no_collectives(*_: Any) -> None:
     """See none."""
 
 
-def _pass_by(*_: Any) -> None:
-    """Do nothing about an operation."""
-
-
-def watch_operations(
-    before: Callable[[Any, Any], None] = _pass_by,
-    after: Callable[[Any, Any], None] = _pass_by,
-    made: Callable[[Any, Any, Any], None] = _pass_by,
-) -> None:
-    """Have each operation that runs eagerly shown, in every thread: its name and inputs, then its name and results.
-
-    `made` is shown all three, when the operation has run.
-
-    All of them go through two functions of `pywrap_tfe`, which are looked up at each call. They are wrapped by hand:
-    a step of a few microseconds an operation is made of nothing else.
-    """
-    from tensorflow.python import pywrap_tfe
-
-    quick, full = pywrap_tfe.TFE_Py_FastPathExecute, pywrap_tfe.TFE_Py_Execute
-
-    @functools.wraps(quick)
-    def TFE_Py_FastPathExecute(context: Any, op: str, name: Any, *args: Any) -> Any:
-        before(op, args)
-        result = quick(context, op, name, *args)
-        after(op, result)
-        made(op, args, result)
-        return result
-
-    @functools.wraps(full)
-    def TFE_Py_Execute(context: Any, device: Any, op: Any, inputs: Any, *args: Any) -> Any:
-        before(op, inputs)
-        result = full(context, device, op, inputs, *args)
-        after(op, result)
-        made(op, inputs, result)
-        return result
-
-    pywrap_tfe.TFE_Py_FastPathExecute, pywrap_tfe.TFE_Py_Execute = TFE_Py_FastPathExecute, TFE_Py_Execute
-
-
-def components(variable: Any) -> list[Any]:
-    """Return the variables of this process that a distributed one is made of; of any other, itself."""
-    return list(getattr(variable, "values", ())) or [variable]
-
-
-def name_of(variable: Any) -> str:
-    """Return the name of a variable of TensorFlow as its owner gave it, without the number of its output."""
-    return str(getattr(variable, "name", "")).split(":")[0][:NAME_LIMIT] or "a variable"
-
-
 def line_here(agent: Agent) -> str:
     """Return the line of the user's code that is being run, or traced into a graph, as `file:line`; empty if none is.
 
@@ -348,52 +307,6 @@ def line_here(agent: Agent) -> str:
 
     lines = (agent.sites.at(frame.filename, frame.lineno) for frame in reversed(tf_stack.extract_stack()))
     return next(filter(None, lines), "")
-
-
-def _is_served(variable: Any) -> bool:
-    """Whether a variable lies in the process of a parameter server: to read it might wait for ever."""
-    parts = getattr(variable, "variables", None) or [variable]
-    return any("/job:ps/" in str(getattr(part, "device", "")) for part in parts)
-
-
-def _coarsest(parameters: list[Any]) -> float:
-    """Return the distance from 1 to the next number in the dtype with the fewest digits; 0 without floating point."""
-    import tensorflow as tf
-
-    kinds = {tf.as_dtype(one.dtype) for one in parameters}
-    return max((float(tf.experimental.numpy.finfo(kind).eps) for kind in kinds if kind.is_floating), default=0.0)
-
-
-def _summary(parameters: list[Any], replica: int, norms: bool) -> dict[str, Any]:
-    """Return the summary of one replica's parameters; what only one replica has, belongs to all."""
-    import numpy
-
-    parts, squares = [], []
-    for part in in_parts(parameters):
-        digest, square = hashlib.blake2b(digest_size=8), 0.0
-        for variable in part:
-            here = components(variable)
-            array = numpy.ascontiguousarray(here[min(replica, len(here) - 1)].numpy())
-            digest.update(array.tobytes())
-            square += float(numpy.square(array.astype("float64")).sum()) if array.dtype.kind == "f" else 0.0
-        parts.append(digest.digest())
-        squares.append(square)
-    return summary_of(parts, squares, norms)
-
-
-def _apart(replicas: list[list[str]]) -> list[int]:
-    """Return which parts are not the same in all replicas."""
-    return [number for number, values in enumerate(zip(*replicas)) if len(set(values)) > 1]
-
-
-def _raw_bytes(variable: Any) -> memoryview:
-    """Return a writable view of the bytes of a dense variable on a CPU, which what is read of it shares with it."""
-    import numpy
-
-    array = numpy.asarray(memoryview(variable.read_value()))
-    if array.nbytes == 0:
-        return memoryview(bytearray())
-    return memoryview((ctypes.c_ubyte * array.nbytes).from_address(array.ctypes.data)).cast("B")
 
 
 def _around(graph: Any) -> Iterator[Traced]:

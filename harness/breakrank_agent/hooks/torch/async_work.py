@@ -152,15 +152,17 @@ class Works:
         """Return the works under way of which somebody has the future."""
         return [flight.work for flight in self.flying.values() if flight.future]
 
-    def waited(self, work: Any, error: Optional[BaseException] = None) -> None:
-        """The work was waited for."""
+    def waited(self, work: Any, _: Any) -> None:
+        """Take a work that was waited for for over."""
         flight = self.flying.pop(id(work), None)
-        if flight is None:
-            return
-        if error is not None:
-            self.fail(flight, error)
-        else:
+        if flight is not None:
             self._land(flight, waited=True)
+
+    def wait_failed(self, work: Any, error: BaseException) -> None:
+        """Take a work for over of which the wait has raised."""
+        flight = self.flying.pop(id(work), None)
+        if flight is not None:
+            self.fail(flight, error)
 
     def _is_over(self, flight: Flight) -> bool:
         """Whether a work is complete, or its future is: that comes first, and is all that DDP's reducer waits for."""
@@ -213,14 +215,11 @@ def _wait_in_turn(kind: Any, works: Works, of: Callable[[Any], list[Any]]) -> No
 
 
 def _watch_waits(kind: Any, works: Works) -> None:
-    def waited(work: Any, _: Any) -> None:
-        works.waited(work)
-
     def asked(work: Any, done: Any) -> None:
         if done:
             works.look_at(work)
 
-    interpose(kind, "wait", receiver, waited, works.waited)
+    interpose(kind, "wait", receiver, works.waited, works.wait_failed)
     interpose(kind, "is_completed", receiver, asked)
     interpose(kind, "get_future", works.hand_out)
 

@@ -28,19 +28,8 @@ def install(agent: Agent) -> None:
     from torch.utils.data.dataset import Subset
 
     kind = dataloader._BaseDataLoaderIter
-    draw = kind._next_index
+    _keep_indices(kind)
     has_indices, payloads = dataloader._DatasetKind.Map, agent.plan.payloads
-
-    @functools.wraps(draw)
-    def _next_index(self: Any) -> Any:
-        # By hand: it is all that some epochs do, thousands of times a second.
-        index = draw(self)
-        # Loader workers are handed their indices ahead of time; batches still come out in this order.
-        try:
-            self.__dict__[_DRAWN].append(index)
-        except KeyError:
-            self.__dict__[_DRAWN] = collections.deque((index,))
-        return index
 
     def load(loader: Any) -> tuple[Any, Sequence[tuple[int, Strike]]]:
         agent.reach("load")
@@ -66,8 +55,24 @@ def install(agent: Agent) -> None:
             agent.payload("load", indices=_plain(found))
         return batch
 
-    kind._next_index = _next_index
     interpose(kind, "__next__", load, hand_out, fail)
+
+
+def _keep_indices(kind: Any) -> None:
+    """Keep what an iterator draws until it is handed out. By hand: a loader may do little else."""
+    draw = kind._next_index
+
+    @functools.wraps(draw)
+    def _next_index(self: Any) -> Any:
+        index = draw(self)
+        # Loader workers are handed their indices ahead of time; batches still come out in this order.
+        try:
+            self.__dict__[_DRAWN].append(index)
+        except KeyError:
+            self.__dict__[_DRAWN] = collections.deque((index,))
+        return index
+
+    kind._next_index = _next_index
 
 
 def _digests(agent: Agent, batch: Any, has_indices: bool) -> dict[str, Any]:

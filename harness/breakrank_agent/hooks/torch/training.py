@@ -15,6 +15,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Callable
 
 from breakrank_agent.agent.agent import Agent
@@ -295,6 +296,11 @@ class _Outermost:
 def _wrap_files(agent: Agent) -> None:
     import torch
 
+    interpose(torch, "save", around=_saving(agent))
+    interpose(torch, "load", around=_loading(agent))
+
+
+def _saving(agent: Agent) -> Callable[..., AbstractContextManager[None]]:
     @contextlib.contextmanager
     def saving(obj: Any, f: Any, *_: Any, **__: Any) -> Iterator[None]:
         if agent.services.sharded.threads and _is_part(agent):
@@ -317,6 +323,10 @@ def _wrap_files(agent: Agent) -> None:
             digest = _file_digest(f)
         agent.payload("save", path=path, done=agent.clock.done, **digest)
 
+    return saving
+
+
+def _loading(agent: Agent) -> Callable[..., AbstractContextManager[None]]:
     @contextlib.contextmanager
     def loading(f: Any, *_: Any, **__: Any) -> Iterator[None]:
         if agent.services.sharded.threads and _is_part(agent):
@@ -331,8 +341,7 @@ def _wrap_files(agent: Agent) -> None:
             yield
         agent.payload("restore", path=path, **digest)
 
-    interpose(torch, "save", around=saving)
-    interpose(torch, "load", around=loading)
+    return loading
 
 
 def _is_part(agent: Agent) -> bool:
