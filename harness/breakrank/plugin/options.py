@@ -15,6 +15,7 @@ import pytest
 
 from breakrank.errors import BreakrankError
 from breakrank.plan.script import check_script, check_step, framework_of, is_script
+from breakrank_agent.protocol.frameworks import all_frameworks
 
 PREFIX = "--scenario"
 #: What the option for the runner takes. `auto` puts up walls where a strike needs them.
@@ -38,7 +39,7 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("-seed", {"metavar": "N", "help": "seed of all chance (default: 0)"}),
     ("-seeds", {"metavar": "A..B", "help": "run each case once at every seed from A to B, and say at how many it does "
                 "harm, and which is the first"}),
-    ("-framework", {"metavar": "NAME", "help": "only cases of this framework: torch or tensorflow"}),
+    ("-framework", {"metavar": "NAME", "help": f"only cases of this framework: {' or '.join(all_frameworks())}"}),
     ("-runner", {"metavar": "NAME", "help": "how ranks are started: process, sandbox (each behind "
                 "walls of its own), docker (each in a container), or auto, which takes the walls where a strike needs "
                 "them, and docker for an image"}),
@@ -406,11 +407,9 @@ def _either(words: Sequence[str]) -> str:
 
 
 def _framework(config: pytest.Config) -> str:
-    from breakrank.doctor import FRAMEWORKS
-
     framework = _text(config, "-framework") or ""
-    if framework and framework not in FRAMEWORKS:
-        raise BreakrankError(f"{PREFIX}-framework is {framework!r}; use {' or '.join(FRAMEWORKS)}")
+    if framework and framework not in all_frameworks():
+        raise BreakrankError(f"{PREFIX}-framework is {framework!r}; use {' or '.join(all_frameworks())}")
     return framework
 
 

@@ -46,6 +46,7 @@ from breakrank.runners.workdir import View
 from breakrank.runners.zygotes import ANSWER_S, lasting
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.entry import PACKET
+from breakrank_agent.protocol.frameworks import distributions
 
 _T = TypeVar("_T")
 
@@ -185,7 +186,7 @@ def versions(name: str) -> Mapping[str, str]:
 def lacking(name: str, framework: str) -> str:
     """Return why an image cannot run the cases of a framework, or the empty string. Raises `BreakrankError`."""
     has = versions(name)
-    if framework in ("", "none") or {framework, f"{framework}-cpu"} & has.keys():
+    if framework in ("", "none") or has.keys() & set(distributions(framework)):
         return ""
     return f"there is no {framework} in the image {name} (Python {has['python']})"
 

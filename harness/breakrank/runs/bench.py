@@ -46,6 +46,7 @@ from breakrank.runs.saved_run import judge_saved, load_run, programs_of
 from breakrank.verdict import SURVIVED, Outcome, Record, Verdict
 from breakrank_agent.plan import Plan, Schedule
 from breakrank_agent.protocol.fault import Strike
+from breakrank_agent.protocol.frameworks import DEFAULT, all_frameworks, distributions
 from breakrank_agent.protocol.log import DEFAULT_SIZE, Event
 from breakrank_agent.protocol.trigger import PlanError
 from breakrank_agent.schedules import Diverged
@@ -166,7 +167,7 @@ def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choic
         )
     plans: dict[str, Plan] = {}
     for strikes in ways.values() or [()]:
-        framework = choices.framework or "torch"
+        framework = choices.framework or DEFAULT
         case = Case(script, "", SURVIVED, framework=framework, strikes=strikes, restarts=scenario.job.restarts)
         made = make_plan(replace(scenario, job=replace(scenario.job, steps=0, data="")), case, choices)
         name = script if len(ways) < 2 else _name_way(script, strikes, plans)
@@ -192,7 +193,7 @@ def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choic
 
 def _lies_in_programs(scenario: Scenario) -> bool:
     """Whether all that a scenario has is programs with a fault: no order of its own, and no oracle beyond the usual."""
-    usual = {*DEFAULT_ORACLES, "placement"}
+    usual = {*DEFAULT_ORACLES, *(name for one in all_frameworks().values() for name in one.oracles)}
     in_programs = any(case.control for case in scenario.cases)
     return in_programs and scenario.schedule.mode == "free" and usual.issuperset(scenario.oracles)
 
@@ -684,8 +685,7 @@ def _meta(plan: Plan, programs: Path) -> dict[str, Any]:
 
 @functools.cache
 def _version(distribution: str) -> str:
-    # A framework's build without CUDA is a distribution of its own.
-    for name in (distribution, f"{distribution}-cpu"):
+    for name in distributions(distribution):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(name)
     return "missing"

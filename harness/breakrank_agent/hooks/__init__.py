@@ -19,19 +19,16 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
+from breakrank_agent.protocol.frameworks import all_frameworks
+
 if TYPE_CHECKING:
     from breakrank_agent.agent.agent import Agent
-
-#: The outermost modules of what a zygote imports (`breakrank_agent.start.zygote.WARM`); hooks wait for each of them.
-_FRAMEWORKS = frozenset({"torch", "tensorflow", "keras"})
 
 
 @functools.cache
 def all_hooks() -> tuple[Any, ...]:
     """Return every hook, imported: those of Python first, then in the order of their names, each after its `AFTER`."""
-    folders = sorted(
-        (one.name for one in pkgutil.iter_modules(__path__) if one.ispkg), key=lambda n: (n != "python", n)
-    )
+    folders = sorted((one.name for one in pkgutil.iter_modules(__path__) if one.ispkg), key=_python_first)
     found: dict[str, Any] = {}
     for folder in folders:
         package = importlib.import_module(f"{__name__}.{folder}")
@@ -100,7 +97,13 @@ def after_import(name: str, follow: Callable[[], None]) -> None:
 
 def imports_framework() -> bool:
     """Whether a framework is just being imported, with all that it brings along."""
-    return not _FRAMEWORKS.isdisjoint(_waiter.running)
+    return not _outermost().isdisjoint(_waiter.running)
+
+
+@functools.cache
+def _outermost() -> frozenset[str]:
+    """Return the outermost modules of the frameworks; hooks wait for each of them."""
+    return frozenset(name for one in all_frameworks().values() for name in one.modules)
 
 
 class _Waiter(importlib.abc.MetaPathFinder):

@@ -30,18 +30,12 @@ from typing import Any, NoReturn
 
 from breakrank_agent.protocol.checked import parse
 from breakrank_agent.protocol.entry import PACKET
+from breakrank_agent.protocol.frameworks import profile
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _MADV_COLLAPSE = 25
 #: The size of a huge page. If it is another one, the kernel rounds.
 HUGE = 1 << 21
-
-#: The modules that a first step imports late, by framework. They cost a second per rank if they are not here.
-WARM = {
-    "torch": ("torch", "torch.distributed", "torch.nn.parallel", "torch.utils.data", "torch._dynamo"),
-    "tensorflow": ("tensorflow", "keras"),
-    "none": (),
-}
 
 #: Ends the process at once, even if a hook has replaced `os._exit`.
 _end = os._exit
@@ -76,7 +70,7 @@ def _warm_up(framework: str) -> None:
     hooks.all_hooks()
     all_faults()
     all_policies()
-    for name in ("breakrank_agent.start.boot", *WARM.get(framework, (framework,))):
+    for name in ("breakrank_agent.start.boot", *profile(framework).warm):
         importlib.import_module(name)
     hooks.warm_up()
     _forget_finalizers()

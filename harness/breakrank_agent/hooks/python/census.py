@@ -11,7 +11,6 @@ is part of a cycle. Measured on a small network, a whole census takes 1 ms (the 
 
 from __future__ import annotations
 
-import functools
 import gc
 import os
 import resource
@@ -25,6 +24,7 @@ from weakref import WeakKeyDictionary
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.call_sites import NOWHERE, Site
+from breakrank_agent.agent.interpose import interpose
 
 WAITS_FOR = ""
 
@@ -149,14 +149,10 @@ class _Threads:
     def __init__(self, census: Census) -> None:
         self._census = census
         self._started: WeakKeyDictionary[threading.Thread, Site] = WeakKeyDictionary()
-        start = threading.Thread.start
+        interpose(threading.Thread, "start", self._note)
 
-        @functools.wraps(start)
-        def starting(thread: threading.Thread) -> None:
-            self._started[thread] = census.sites.here()
-            start(thread)
-
-        setattr(threading.Thread, "start", starting)  # noqa: B010 - mypy knows no other way
+    def _note(self, thread: threading.Thread) -> None:
+        self._started[thread] = self._census.sites.here()
 
     def count(self) -> list[Line]:
         """Return the threads of Python by site, and the number of the others."""

@@ -25,6 +25,7 @@ from types import FrameType
 from typing import Any, Callable, Optional
 
 from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.tracebacks import hide
 from breakrank_agent.protocol.log import members
 
@@ -150,7 +151,8 @@ def _within(agent: Agent, path: Any, folder: int = -1) -> Optional[str]:
 def _watch_open(agent: Agent) -> None:
     """Replace `open`, so that files of the working folder that are changed in place say which bytes are touched.
 
-    Under a controlled schedule those that are written anew take a turn for each write, too.
+    Under a controlled schedule those that are written anew take a turn for each write, too. By hand, since what is
+    opened is another file than the original would return.
     """
     plain = io.open
 
@@ -186,23 +188,16 @@ def _kind(agent: Agent, mode: str) -> Any:
 
 def _watch_descriptors(agent: Agent) -> None:
     """Wrap what reads and writes by a descriptor."""
-    module: Any = os
 
     def watch(name: str, mode: str, size_of: Callable[[Any], int], placed: bool) -> None:
-        plain = getattr(os, name)
-
-        @functools.wraps(plain)
-        def watched(descriptor: int, what: Any, *place: int) -> Any:
-            path = None
+        def touching(descriptor: int, what: Any, *place: int) -> None:
             with contextlib.suppress(OSError):
                 path = _opened(agent, descriptor)
-            if path is not None:
-                with contextlib.suppress(OSError):
+                if path is not None:
                     at = place[0] if placed else os.lseek(descriptor, 0, os.SEEK_CUR)
                     _touch(agent, path, descriptor, mode, at, size_of(what))
-            return plain(descriptor, what, *place)
 
-        setattr(module, name, watched)
+        interpose(os, name, touching)
 
     def size_of(data: Any) -> int:
         return memoryview(data).nbytes

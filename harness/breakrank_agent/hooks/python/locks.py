@@ -16,7 +16,7 @@ from typing import Any, Callable
 
 from breakrank_agent.agent.access_log import shared_at
 from breakrank_agent.agent.agent import Agent
-from breakrank_agent.agent.tracebacks import hide
+from breakrank_agent.agent.interpose import interpose, receiver
 from breakrank_agent.hooks import after_import
 
 WAITS_FOR = ""
@@ -35,6 +35,8 @@ def install(agent: Agent) -> None:
 
 
 def _file_lock(agent: Agent, lock: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a lock that is tried in turns. By hand, since it may be called several times, with another operation."""
+
     @functools.wraps(lock)
     def wrapper(file: Any, operation: int, *args: Any) -> Any:
         if agent.busy or not agent.sees:
@@ -94,11 +96,8 @@ def _watch_semaphores(agent: Agent) -> None:
     from multiprocessing import synchronize
 
     kind: Any = synchronize.SemLock
-    make = kind._make_methods
 
-    @functools.wraps(make)
-    def _make_methods(self: Any) -> None:
-        make(self)
+    def made(self: Any, _: Any) -> None:
         key = _semaphore_key(self._semlock)
         take, give = self._semlock.acquire, self._semlock.release
 
@@ -125,7 +124,7 @@ def _watch_semaphores(agent: Agent) -> None:
 
         self.acquire, self.release = acquire, release
 
-    kind._make_methods = _make_methods
+    interpose(kind, "_make_methods", receiver, made)
     kind.__enter__ = lambda self: self.acquire()
     kind.__exit__ = lambda self, *_: self.release()
     _renew(kind, synchronize.Condition)
@@ -158,22 +157,16 @@ def _watch_queues(agent: Agent) -> None:
 
 
 def _watch_queue(agent: Agent, kind: Any) -> None:
-    put, get = kind.put, kind.get
-
-    @functools.wraps(put)
-    def putting(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def putting(queue: Any, *_: Any, **__: Any) -> None:
         if agent.sees and not agent.busy:
-            agent.accesses.sync("release", _queue_key(self))
-        return put(self, *args, **kwargs)
+            agent.accesses.sync("release", _queue_key(queue))
 
-    @functools.wraps(get)
-    def getting(self: Any, *args: Any, **kwargs: Any) -> Any:
-        got = get(self, *args, **kwargs)
+    def got(queue: Any, _: Any) -> None:
         if agent.sees and not agent.busy:
-            agent.accesses.sync("acquire", _queue_key(self))
-        return got
+            agent.accesses.sync("acquire", _queue_key(queue))
 
-    kind.put, kind.get = putting, getting
+    interpose(kind, "put", putting)
+    interpose(kind, "get", receiver, got)
 
 
 def _watch_connections(agent: Agent) -> None:
@@ -183,25 +176,23 @@ def _watch_connections(agent: Agent) -> None:
     for kind in {connection.Connection, connection._ConnectionBase}:
         for name in ("send", "send_bytes", "recv", "recv_bytes", "recv_bytes_into"):
             if name in vars(kind):
-                setattr(kind, name, _exchange(agent, getattr(kind, name), name.startswith("send")))
+                _watch_exchange(agent, kind, name)
 
 
-def _exchange(agent: Agent, original: Callable[..., Any], sends: bool) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def exchanging(self: Any, *args: Any, **kwargs: Any) -> Any:
-        key = "" if agent.busy or not agent.sees else _connection_key(self)
+def _watch_exchange(agent: Agent, kind: Any, name: str) -> None:
+    sends = name.startswith("send")
+
+    def begin(connection: Any, *_: Any, **__: Any) -> str:
+        key = "" if agent.busy or not agent.sees else _connection_key(connection)
         if key and sends:
             agent.accesses.sync("release", key)
-        try:
-            result = original(self, *args, **kwargs)
-        except BaseException as error:
-            hide(error)
-            raise
+        return key
+
+    def done(key: str, _: Any) -> None:
         if key and not sends:
             agent.accesses.sync("acquire", key)
-        return result
 
-    return exchanging
+    interpose(kind, name, begin, done)
 
 
 def _connection_key(connection: Any) -> str:

@@ -11,17 +11,16 @@ alone, which a note says.
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 from weakref import WeakKeyDictionary
 
 from breakrank_agent.agent.access_log import process_key
 from breakrank_agent.agent.agent import Agent
-from breakrank_agent.agent.tracebacks import hide
+from breakrank_agent.agent.interpose import interpose, receiver
 from breakrank_agent.agent.turn_watch import look_out
 from breakrank_agent.hooks import after_import
 from breakrank_agent.hooks.python.threads import starter_of
@@ -76,26 +75,16 @@ class _Children:
         """Wrap what starts a process of `multiprocessing`."""
         import multiprocessing.process as module
 
-        kind: Any = module.BaseProcess
-        children, start = self, kind.start
+        interpose(module.BaseProcess, "start", around=self._start)
 
-        @functools.wraps(start)
-        def starting(process: Any) -> None:
-            try:
-                if children._agent.sees and not children._agent.busy:
-                    children._start(process, start)
-                else:
-                    start(process)
-            except BaseException as error:
-                hide(error)
-                raise
-
-        kind.start = starting
-
-    def _start(self, process: Any, start: Callable[[Any], None]) -> None:
-        """Start a process, and have it watched, if it is the user's and can be."""
+    @contextlib.contextmanager
+    def _start(self, process: Any) -> Iterator[None]:
+        """While a process is started, have it watched, if it is the user's and can be."""
+        if self._agent.busy or not self._agent.sees:
+            yield
+            return
         method = _method(process)
-        # The two frames above are the wrapper's and ours.
+        # The two frames above are those of contextlib and of the wrapper.
         why = self._why_not(starter_of(sys._getframe(2), _BETWEEN), method)
         name = "" if why else self._make()
         if not name:
@@ -103,9 +92,8 @@ class _Children:
         self._starting = True
         try:
             with self._announced(name, method):
-                start(process)
-        except BaseException as error:
-            hide(error)
+                yield
+        except BaseException:
             if name:
                 os.unlink(_log_of(self._agent, name))
             raise
@@ -175,41 +163,21 @@ class _Children:
         """Wrap what finds that a child has ended, by `join`, `is_alive`, `exitcode` or otherwise."""
         import multiprocessing.popen_fork as module
 
-        kind: Any = module.Popen
-        children, poll = self, kind.poll
-
-        @functools.wraps(poll)
-        def polling(popen: Any, *args: Any, **kwargs: Any) -> Optional[int]:
-            try:
-                status: Optional[int] = poll(popen, *args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
+        def polled(popen: Any, status: Optional[int]) -> None:
             if status is not None:
-                children._ended(popen)
-            return status
+                self._ended(popen)
 
-        kind.poll = polling
+        interpose(module.Popen, "poll", receiver, polled)
 
     def watch_wait(self) -> None:
         """Wrap what waits for the descriptors that children close by ending, their sentinels."""
         import multiprocessing.connection as connection
 
-        module: Any = connection
-        children, wait = self, module.wait
+        def ready(_: Any, found: Any) -> None:
+            for popen in [popen for popen in list(self._names) if popen.sentinel in found]:
+                self._ended(popen)
 
-        @functools.wraps(wait)
-        def waiting(*args: Any, **kwargs: Any) -> Any:
-            try:
-                ready = wait(*args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
-            for popen in [popen for popen in list(children._names) if popen.sentinel in ready]:
-                children._ended(popen)
-            return ready
-
-        module.wait = waiting
+        interpose(connection, "wait", after=ready)
 
     def _ended(self, popen: Any) -> None:
         name = self._names.get(popen)

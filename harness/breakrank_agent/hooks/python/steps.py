@@ -6,7 +6,6 @@ runs, and nobody tells: it is looked for at each point until it is there.
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from types import FrameType
 from typing import Any, Optional
 
 from breakrank_agent.agent.agent import Agent
-from breakrank_agent.agent.tracebacks import hide
+from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.hooks import after_import
 
 WAITS_FOR = ""
@@ -72,19 +71,7 @@ class _Seeker:
         if not callable(original):
             return False
         self._original = original
-        agent = self._agent
-
-        @functools.wraps(original)
-        def ends_a_step(*args: Any, **kwargs: Any) -> Any:
-            try:
-                returned = original(*args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
-            agent.close_step(agent.plan.step)
-            return returned
-
-        setattr(owner, self._path[-1], ends_a_step)
+        interpose(owner, self._path[-1], after=lambda *_: self._agent.close_step(self._agent.plan.step))
         return True
 
 

@@ -10,26 +10,23 @@ Where nobody asks for accesses, nothing of this is installed.
 
 from __future__ import annotations
 
-import concurrent.futures.thread
 import contextlib
 import functools
-import logging
 import os
-import queue
 import sys
 import sysconfig
 import threading
 import time
-from _thread import allocate_lock
 from types import FrameType
-from typing import Any, Callable, Optional, Union
+from typing import Callable, Optional, Union
 from weakref import WeakKeyDictionary
 
 from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.interpose import interpose, receiver
 from breakrank_agent.agent.sequences import pythons
 from breakrank_agent.agent.thread_scheduler import Member, Turns
 from breakrank_agent.agent.turn_watch import look_out
-from breakrank_agent.hooks import imports_framework
+from breakrank_agent.hooks.python.thread_locks import replace_locks
 
 WAITS_FOR = ""
 IN_CHILDREN = True
@@ -39,167 +36,18 @@ _BETWEEN = ("threading", "concurrent.futures", "breakrank_agent")
 
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-_hook: Optional[Threads] = None
-
 
 def install(agent: Agent) -> None:
     """Watch threads and their locks, if accesses are recorded."""
-    global _hook
     if not agent.watches:
         return
-    _hook = Threads(agent)
-    _replace_locks()
-    _hook.watch_threads()
+    threads = Threads(agent)
+    replace_locks(threads)
+    threads.watch_threads()
     _watch_sleep(agent.turns)
     if agent.turns is not None and agent.plan.command:
-        agent.turns.note_aside = _hook.stands_aside
+        agent.turns.note_aside = threads.stands_aside
         look_out(agent.turns)
-
-
-def _replace_locks() -> None:
-    """Put our lock in the place of Python's, and anew where a module that we know has made one already."""
-    module: Any = threading
-    module.Lock = module._allocate_lock = _Lock
-    # RLock() then makes the one that is written in Python, on top of the other.
-    module._CRLock = None
-    pure: Any = queue
-    pure.SimpleQueue = pure._PySimpleQueue
-    pools: Any = concurrent.futures.thread
-    pools._global_shutdown_lock = _Lock()
-    texts: Any = logging
-    texts._lock = threading.RLock()
-    for weak in texts._handlerList:
-        handler = weak()
-        if handler is not None and handler.lock is not None:
-            handler.lock = threading.RLock()
-    _watch_events()
-
-
-def _watch_events() -> None:
-    """See an event that is set, and one that is found to be set without waiting: neither takes the lock for it."""
-    sets, reads = threading.Event.set, threading.Event.is_set
-
-    @functools.wraps(sets)
-    def set_(event: Any) -> None:
-        if isinstance(event._cond._lock, _Lock):
-            event._cond._lock.gives()
-        sets(event)
-
-    @functools.wraps(reads)
-    def is_set(event: Any) -> bool:
-        found = reads(event)
-        if found and isinstance(event._cond._lock, _Lock):
-            event._cond._lock.seen()
-        return found
-
-    for name, wrapped in (("set", set_), ("is_set", is_set)):
-        setattr(threading.Event, name, wrapped)
-
-
-class _Lock:
-    """A lock as `_thread` makes it, on record; under a controlled schedule others move while a thread waits for it."""
-
-    __slots__ = ("__weakref__", "_key", "_owner", "_real")
-
-    def __new__(cls) -> Any:
-        """Return one of Python's own to a framework that is being imported: in a warm rank it has been before us."""
-        return allocate_lock() if imports_framework() else super().__new__(cls)
-
-    def __init__(self) -> None:
-        self._real = allocate_lock()
-        self._owner: Any = None
-        self._key = ""
-
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Acquire it, as a real lock would."""
-        turns = _hook.turns if _hook is not None else None
-        me = turns.me() if turns is not None else None
-        if turns is None or me is None:
-            got = self._real.acquire(blocking, timeout)
-        else:
-            got = self._take(turns, blocking, timeout)
-        if got:
-            self._owner = me if me is not None else threading.get_ident()
-            self.seen()
-        return got
-
-    def _take(self, turns: Turns, blocking: bool, timeout: float) -> bool:
-        if timeout != -1 and (not blocking or timeout < 0):
-            return self._real.acquire(blocking, timeout)  # which says what is wrong with that
-        turns.point()
-        limit = None if timeout == -1 else timeout
-        while not self._real.acquire(False):
-            if not blocking:
-                return False
-            if not turns.wait(self, limit):
-                # The limit has come; or this thread imports something, and must wait for real.
-                return self._real.acquire(limit is None)
-        return True
-
-    def release(self) -> None:
-        """Release it, as a real lock would."""
-        self.gives()
-        self._owner = None
-        self._real.release()
-
-    def locked(self) -> bool:
-        """Whether somebody has it."""
-        return self._real.locked()
-
-    def seen(self) -> None:
-        """Record that this thread comes after who released it last."""
-        if _hook is not None:
-            _hook.sync("acquire", self._name)
-
-    def gives(self) -> None:
-        """Record that whoever takes it later comes after this thread."""
-        if _hook is not None:
-            _hook.sync("release", self._name)
-
-    def _name(self) -> str:
-        if not self._key and _hook is not None:
-            self._key = f"lock:{_hook.agent.accesses.number('lock')}"
-        return self._key
-
-    __enter__ = acquire
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-    def __reduce__(self) -> Any:
-        raise TypeError("cannot pickle '_thread.lock' object")
-
-    def _at_fork_reinit(self) -> None:
-        self._real = allocate_lock()
-        self._owner = None
-
-    # --- what the schedule asks of something that is waited for
-
-    def over(self) -> bool:
-        """Whether nobody has it."""
-        return not self._real.locked()
-
-    def outside(self) -> bool:
-        """Whether a thread that is not under the schedule has it, or may be about to release it."""
-        if isinstance(self._owner, Member) and not self._is_signal():
-            return False
-        return _hook is not None and _hook.others()
-
-    def _is_signal(self) -> bool:
-        """Whether whoever has it waits for it: then it is one that somebody else is to release."""
-        return isinstance(self._owner, Member) and self._owner.waits is self
-
-    def block(self, limit: Optional[float]) -> None:
-        """Wait for real until nobody has it."""
-        if self._real.acquire(True, -1 if limit is None else limit):
-            self._real.release()
-
-    def words(self) -> str:
-        """Say which lock it is and who has it."""
-        if self._is_signal():
-            return "a word from another thread"
-        owner = self._owner.name if isinstance(self._owner, Member) else "another thread"
-        return f"{self._name().replace(':', ' ')}, which {owner} holds"
 
 
 class _End:
@@ -267,7 +115,7 @@ class Threads:
         self._said.clear()
 
     def watch_threads(self) -> None:
-        """Wrap what starts a thread and what waits for its end."""
+        """Wrap what starts a thread and what waits for its end: by hand where others are to move meanwhile."""
         hook = self
 
         @functools.wraps(self._start)
@@ -278,15 +126,14 @@ class Threads:
         def join(thread: threading.Thread, timeout: Optional[float] = None) -> None:
             hook.join(thread, timeout)
 
-        @functools.wraps(self._is_alive)
-        def is_alive(thread: threading.Thread) -> bool:
-            alive = hook._is_alive(thread)
+        for name, wrapped in (("start", start), ("join", join)):
+            setattr(threading.Thread, name, wrapped)
+
+        def asked(thread: threading.Thread, alive: bool) -> None:
             if not alive:
                 hook.joined(thread)
-            return alive
 
-        for name, wrapped in (("start", start), ("join", join), ("is_alive", is_alive)):
-            setattr(threading.Thread, name, wrapped)
+        interpose(threading.Thread, "is_alive", receiver, asked)
 
     def sync(self, do: str, key: Union[str, Callable[[], str]]) -> None:
         """Record a sync of one of the user's threads; a lock taken while one is being recorded is none.
@@ -433,7 +280,7 @@ def _is_librarys(file: str) -> bool:
 
 
 def _watch_sleep(turns: Optional[Turns]) -> None:
-    """Under a controlled schedule let all others move first; only if none can, sleep for real."""
+    """Under a controlled schedule let all others move first; only if none can, sleep for real, and then for less."""
     if turns is None:
         return
     sleep: Callable[[float], None] = time.sleep

@@ -6,7 +6,6 @@ goes past that: it is no fault by itself, as equal values may be assigned. In a 
 
 from __future__ import annotations
 
-import functools
 import sys
 import threading
 import weakref
@@ -14,8 +13,8 @@ from types import FrameType
 from typing import Any
 
 from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.parameter_digest import in_parts
-from breakrank_agent.agent.tracebacks import hide
 from breakrank_agent.hooks.tensorflow.training import Training, line_here, training_of
 
 WAITS_FOR = "tensorflow"
@@ -55,26 +54,22 @@ class _Assignments:
 
     def wrap(self, kind: Any, name: str, how: Any) -> None:
         """Look at the calls of a method that no other of them has led to."""
-        original = kind.__dict__.get(name)
-        if original is None:
+        if name not in vars(kind):
             return
 
-        @functools.wraps(original)
-        def assigning(variable: Any, *args: Any, **kwargs: Any) -> Any:
+        def assigning(variable: Any, *_: Any, **__: Any) -> bool:
             if self._agent.over or self._agent.busy or getattr(self._local, "inside", False):
-                return original(variable, *args, **kwargs)
-            self._note(variable, how(variable, sys._getframe(1)))
+                return False
+            self._note(variable, how(variable, sys._getframe(2)))
             self._keep_line(variable)
             self._local.inside = True
-            try:
-                return original(variable, *args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
-            finally:
+            return True
+
+        def assigned(outermost: bool, _: Any) -> None:
+            if outermost:
                 self._local.inside = False
 
-        setattr(kind, name, assigning)
+        interpose(kind, name, assigning, assigned, failed=assigned)
 
     def of_all(self, variable: Any, caller: FrameType) -> str:
         """Return how replicas come to values of their own, where a distributed variable is assigned to."""

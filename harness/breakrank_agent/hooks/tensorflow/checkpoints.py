@@ -9,10 +9,10 @@ import os
 import re
 import zipfile
 from collections.abc import Iterator
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple, Optional
 
 from breakrank_agent.agent.agent import Agent
-from breakrank_agent.agent.tracebacks import hide
+from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.hooks import after_import
 from breakrank_agent.hooks.python.files import blocks_of
 from breakrank_agent.hooks.tensorflow.training import training_of
@@ -50,6 +50,14 @@ def _wrap_keras(files: _Files) -> None:
     files.wrap(model.Model, "load_weights", "restore")
 
 
+class _Entered(NamedTuple):
+    """A call that saves or restores: the path that it names, that path on record, and what lay there before."""
+
+    where: str
+    said: str
+    before: dict[str, Any]
+
+
 class _Files:
     """Records the outermost calls that save and restore, each with the digest of what lies on disk."""
 
@@ -61,42 +69,39 @@ class _Files:
 
     def wrap(self, owner: Any, name: str, point: str, path: int = 1) -> None:
         """Wrap what enters `point`; its argument number `path` says where, unless the call returns that."""
-        original = getattr(owner, name, None)
-        if original is None:
+        if not hasattr(owner, name):
             return
         agent = self._agent
 
-        @functools.wraps(original)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            seen = not (self._under_way or training_of(agent).ours)
+        def enter(*args: Any, **kwargs: Any) -> Optional[_Entered]:
+            if self._under_way or training_of(agent).ours:
+                return None
             given = args[path] if len(args) > path else next(iter(kwargs.values()), None)
             where = str(given) if isinstance(given, (str, os.PathLike)) else ""
             said = agent.relative(where) if where else "(managed)"
-            if seen:
-                agent.reach(point, says=members({"path": said}))
-                self._under_way = True
-            before = _digest(where) if seen and point == "restore" else {}
-            try:
-                returned = original(*args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                if seen:
-                    agent.raised(point, error, path=said)
-                raise
-            finally:
-                self._under_way = self._under_way and not seen
-            if not seen:
-                return returned
+            agent.reach(point, says=members({"path": said}))
+            self._under_way = True
+            return _Entered(where, said, _digest(where) if point == "restore" else {})
+
+        def fail(entered: Optional[_Entered], error: BaseException) -> None:
+            if entered is not None:
+                agent.raised(point, error, path=entered.said)
+                self._under_way = False
+
+        def leave(entered: Optional[_Entered], returned: Any) -> None:
+            if entered is None:
+                return
+            self._under_way = False
             if point == "save":
-                where = returned if isinstance(returned, str) else where
+                where = returned if isinstance(returned, str) else entered.where
                 agent.payload("save", path=agent.relative(where), done=agent.clock.done, **_digest(where))
             else:
-                agent.payload("restore", path=agent.relative(where), **before)
-                if where and hasattr(returned, "assert_consumed"):
-                    self._restored.append((agent.relative(where), returned))
-            return returned
+                path = agent.relative(entered.where)
+                agent.payload("restore", path=path, **entered.before)
+                if entered.where and hasattr(returned, "assert_consumed"):
+                    self._restored.append((path, returned))
 
-        setattr(owner, name, wrapper)
+        interpose(owner, name, enter, leave, fail)
 
     def look_back(self) -> None:
         """Record of what was restored before this step whether all of it was, on either side."""

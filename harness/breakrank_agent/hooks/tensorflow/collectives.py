@@ -118,7 +118,7 @@ class _Merging:
         self.site = ""
 
     def watch(self) -> None:
-        """Keep the user's line while a merge is under way."""
+        """Keep the user's line while a merge is under way. By hand, since the call gets another function to merge."""
         from tensorflow.python.distribute import distribute_lib
 
         kind = distribute_lib.ReplicaContextBase
@@ -303,7 +303,10 @@ def _instance_keys(graph: Any, captured: Any, number: int) -> list[Optional[int]
 
 
 def _wrap_eager(agent: Agent, issuing: _Issuing, merging: _Merging, module: Any, name: str, operation: str) -> None:
-    """See an operation that is issued eagerly, in whichever thread that is done; in a graph, keep its line."""
+    """See an operation that is issued eagerly, in whichever thread that is done; in a graph, keep its line.
+
+    By hand, since the result is put on record while a launcher's thread still acts for the main one.
+    """
     from tensorflow.python.eager import context
 
     original: Callable[..., Any] = getattr(module, name)

@@ -9,15 +9,17 @@ may have been one of Python's in between.
 
 from __future__ import annotations
 
-import functools
 import threading
 from typing import Any, NamedTuple, Optional
 
 from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.interpose import interpose, receiver
 from breakrank_agent.agent.parameter_digest import in_parts
 from breakrank_agent.hooks.tensorflow.collectives import OPERATIONS
 from breakrank_agent.hooks.tensorflow.gradient_flow_graph import FORM_ONLY, READS, Lack, replica_here, watch_gradients
-from breakrank_agent.hooks.tensorflow.training import Training, components, training_of, watch_operations
+from breakrank_agent.hooks.tensorflow.operations import watch_operations
+from breakrank_agent.hooks.tensorflow.training import Training, training_of
+from breakrank_agent.hooks.tensorflow.variables import components
 
 WAITS_FOR = "tensorflow"
 
@@ -170,16 +172,12 @@ class _Flow:
 
     def watch_copies(self, kind: Any) -> None:
         """See the copies that are made of tensors, from device to device, by no operation."""
-        original = kind._copy_nograd
 
-        @functools.wraps(original)
-        def _copy_nograd(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            copy = original(tensor, *args, **kwargs)
+        def copied(tensor: Any, copy: Any) -> None:
             if not self._passes:
                 self._made[copy._id] = self._of(tensor)
-            return copy
 
-        kind._copy_nograd = _copy_nograd
+        interpose(kind, "_copy_nograd", receiver, copied)
 
     def record(self) -> None:
         """Record whose gradients have not reached the updates of this step, if that is new."""

@@ -11,15 +11,15 @@ What runs operation by operation, outside of any function, leaves no graph: see
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from typing import Any, Callable, NamedTuple, Optional
 
 from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.parameter_digest import in_parts
-from breakrank_agent.agent.tracebacks import hide
 from breakrank_agent.hooks.tensorflow.assignments import lines_of
-from breakrank_agent.hooks.tensorflow.training import Training, components, training_of
+from breakrank_agent.hooks.tensorflow.training import Training, training_of
+from breakrank_agent.hooks.tensorflow.variables import components
 
 WAITS_FOR = "tensorflow"
 
@@ -44,19 +44,7 @@ def watch_gradients(mark: Callable[[Any], None]) -> None:
     """Have the gradients shown that any tape takes."""
     from tensorflow.python.eager import backprop
 
-    original = backprop.GradientTape.gradient
-
-    @functools.wraps(original)
-    def gradient(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            taken = original(self, *args, **kwargs)
-        except BaseException as error:
-            hide(error)
-            raise
-        mark(taken)
-        return taken
-
-    backprop.GradientTape.gradient = gradient
+    interpose(backprop.GradientTape, "gradient", after=lambda _, taken: mark(taken))
 
 
 def replica_here() -> int:

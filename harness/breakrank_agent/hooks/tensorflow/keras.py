@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import os
+from contextlib import AbstractContextManager
 from typing import Any
 
 from breakrank_agent.agent.agent import Agent
-from breakrank_agent.agent.tracebacks import hide
+from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.hooks.tensorflow.training import training_of
 
 WAITS_FOR = "keras"
@@ -24,20 +24,12 @@ def install(agent: Agent) -> None:
     agent.sites.add_foreign(os.path.dirname(keras.__file__))
     training = training_of(agent)
     kind = base_optimizer.BaseOptimizer
-    construct, apply = kind.__init__, kind.apply
 
-    @functools.wraps(construct)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+    def construct(*_: Any, **__: Any) -> None:
         training.constructed = True
-        construct(self, *args, **kwargs)
 
-    @functools.wraps(apply)
-    def applying(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            with training.step(self):
-                return apply(self, *args, **kwargs)
-        except BaseException as error:
-            hide(error)
-            raise
+    def applying(optimizer: Any, *_: Any, **__: Any) -> AbstractContextManager[None]:
+        return training.step(optimizer)
 
-    kind.__init__, kind.apply = __init__, applying
+    interpose(kind, "__init__", construct)
+    interpose(kind, "apply", around=applying)

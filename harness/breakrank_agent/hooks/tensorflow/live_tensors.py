@@ -6,15 +6,15 @@ is freed by TensorFlow itself, and is not seen; a graph that stays is: each new 
 
 from __future__ import annotations
 
-import functools
-from typing import Any, Callable
+from typing import Any
 from weakref import ref
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.call_sites import Site
+from breakrank_agent.agent.interpose import interpose, receiver
 from breakrank_agent.agent.services import CensusTaker
 from breakrank_agent.hooks.python.census import Line, add_up, flat
-from breakrank_agent.hooks.tensorflow.training import watch_operations
+from breakrank_agent.hooks.tensorflow.operations import watch_operations
 
 WAITS_FOR = "tensorflow"
 AFTER = ("python.census",)
@@ -102,16 +102,13 @@ class _Traces:
 
     def watch(self, kind: Any) -> None:
         """See each graph that is made for a function."""
-        construct: Callable[..., None] = kind.__init__
 
-        @functools.wraps(construct)
-        def __init__(graph: Any, *args: Any, **kwargs: Any) -> None:
-            construct(graph, *args, **kwargs)
+        def made(graph: Any, _: Any) -> None:
             # What belongs to another one lives as long as that.
             if getattr(graph, "outer_graph", None) is None or not hasattr(graph.outer_graph, "outer_graph"):
                 self._known.append((ref(graph), self._sites.here()))
 
-        kind.__init__ = __init__
+        interpose(kind, "__init__", receiver, made)
 
     def count(self) -> list[Line]:
         """Return the live graphs."""

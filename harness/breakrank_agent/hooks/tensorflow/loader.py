@@ -5,17 +5,21 @@ Where a function takes the iterator, or loops over the dataset, the batches stay
 
 from __future__ import annotations
 
-import functools
 import hashlib
-from typing import Any, Callable, Optional
+from collections.abc import Sequence
+from typing import Any, Optional
 
 from breakrank_agent.agent.agent import Agent
-from breakrank_agent.agent.tracebacks import hide
+from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.hooks.batches import Batch
-from breakrank_agent.hooks.tensorflow.training import Training, components, training_of
+from breakrank_agent.hooks.tensorflow.training import Training, training_of
+from breakrank_agent.hooks.tensorflow.variables import components
 from breakrank_agent.protocol.fault import Strike
 
 WAITS_FOR = "tensorflow"
+
+#: The strikes on a batch by their numbers; None where the call is not the one that hands it out.
+Strikes = Optional[Sequence[tuple[int, Strike]]]
 
 
 def install(agent: Agent) -> None:
@@ -39,43 +43,43 @@ class _Handing:
 
     def wrap(self, kind: Any, name: str) -> None:
         """Wrap the method of a kind of iterators that returns the next batch."""
-        original: Callable[..., Any] = getattr(kind, name)
-        agent = self._agent
+        interpose(kind, name, self._ask, self._hand_out, self._fail)
 
-        @functools.wraps(original)
-        def get_next(iterator: Any, *args: Any, **kwargs: Any) -> Any:
-            import tensorflow as tf
+    def _ask(self, *_: Any, **__: Any) -> Strikes:
+        """Enter the point, and return the strikes on the batch; None where another iterator, or a graph, is asked."""
+        import tensorflow as tf
 
-            outermost = not (self._under_way or self._training.ours)
-            seen = outermost and tf.executing_eagerly()
-            if seen:
-                agent.reach("load")
-                self._under_way = True
-            elif outermost:
-                self._note()
-            strikes = agent.injector.take_strikes("batch") if seen and agent.injector.awaiting else ()
-            try:
-                batch = original(iterator, *args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                if seen and isinstance(error, tf.errors.OutOfRangeError):
-                    agent.clock.leave_empty_load()
-                elif seen and isinstance(error, Exception):
-                    agent.raised("load", error)
-                raise
-            finally:
-                self._under_way = self._under_way and not seen
-            if not seen:
-                return batch
-            for number, strike in strikes:
-                batch = _struck(agent, number, strike, batch)
-            if agent.plan.payloads:
-                with agent.quietly():
-                    facts = _facts(_replicas(batch))
-                agent.payload("load", indices=None, **facts)
+        if self._under_way or self._training.ours:
+            return None
+        if not tf.executing_eagerly():
+            self._note()
+            return None
+        self._agent.reach("load")
+        self._under_way = True
+        return self._agent.injector.take_strikes("batch") if self._agent.injector.awaiting else ()
+
+    def _fail(self, strikes: Strikes, error: BaseException) -> None:
+        import tensorflow as tf
+
+        if strikes is None:
+            return
+        if isinstance(error, tf.errors.OutOfRangeError):
+            self._agent.clock.leave_empty_load()
+        elif isinstance(error, Exception):
+            self._agent.raised("load", error)
+        self._under_way = False
+
+    def _hand_out(self, strikes: Strikes, batch: Any) -> Any:
+        if strikes is None:
             return batch
-
-        setattr(kind, name, get_next)
+        self._under_way = False
+        for number, strike in strikes:
+            batch = _struck(self._agent, number, strike, batch)
+        if self._agent.plan.payloads:
+            with self._agent.quietly():
+                facts = _facts(_replicas(batch))
+            self._agent.payload("load", indices=None, **facts)
+        return batch
 
     def _note(self) -> None:
         """Say once that batches are taken out of sight."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 from typing import Any, Optional
 
 from breakrank_agent.agent.agent import Agent
-from breakrank_agent.agent.tracebacks import hide
-from breakrank_agent.hooks.tensorflow.training import Training, components, line_here, name_of, training_of
+from breakrank_agent.agent.interpose import interpose
+from breakrank_agent.hooks.tensorflow.training import Training, line_here, training_of
+from breakrank_agent.hooks.tensorflow.variables import components, name_of
 
 WAITS_FOR = "tensorflow"
 
@@ -26,8 +26,7 @@ def install(agent: Agent) -> None:
         return
     placement = _Placement(agent, training_of(agent))
     placement.watch_strategies(distribute_lib.StrategyBase)
-    asking = placement.asking(ops.device_v2)
-    tf.device = ops.device_v2 = asking
+    tf.device = interpose(ops, "device_v2", placement.ask)
     agent.on.step_end.append(placement.look)
 
 
@@ -47,42 +46,24 @@ class _Placement:
 
     def watch_strategies(self, kind: Any) -> None:
         """See every strategy, and whether it runs anything."""
-        construct, run = kind.__init__, kind.run
 
-        @functools.wraps(construct)
-        def __init__(strategy: Any, *args: Any, **kwargs: Any) -> None:
+        def construct(strategy: Any, *_: Any, **__: Any) -> None:
             self._strategies.append(weakref.ref(strategy))
-            try:
-                construct(strategy, *args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
 
-        @functools.wraps(run)
-        def running(strategy: Any, fn: Any, args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
+        def run(strategy: Any, fn: Any, args: Any = (), kwargs: Any = None, options: Any = None) -> None:
             self._ran.add(strategy)
             if _are_shared([args, kwargs]):
                 self._shared.add(strategy)
-            try:
-                return run(strategy, fn, args, kwargs, options)
-            except BaseException as error:
-                hide(error)
-                raise
 
-        kind.__init__, kind.run = __init__, running
+        interpose(kind, "__init__", construct)
+        interpose(kind, "run", run)
 
-    def asking(self, device: Any) -> Any:
-        """Return `tf.device` that takes down what the user's code asks for."""
-
-        @functools.wraps(device)
-        def asked(name: Any) -> Any:
-            if isinstance(name, str) and not self._agent.over and not self._agent.busy and len(self._asked) < MOST:
-                short = _short(name)
-                if short and short not in self._asked:
-                    self._asked[short] = line_here(self._agent)
-            return device(name)
-
-        return asked
+    def ask(self, device_name: Any) -> None:
+        """Take down which device the user's code asks `tf.device` for."""
+        if isinstance(device_name, str) and not self._agent.over and not self._agent.busy and len(self._asked) < MOST:
+            short = _short(device_name)
+            if short and short not in self._asked:
+                self._asked[short] = line_here(self._agent)
 
     def look(self) -> None:
         """Record where everything is, if that is new."""

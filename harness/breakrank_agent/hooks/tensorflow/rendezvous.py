@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import functools
 import os
-from typing import Any
+from typing import Any, Optional
 
 from breakrank_agent.agent.agent import Agent
-from breakrank_agent.agent.tracebacks import hide
+from breakrank_agent.agent.interpose import interpose
 
 WAITS_FOR = "tensorflow"
 
@@ -25,25 +24,22 @@ def install(agent: Agent) -> None:
     """Wrap what constructs the strategy of several workers."""
     from tensorflow.python.distribute import collective_all_reduce_strategy as module
 
-    kind = module.CollectiveAllReduceExtended
-    original = kind._initialize_multi_worker
-
-    @functools.wraps(original)
-    def _initialize_multi_worker(self: Any, cluster_resolver: Any) -> Any:
+    def enter(_: Any, cluster_resolver: Any) -> Optional[dict[str, Any]]:
         if not agent.here or agent.over:
-            return original(self, cluster_resolver)
+            return None
         facts = _meeting(cluster_resolver)
         agent.record("rendezvous", phase="enter", **facts)
-        try:
-            result = original(self, cluster_resolver)
-        except BaseException as error:
-            hide(error)
-            agent.record("rendezvous", phase="leave", error=type(error).__name__, **facts)
-            raise
-        agent.record("rendezvous", phase="leave", **facts)
-        return result
+        return facts
 
-    kind._initialize_multi_worker = _initialize_multi_worker
+    def leave(facts: Optional[dict[str, Any]], _: Any) -> None:
+        if facts is not None:
+            agent.record("rendezvous", phase="leave", **facts)
+
+    def fail(facts: Optional[dict[str, Any]], error: BaseException) -> None:
+        if facts is not None:
+            agent.record("rendezvous", phase="leave", error=type(error).__name__, **facts)
+
+    interpose(module.CollectiveAllReduceExtended, "_initialize_multi_worker", enter, leave, fail)
 
 
 def _meeting(resolver: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Optional
 
 from breakrank_agent.agent.access_log import Span
 from breakrank_agent.agent.agent import Agent
-from breakrank_agent.hooks.tensorflow.training import watch_operations
+from breakrank_agent.hooks.tensorflow.operations import watch_operations
 
 WAITS_FOR = "tensorflow"
 

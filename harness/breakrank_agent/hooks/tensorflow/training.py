@@ -8,21 +8,30 @@ gradient, that was traced into it. `strategy.run` is such a piece where it runs 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import hashlib
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from threading import get_ident
 from types import ModuleType
 from typing import Any, Callable, Optional
 
 import breakrank_agent
 from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.model import NoHandles
-from breakrank_agent.agent.parameter_digest import NAME_LIMIT, in_parts, name_part, summary_of
-from breakrank_agent.agent.tracebacks import hide
+from breakrank_agent.agent.parameter_digest import in_parts, name_part
+from breakrank_agent.hooks.tensorflow.variables import (
+    coarsest,
+    components,
+    is_served,
+    name_of,
+    parts_apart,
+    raw_bytes,
+    summary_of_replica,
+)
 
 WAITS_FOR = "tensorflow"
 
@@ -49,8 +58,8 @@ def install(agent: Agent) -> None:
         tf.config.run_functions_eagerly(True)
     agent.record("note", text=f"tensorflow {tf.__version__}", tensorflow=tf.__version__)
     _hide_frames()
-    _wrap_functions(agent, training)
-    _wrap_run(agent, training)
+    _wrap_functions(training)
+    _wrap_run(training)
     _wrap_tape(agent, training)
     if agent.plan.payloads:
         agent.on.step_end.append(training.name)
@@ -173,7 +182,7 @@ class Training(NoHandles):
             # Without any optimizer, a step is a backward pass.
             self._agent.close_step("backward")
 
-    def step(self, optimizer: Any) -> contextlib.AbstractContextManager[None]:
+    def step(self, optimizer: Any) -> AbstractContextManager[None]:
         """Return what an optimizer steps in: a piece of its own, or part of one, or the tracing of one."""
         from tensorflow.python.eager import context
         from tensorflow.python.framework import ops
@@ -195,7 +204,7 @@ class Training(NoHandles):
             return self.piece(traced)
         return contextlib.nullcontext()
 
-    def derive(self, sources: Any) -> contextlib.AbstractContextManager[None]:
+    def derive(self, sources: Any) -> AbstractContextManager[None]:
         """Return what gradients are taken in."""
         import tensorflow as tf
         from tensorflow.python.eager import context
@@ -231,7 +240,7 @@ class Training(NoHandles):
         trained = getattr(self.optimizer, "_trainable_variables", None) if self.optimizer is not None else self.sources
         # Keras keeps the variable of TensorFlow inside of its own.
         variables = [getattr(one, "_value", one) for one in trained or ()]
-        return [one for one in variables if not _is_served(one)]
+        return [one for one in variables if not is_served(one)]
 
     def name(self) -> None:
         """Record the names of the parameters, if they are new."""
@@ -242,13 +251,13 @@ class Training(NoHandles):
         self._named, names = here, []
         for part in in_parts(parameters):
             names.append(name_part(name_of(part[0]), part))
-        self._agent.record("names", names=names, eps=_coarsest(parameters))
+        self._agent.record("names", names=names, eps=coarsest(parameters))
 
     def buffers(self) -> list[tuple[str, memoryview]]:
         """Return (name, writable bytes) of every parameter here. Raises `RuntimeError` when there are none yet."""
         with self._agent.quietly():
             found = [
-                (f"parameter {i}", _raw_bytes(component))
+                (f"parameter {i}", raw_bytes(component))
                 for i, variable in enumerate(self.parameters())
                 for component in components(variable)
             ]
@@ -272,12 +281,12 @@ class Training(NoHandles):
         norms = "reference" in self._agent.plan.oracles
         with self._agent.quietly():
             several = max(len(components(variable)) for variable in parameters)
-            replicas = [_summary(parameters, number, norms) for number in range(several)]
+            replicas = [summary_of_replica(parameters, number, norms) for number in range(several)]
         summary = dict(replicas[0])
         if several > 1:
             digests = [replica["params"] for replica in replicas]
             summary["replicas"] = digests
-            summary["apart"] = _apart([replica["parts"] for replica in replicas])
+            summary["apart"] = parts_apart([replica["parts"] for replica in replicas])
             summary["params"] = hashlib.blake2b("".join(digests).encode(), digest_size=8).hexdigest()
             summary["finite"] = all(replica["finite"] for replica in replicas)
         if not summary["finite"]:
@@ -287,54 +296,6 @@ class Training(NoHandles):
 
 def _no_collectives(*_: Any) -> None:
     """See none."""
-
-
-def _pass_by(*_: Any) -> None:
-    """Do nothing about an operation."""
-
-
-def watch_operations(
-    before: Callable[[Any, Any], None] = _pass_by,
-    after: Callable[[Any, Any], None] = _pass_by,
-    made: Callable[[Any, Any, Any], None] = _pass_by,
-) -> None:
-    """Have each operation that runs eagerly shown, in every thread: its name and inputs, then its name and results.
-
-    `made` is shown all three, when the operation has run.
-
-    All of them go through two functions of `pywrap_tfe`, which are looked up at each call.
-    """
-    from tensorflow.python import pywrap_tfe
-
-    quick, full = pywrap_tfe.TFE_Py_FastPathExecute, pywrap_tfe.TFE_Py_Execute
-
-    @functools.wraps(quick)
-    def TFE_Py_FastPathExecute(context: Any, op: str, name: Any, *args: Any) -> Any:
-        before(op, args)
-        result = quick(context, op, name, *args)
-        after(op, result)
-        made(op, args, result)
-        return result
-
-    @functools.wraps(full)
-    def TFE_Py_Execute(context: Any, device: Any, op: Any, inputs: Any, *args: Any) -> Any:
-        before(op, inputs)
-        result = full(context, device, op, inputs, *args)
-        after(op, result)
-        made(op, inputs, result)
-        return result
-
-    pywrap_tfe.TFE_Py_FastPathExecute, pywrap_tfe.TFE_Py_Execute = TFE_Py_FastPathExecute, TFE_Py_Execute
-
-
-def components(variable: Any) -> list[Any]:
-    """Return the variables of this process that a distributed one is made of; of any other, itself."""
-    return list(getattr(variable, "values", ())) or [variable]
-
-
-def name_of(variable: Any) -> str:
-    """Return the name of a variable of TensorFlow as its owner gave it, without the number of its output."""
-    return str(getattr(variable, "name", "")).split(":")[0][:NAME_LIMIT] or "a variable"
 
 
 def line_here(agent: Agent) -> str:
@@ -348,52 +309,6 @@ def line_here(agent: Agent) -> str:
     return next(filter(None, lines), "")
 
 
-def _is_served(variable: Any) -> bool:
-    """Whether a variable lies in the process of a parameter server: to read it might wait for ever."""
-    parts = getattr(variable, "variables", None) or [variable]
-    return any("/job:ps/" in str(getattr(part, "device", "")) for part in parts)
-
-
-def _coarsest(parameters: list[Any]) -> float:
-    """Return the distance from 1 to the next number in the dtype with the fewest digits; 0 without floating point."""
-    import tensorflow as tf
-
-    kinds = {tf.as_dtype(one.dtype) for one in parameters}
-    return max((float(tf.experimental.numpy.finfo(kind).eps) for kind in kinds if kind.is_floating), default=0.0)
-
-
-def _summary(parameters: list[Any], replica: int, norms: bool) -> dict[str, Any]:
-    """Return the summary of one replica's parameters; what only one replica has, belongs to all."""
-    import numpy
-
-    parts, squares = [], []
-    for part in in_parts(parameters):
-        digest, square = hashlib.blake2b(digest_size=8), 0.0
-        for variable in part:
-            here = components(variable)
-            array = numpy.ascontiguousarray(here[min(replica, len(here) - 1)].numpy())
-            digest.update(array.tobytes())
-            square += float(numpy.square(array.astype("float64")).sum()) if array.dtype.kind == "f" else 0.0
-        parts.append(digest.digest())
-        squares.append(square)
-    return summary_of(parts, squares, norms)
-
-
-def _apart(replicas: list[list[str]]) -> list[int]:
-    """Return which parts are not the same in all replicas."""
-    return [number for number, values in enumerate(zip(*replicas)) if len(set(values)) > 1]
-
-
-def _raw_bytes(variable: Any) -> memoryview:
-    """Return a writable view of the bytes of a dense variable on a CPU, which what is read of it shares with it."""
-    import numpy
-
-    array = numpy.asarray(memoryview(variable.read_value()))
-    if array.nbytes == 0:
-        return memoryview(bytearray())
-    return memoryview((ctypes.c_ubyte * array.nbytes).from_address(array.ctypes.data)).cast("B")
-
-
 def _around(graph: Any) -> Iterator[Traced]:
     """Yield what was traced into a graph, and into each one that it is part of."""
     while graph is not None:
@@ -405,69 +320,44 @@ def _around(graph: Any) -> Iterator[Traced]:
         graph = getattr(graph, "outer_graph", None)
 
 
-def _wrap_functions(agent: Agent, training: Training) -> None:
+def _wrap_functions(training: Training) -> None:
     from tensorflow.python.eager import context
     from tensorflow.python.eager.polymorphic_function import concrete_function
 
-    kind = concrete_function.ConcreteFunction
-    original = kind._call_flat
+    def calling(function: Any, tensor_inputs: Any, captured_inputs: Any) -> AbstractContextManager[None]:
+        if training.ours or not context.executing_eagerly():
+            return contextlib.nullcontext()
+        return training.piece(getattr(function.graph, _TRACED, None), function.graph, captured_inputs)
 
-    @functools.wraps(original)
-    def _call_flat(self: Any, tensor_inputs: Any, captured_inputs: Any) -> Any:
-        seen = not training.ours and context.executing_eagerly()
-        traced = getattr(self.graph, _TRACED, None)
-        try:
-            with training.piece(traced, self.graph, captured_inputs) if seen else contextlib.nullcontext():
-                return original(self, tensor_inputs, captured_inputs)
-        except BaseException as error:
-            # While a function is traced, too: autograph writes the frames that it finds into the message.
-            hide(error)
-            raise
-
-    kind._call_flat = _call_flat
+    # While a function is traced, autograph writes the frames that it finds in an error into its message.
+    interpose(concrete_function.ConcreteFunction, "_call_flat", around=calling)
 
 
-def _wrap_run(agent: Agent, training: Training) -> None:
+def _wrap_run(training: Training) -> None:
     from tensorflow.python.distribute import distribute_lib
     from tensorflow.python.eager import context
 
-    original = distribute_lib.StrategyBase.run
-
-    @functools.wraps(original)
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def running(*_: Any, **__: Any) -> AbstractContextManager[None]:
         seen = not training.ours and context.executing_eagerly()
-        try:
-            with training.piece() if seen else contextlib.nullcontext():
-                return original(self, *args, **kwargs)
-        except BaseException as error:
-            hide(error)
-            raise
+        return training.piece() if seen else contextlib.nullcontext()
 
-    distribute_lib.StrategyBase.run = run
+    interpose(distribute_lib.StrategyBase, "run", around=running)
 
 
 def _wrap_tape(agent: Agent, training: Training) -> None:
     from tensorflow.python.eager import backprop, context
 
-    enter, gradient = backprop.GradientTape.__enter__, backprop.GradientTape.gradient
-
-    @functools.wraps(enter)
-    def __enter__(self: Any) -> Any:
+    def begin(_: Any) -> None:
         # A tape begins to record what gradients will be taken of: the forward pass.
         if not training.ours and context.executing_eagerly():
             agent.reach("forward")
-        return enter(self)
 
-    @functools.wraps(gradient)
-    def taking(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            with training.derive(sources):
-                return gradient(self, target, sources, *args, **kwargs)
-        except Exception as error:
-            hide(error)
-            if not training.ours:
-                agent.raised("backward", error)
-            raise
+    def taking(tape: Any, target: Any, sources: Any, *_: Any, **__: Any) -> AbstractContextManager[None]:
+        return training.derive(sources)
 
-    backprop.GradientTape.__enter__ = __enter__
-    backprop.GradientTape.gradient = taking
+    def fail(_: Any, error: BaseException) -> None:
+        if isinstance(error, Exception) and not training.ours:
+            agent.raised("backward", error)
+
+    interpose(backprop.GradientTape, "__enter__", begin)
+    interpose(backprop.GradientTape, "gradient", around=taking, failed=fail)

@@ -8,11 +8,12 @@ thread of gloo: it would wait for the GIL, and whoever has the GIL may wait for 
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Callable, NamedTuple, Optional, Protocol
 
 from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.interpose import interpose, receiver
 from breakrank_agent.agent.tracebacks import hide
 from breakrank_agent.protocol.log import members
 
@@ -141,19 +142,27 @@ class Works:
         """Return the flight that a work belongs to, if it is under way."""
         return self.flying.get(id(work))
 
+    def hand_out(self, work: Any) -> None:
+        """Note that somebody gets the future of a work."""
+        flight = self.of(work)
+        if flight is not None:
+            flight.future = True
+
     def with_futures(self) -> list[Any]:
         """Return the works under way of which somebody has the future."""
         return [flight.work for flight in self.flying.values() if flight.future]
 
-    def waited(self, work: Any, error: Optional[BaseException] = None) -> None:
-        """The work was waited for."""
+    def waited(self, work: Any, _: Any) -> None:
+        """Take a work that was waited for for over."""
         flight = self.flying.pop(id(work), None)
-        if flight is None:
-            return
-        if error is not None:
-            self.fail(flight, error)
-        else:
+        if flight is not None:
             self._land(flight, waited=True)
+
+    def wait_failed(self, work: Any, error: BaseException) -> None:
+        """Take a work for over of which the wait has raised."""
+        flight = self.flying.pop(id(work), None)
+        if flight is not None:
+            self.fail(flight, error)
 
     def _is_over(self, flight: Flight) -> bool:
         """Whether a work is complete, or its future is: that comes first, and is all that DDP's reducer waits for."""
@@ -198,58 +207,25 @@ class Works:
 
 def _wait_in_turn(kind: Any, works: Works, of: Callable[[Any], list[Any]]) -> None:
     """Under a controlled schedule, let those move that a wait is for."""
-    wait = kind.wait
 
-    @functools.wraps(wait)
-    def waiting(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with works.waiting(*of(self)):
-            return wait(self, *args, **kwargs)
+    def waiting(this: Any, *_: Any, **__: Any) -> AbstractContextManager[None]:
+        return works.waiting(*of(this))
 
-    kind.wait = waiting
+    interpose(kind, "wait", around=waiting)
 
 
 def _watch_waits(kind: Any, works: Works) -> None:
-    wait, is_completed, get_future = kind.wait, kind.is_completed, kind.get_future
-
-    @functools.wraps(wait)
-    def waiting(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            result = wait(self, *args, **kwargs)
-        except BaseException as error:
-            hide(error)
-            works.waited(self, error)
-            raise
-        works.waited(self)
-        return result
-
-    @functools.wraps(is_completed)
-    def asking(self: Any) -> bool:
-        done = bool(is_completed(self))
+    def asked(work: Any, done: Any) -> None:
         if done:
-            works.look_at(self)
-        return done
+            works.look_at(work)
 
-    @functools.wraps(get_future)
-    def handing_out(self: Any) -> Any:
-        flight = works.of(self)
-        if flight is not None:
-            flight.future = True
-        return get_future(self)
-
-    kind.wait, kind.is_completed, kind.get_future = waiting, asking, handing_out
+    interpose(kind, "wait", receiver, works.waited, works.wait_failed)
+    interpose(kind, "is_completed", receiver, asked)
+    interpose(kind, "get_future", works.hand_out)
 
 
 def _watch_future(kind: Any, works: Works) -> None:
-    wait = kind.wait
+    def waited(*_: Any) -> None:
+        works.look_back()
 
-    @functools.wraps(wait)
-    def waiting(self: Any) -> Any:
-        try:
-            return wait(self)
-        except BaseException as error:
-            hide(error)
-            raise
-        finally:
-            works.look_back()
-
-    kind.wait = waiting
+    interpose(kind, "wait", after=waited, failed=waited)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Optional
 
 from breakrank_agent.agent.agent import Agent
-from breakrank_agent.hooks.torch.collectives import Facts
+from breakrank_agent.hooks.torch.collective_calls import Facts
 from breakrank_agent.hooks.torch.training import extent, flatten, has_memory, raw_bytes
 from breakrank_agent.protocol.log import members
 

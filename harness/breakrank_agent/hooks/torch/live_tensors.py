@@ -7,13 +7,13 @@ The mode costs some 10 µs an operator (measured on busy cores); what other thre
 
 from __future__ import annotations
 
-import functools
 import gc
-from typing import Any, Callable
+from typing import Any
 from weakref import ref
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.call_sites import NOWHERE, Site
+from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.services import CensusTaker
 from breakrank_agent.hooks.python.census import Line, add_up, flat
 
@@ -175,20 +175,12 @@ class _Groups:
         self._made: dict[str, Site] = {}
         self._census = census
         for name in ("init_process_group", "new_group"):
-            watching = self._watch(getattr(distributed_c10d, name))
-            for module in (distributed_c10d, torch.distributed):
-                setattr(module, name, watching)
+            setattr(torch.distributed, name, interpose(distributed_c10d, name, after=self._note))
 
-    def _watch(self, make: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(make)
-        def making(*args: Any, **kwargs: Any) -> Any:
-            made = make(*args, **kwargs)
-            site = self._census.sites.here()
-            for group in self._world.pg_names.values():
-                self._made.setdefault(group, site)
-            return made
-
-        return making
+    def _note(self, *_: Any) -> None:
+        site = self._census.sites.here()
+        for group in self._world.pg_names.values():
+            self._made.setdefault(group, site)
 
     def count(self) -> list[Line]:
         """Return the groups that there are."""

@@ -6,11 +6,11 @@ import collections
 import functools
 import hashlib
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 from breakrank_agent.agent.agent import Agent
-from breakrank_agent.agent.tracebacks import hide
+from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.hooks.batches import Batch
 from breakrank_agent.protocol.fault import Strike
 
@@ -28,8 +28,39 @@ def install(agent: Agent) -> None:
     from torch.utils.data.dataset import Subset
 
     kind = dataloader._BaseDataLoaderIter
-    fetch, draw = kind.__next__, kind._next_index
+    _keep_indices(kind)
     has_indices, payloads = dataloader._DatasetKind.Map, agent.plan.payloads
+
+    def load(loader: Any) -> tuple[Any, Sequence[tuple[int, Strike]]]:
+        agent.reach("load")
+        return loader, agent.injector.take_strikes("batch") if agent.injector.awaiting else ()
+
+    def fail(_: Any, error: BaseException) -> None:
+        if isinstance(error, StopIteration):
+            agent.clock.leave_empty_load()
+        elif isinstance(error, Exception):
+            agent.raised("load", error)
+
+    def hand_out(token: tuple[Any, Sequence[tuple[int, Strike]]], batch: Any) -> Any:
+        loader, strikes = token
+        for number, strike in strikes:
+            batch = _struck(agent, number, strike, batch)
+        waiting = loader.__dict__.get(_DRAWN)
+        index = waiting.popleft() if waiting else None
+        found = _indices(loader._dataset, index, Subset) if loader._dataset_kind == has_indices else None
+        if payloads or found is None:
+            digests = _digests(agent, batch, found is not None) if payloads else {}
+            agent.payload("load", indices=_plain(found), **digests)
+        elif not agent.count("load", "indices", found):
+            agent.payload("load", indices=_plain(found))
+        return batch
+
+    interpose(kind, "__next__", load, hand_out, fail)
+
+
+def _keep_indices(kind: Any) -> None:
+    """Keep what an iterator draws until it is handed out. By hand: a loader may do little else."""
+    draw = kind._next_index
 
     @functools.wraps(draw)
     def _next_index(self: Any) -> Any:
@@ -41,33 +72,7 @@ def install(agent: Agent) -> None:
             self.__dict__[_DRAWN] = collections.deque((index,))
         return index
 
-    @functools.wraps(fetch)
-    def __next__(self: Any) -> Any:
-        agent.reach("load")
-        strikes = agent.injector.take_strikes("batch") if agent.injector.awaiting else ()
-        try:
-            batch = fetch(self)
-        except StopIteration:
-            agent.clock.leave_empty_load()
-            raise
-        except Exception as error:
-            hide(error)
-            agent.raised("load", error)
-            raise
-        for number, strike in strikes:
-            batch = _struck(agent, number, strike, batch)
-        waiting = self.__dict__.get(_DRAWN)
-        index = waiting.popleft() if waiting else None
-        found = _indices(self._dataset, index, Subset) if self._dataset_kind == has_indices else None
-        if payloads or found is None:
-            digests = _digests(agent, batch, found is not None) if payloads else {}
-            agent.payload("load", indices=_plain(found), **digests)
-        elif not agent.count("load", "indices", found):
-            agent.payload("load", indices=_plain(found))
-        return batch
-
     kind._next_index = _next_index
-    kind.__next__ = __next__
 
 
 def _digests(agent: Agent, batch: Any, has_indices: bool) -> dict[str, Any]:

@@ -5,12 +5,11 @@ In both, every rank waits for all others in the store, which no operator shows.
 
 from __future__ import annotations
 
-import functools
 import os
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 from breakrank_agent.agent.agent import Agent
-from breakrank_agent.agent.tracebacks import hide
+from breakrank_agent.agent.interpose import interpose
 
 WAITS_FOR = "torch"
 
@@ -29,49 +28,37 @@ def install(agent: Agent) -> None:
 def _watch(agent: Agent, name: str, kind: str, describe: Callable[[tuple[Any, ...], dict[str, Any]], Any]) -> None:
     import torch.distributed as dist
 
-    original = getattr(dist.distributed_c10d, name)
-
-    @functools.wraps(original)
-    def together(*args: Any, **kwargs: Any) -> Any:
+    def enter(*args: Any, **kwargs: Any) -> Optional[dict[str, Any]]:
         if not agent.here or agent.over:
-            return original(*args, **kwargs)
-        facts = describe(args, kwargs)
+            return None
+        facts: dict[str, Any] = describe(args, kwargs)
         agent.record(kind, phase="enter", **facts)
         if agent.turns is not None:
             # One rank at a time would wait in it unannounced.
             met = f"{name} {agent.accesses.number(name)}"
             agent.turns.ask({"collective": [name, met, agent.plan.ranks]}, waits=True)
-        try:
-            result = original(*args, **kwargs)
-        except BaseException as error:
-            hide(error)
-            agent.record(kind, phase="leave", error=type(error).__name__, **facts)
-            raise
-        agent.record(kind, phase="leave", **facts)
-        return result
+        return facts
 
-    setattr(dist, name, together)
-    setattr(dist.distributed_c10d, name, together)
+    def leave(facts: Optional[dict[str, Any]], _: Any) -> None:
+        if facts is not None:
+            agent.record(kind, phase="leave", **facts)
+
+    def fail(facts: Optional[dict[str, Any]], error: BaseException) -> None:
+        if facts is not None:
+            agent.record(kind, phase="leave", error=type(error).__name__, **facts)
+
+    setattr(dist, name, interpose(dist.distributed_c10d, name, enter, leave, fail))
 
 
 def _watch_end(agent: Agent) -> None:
     """Let go of works before their group is destroyed: they hold it."""
     import torch.distributed as dist
 
-    original = dist.destroy_process_group
-
-    @functools.wraps(original)
-    def destroy_process_group(*args: Any, **kwargs: Any) -> Any:
+    def forget(*_: Any, **__: Any) -> None:
         if agent.services.works is not None:
             agent.services.works.forget()
-        try:
-            return original(*args, **kwargs)
-        except BaseException as error:
-            hide(error)
-            raise
 
-    dist.destroy_process_group = destroy_process_group
-    dist.distributed_c10d.destroy_process_group = destroy_process_group
+    dist.destroy_process_group = interpose(dist.distributed_c10d, "destroy_process_group", forget)
 
 
 def _meeting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -6,14 +6,13 @@ DistributedDataParallel, its last forward pass was to reduce them. Only runs tha
 
 from __future__ import annotations
 
-import functools
 import sys
 import weakref
 from typing import Any, Optional
 
 from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.interpose import interpose, receiver
 from breakrank_agent.agent.parameter_digest import NAME_LIMIT, in_parts, name_part
-from breakrank_agent.agent.tracebacks import hide
 from breakrank_agent.hooks import after_import
 from breakrank_agent.hooks.torch.training import Training
 
@@ -48,25 +47,19 @@ class _Wrappers:
         import torch
         from torch.nn.parallel import DistributedDataParallel
 
-        create, forward = DistributedDataParallel.__new__, DistributedDataParallel.forward
+        create = DistributedDataParallel.__new__
 
         def creating(kind: Any, *args: Any, **kwargs: Any) -> Any:
             wrapper = create(kind)
             self._all.append(weakref.ref(wrapper))
             return wrapper
 
-        @functools.wraps(forward)
-        def passing(wrapper: Any, *args: Any, **kwargs: Any) -> Any:
+        def passing(wrapper: Any, *_: Any, **__: Any) -> None:
             if torch.is_grad_enabled():
                 self.reduces = wrapper.require_backward_grad_sync
-            try:
-                return forward(wrapper, *args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
 
         DistributedDataParallel.__new__ = creating
-        DistributedDataParallel.forward = passing
+        interpose(DistributedDataParallel, "forward", passing)
 
     def alive(self) -> list[Any]:
         """Return the wrappers that are still in use."""
@@ -83,16 +76,12 @@ class _Stages:
         """See every stage that is made. One without a number, or without a module, is none that we know."""
         from torch.distributed.pipelining.stage import _PipelineStageBase as kind
 
-        begin = kind.__init__
-
-        @functools.wraps(begin)
-        def beginning(stage: Any, *args: Any, **kwargs: Any) -> None:
-            begin(stage, *args, **kwargs)
+        def begun(stage: Any, _: Any) -> None:
             module, number = getattr(stage, "submod", None), getattr(stage, "stage_index", None)
             if module is not None and number is not None:
                 self._all.append((number, weakref.ref(module)))
 
-        kind.__init__ = beginning
+        interpose(kind, "__init__", receiver, begun)
 
     def numbers(self) -> dict[int, int]:
         """Return the stage that each parameter belongs to, by its identity."""

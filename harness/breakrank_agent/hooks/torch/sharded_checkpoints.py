@@ -12,10 +12,11 @@ import glob
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Callable
 
 from breakrank_agent.agent.agent import Agent
-from breakrank_agent.agent.tracebacks import hide
+from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.hooks import after_import
 from breakrank_agent.hooks.python.files import digest_file
 from breakrank_agent.protocol.log import members
@@ -34,16 +35,16 @@ def install(agent: Agent) -> None:
     # Saves in the background that have not begun, by path: how many steps were made when they were asked for.
     later: dict[str, int] = {}
     # The background's thread looks for the first in the module.
-    package.save = state_dict_saver.save = _saving(agent, package.save, later)
-    package.load = state_dict_loader.load = _loading(agent, package.load)
+    package.save = interpose(state_dict_saver, "save", around=_saving(agent, later))
+    package.load = interpose(state_dict_loader, "load", around=_loading(agent))
     if hasattr(package, "async_save"):
-        package.async_save = state_dict_saver.async_save = _saving_later(agent, package.async_save, later)
+        package.async_save = _save_later(agent, state_dict_saver, later)
     after_import("torch.distributed.checkpoint.state_dict", functools.partial(_pass_over_made_up_steps, agent))
 
 
-def _saving(agent: Agent, original: Callable[..., Any], later: dict[str, int]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def save(*args: Any, **kwargs: Any) -> Any:
+def _saving(agent: Agent, later: dict[str, int]) -> Callable[..., AbstractContextManager[None]]:
+    @contextlib.contextmanager
+    def saving(*_: Any, **kwargs: Any) -> Iterator[None]:
         where, path = _where(agent, kwargs, "storage_writer")
         done = later.pop(path, None) if threading.get_ident() != agent.main else None
         if done is None:
@@ -51,23 +52,26 @@ def _saving(agent: Agent, original: Callable[..., Any], later: dict[str, int]) -
             agent.reach("save", says=members({"path": path}))
         try:
             with _larger(agent):
-                returned = original(*args, **kwargs)
+                yield
         except BaseException as error:
-            hide(error)
             agent.raised("save", error, path=path)
             raise
         agent.payload("save", path=path, done=done, **_digest(agent, where))
-        return returned
 
-    return save
+    return saving
 
 
-def _saving_later(agent: Agent, original: Callable[..., Any], later: dict[str, int]) -> Callable[..., Any]:
+def _save_later(agent: Agent, module: Any, later: dict[str, int]) -> Any:
     """A save in the background holds the steps that were made when it was asked for."""
 
-    @functools.wraps(original)
-    def async_save(*args: Any, **kwargs: Any) -> Any:
+    def begin(*_: Any, **kwargs: Any) -> tuple[str, str]:
         where, path = _where(agent, kwargs, "storage_writer")
+        agent.reach("save", says=members({"path": path}))
+        later[path] = agent.clock.done
+        return where, path
+
+    def begun(place: tuple[str, str], returned: Any) -> None:
+        where, path = place
 
         def follow(future: Any) -> None:
             # It is still there where another process has saved.
@@ -75,37 +79,26 @@ def _saving_later(agent: Agent, original: Callable[..., Any], later: dict[str, i
             if done is not None and not future.cancelled() and future.exception() is None:
                 agent.payload("save", path=path, done=done, **_digest(agent, where))
 
-        agent.reach("save", says=members({"path": path}))
-        later[path] = agent.clock.done
-        try:
-            returned = original(*args, **kwargs)
-        except BaseException as error:
-            hide(error)
-            later.pop(path, None)
-            agent.raised("save", error, path=path)
-            raise
         getattr(returned, "upload_completion", returned).add_done_callback(follow)
-        return returned
 
-    return async_save
+    def fail(place: tuple[str, str], error: BaseException) -> None:
+        later.pop(place[1], None)
+        agent.raised("save", error, path=place[1])
+
+    return interpose(module, "async_save", begin, begun, fail)
 
 
-def _loading(agent: Agent, original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def load(*args: Any, **kwargs: Any) -> Any:
+def _loading(agent: Agent) -> Callable[..., AbstractContextManager[None]]:
+    @contextlib.contextmanager
+    def loading(*_: Any, **kwargs: Any) -> Iterator[None]:
         where, path = _where(agent, kwargs, "storage_reader")
         agent.reach("restore", says=members({"path": path}))
         digest = _digest(agent, where)
-        try:
-            with _larger(agent):
-                returned = original(*args, **kwargs)
-        except BaseException as error:
-            hide(error)
-            raise
+        with _larger(agent):
+            yield
         agent.payload("restore", path=path, **digest)
-        return returned
 
-    return load
+    return loading
 
 
 def _where(agent: Agent, kwargs: Any, storage: str) -> tuple[str, str]:
@@ -140,16 +133,13 @@ def _pass_over_made_up_steps(agent: Agent) -> None:
     """Torch makes an optimizer's state by a step with no gradients, which is no step of the training."""
     from torch.distributed.checkpoint import state_dict as module
 
-    original = getattr(module, "_init_optim_state", None)
-    if original is None:
-        return
-
-    @functools.wraps(original)
-    def making(*args: Any, **kwargs: Any) -> Any:
+    @contextlib.contextmanager
+    def making(*_: Any, **__: Any) -> Iterator[None]:
         agent.services.sharded.makes_state = True
         try:
-            return original(*args, **kwargs)
+            yield
         finally:
             agent.services.sharded.makes_state = False
 
-    module._init_optim_state = making
+    if hasattr(module, "_init_optim_state"):
+        interpose(module, "_init_optim_state", around=making)

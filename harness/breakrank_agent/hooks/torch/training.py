@@ -6,6 +6,7 @@ hooks, the outermost module through its class, after the first step has shown wh
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -13,12 +14,14 @@ import os
 import sys
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Callable
 
 from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.model import NoHandles
 from breakrank_agent.agent.parameter_digest import in_parts, summary_of
-from breakrank_agent.agent.tracebacks import hide
 from breakrank_agent.hooks import after_import
 from breakrank_agent.hooks.python.files import digest_file
 from breakrank_agent.protocol.log import members
@@ -183,44 +186,42 @@ def raw_bytes(tensor: Any) -> memoryview:
 def _wrap_backward(agent: Agent, training: Training) -> None:
     import torch
 
-    original = torch.autograd.backward
-
-    @functools.wraps(original)
-    def backward(*args: Any, **kwargs: Any) -> None:
+    def enter(*_: Any, **__: Any) -> tuple[bool, Any]:
         agent.reach("backward")
         own, outer = threading.get_ident() == agent.main, agent.sequences.backward
         if own:
-            agent.sequences.backward = sys._getframe(1)
-        try:
-            original(*args, **kwargs)
-        except Exception as error:
-            hide(error)
-            agent.raised("backward", error)
-            raise
-        finally:
-            if own:
-                agent.sequences.backward = outer
+            agent.sequences.backward = sys._getframe(2)
+        return own, outer
+
+    def leave(token: tuple[bool, Any], _: Any) -> None:
+        restore(token)
         if agent.services.works is not None:
             # DDP has waited for its all-reduces by now.
             agent.services.works.look_back()
-        if own and not training.constructed:
+        if token[0] and not training.constructed:
             # Without any optimizer, a step is a backward pass.
             agent.close_step("backward")
 
-    torch.autograd.backward = backward
+    def fail(token: tuple[bool, Any], error: BaseException) -> None:
+        if isinstance(error, Exception):
+            agent.raised("backward", error)
+        restore(token)
+
+    def restore(token: tuple[bool, Any]) -> None:
+        own, outer = token
+        if own:
+            agent.sequences.backward = outer
+
+    interpose(torch.autograd, "backward", enter, leave, fail)
 
 
 def _hook_optimizers(agent: Agent, training: Training) -> None:
     from torch.optim import optimizer as module
 
-    construct = module.Optimizer.__init__
-
-    @functools.wraps(construct)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+    def construct(*_: Any, **__: Any) -> None:
         training.constructed = True
-        construct(self, *args, **kwargs)
 
-    module.Optimizer.__init__ = __init__
+    interpose(module.Optimizer, "__init__", construct)
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
         if agent.services.sharded.makes_state:
@@ -278,35 +279,32 @@ class _Outermost:
 
     def _wrap(self, kind: Any, enter: Callable[[Any], None], leave: Callable[[], None]) -> None:
         """Call `enter` and `leave` around the outermost calls of a class's modules."""
-        original = kind.__call__
 
-        @functools.wraps(original)
-        def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
+        def before(module: Any, *_: Any, **__: Any) -> None:
             if self._depth == 0 and not self._agent.busy:
                 enter(module)
             self._depth += 1
-            try:
-                return original(module, *args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
-            finally:
-                self._depth -= 1
-                if self._depth == 0:
-                    leave()
 
-        kind.__call__ = __call__
+        def after(*_: Any) -> None:
+            self._depth -= 1
+            if self._depth == 0:
+                leave()
+
+        interpose(kind, "__call__", before, after, failed=after)
 
 
 def _wrap_files(agent: Agent) -> None:
     import torch
 
-    save, load = torch.save, torch.load
+    interpose(torch, "save", around=_saving(agent))
+    interpose(torch, "load", around=_loading(agent))
 
-    @functools.wraps(save)
-    def saving(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
+
+def _saving(agent: Agent) -> Callable[..., AbstractContextManager[None]]:
+    @contextlib.contextmanager
+    def saving(obj: Any, f: Any, *_: Any, **__: Any) -> Iterator[None]:
         if agent.services.sharded.threads and _is_part(agent):
-            save(obj, f, *args, **kwargs)
+            yield
             return
         path = _path(agent, f)
         agent.reach("save", says=members({"path": path}))
@@ -317,35 +315,33 @@ def _wrap_files(agent: Agent) -> None:
             agent.take_turn("save", "w", path, site=agent.sites.here().line)
         try:
             with agent.quietly():
-                save(obj, f, *args, **kwargs)
+                yield
         except BaseException as error:
-            hide(error)
             agent.raised("save", error, path=path)
             raise
         with agent.quietly():
             digest = _file_digest(f)
         agent.payload("save", path=path, done=agent.clock.done, **digest)
 
-    @functools.wraps(load)
-    def loading(f: Any, *args: Any, **kwargs: Any) -> Any:
+    return saving
+
+
+def _loading(agent: Agent) -> Callable[..., AbstractContextManager[None]]:
+    @contextlib.contextmanager
+    def loading(f: Any, *_: Any, **__: Any) -> Iterator[None]:
         if agent.services.sharded.threads and _is_part(agent):
-            return load(f, *args, **kwargs)
+            yield
+            return
         path = _path(agent, f)
         agent.reach("restore", says=members({"path": path}))
         if _is_path(f):
             agent.take_turn("load", "r", path, site=agent.sites.here().line)
         with agent.quietly():
             digest = _file_digest(f)
-        try:
-            with agent.quietly():
-                loaded = load(f, *args, **kwargs)
-        except BaseException as error:
-            hide(error)
-            raise
+            yield
         agent.payload("restore", path=path, **digest)
-        return loaded
 
-    torch.save, torch.load = saving, loading
+    return loading
 
 
 def _is_part(agent: Agent) -> bool:

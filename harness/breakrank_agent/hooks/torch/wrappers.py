@@ -10,6 +10,7 @@ import functools
 from typing import Any, Callable, Optional
 
 from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.model import NoHandles
 from breakrank_agent.agent.tracebacks import hide
 from breakrank_agent.hooks.torch.collective_faults import counted
@@ -36,26 +37,19 @@ class _Wrappers:
         import torch
         from torch.nn.parallel import DistributedDataParallel
 
-        forward, backward = DistributedDataParallel.forward, torch.autograd.backward
+        forward = DistributedDataParallel.forward
 
         @functools.wraps(forward)
         def passing(wrapper: Any, *args: Any, **kwargs: Any) -> Any:
+            # By hand: what is struck is another call than the original.
             try:
                 return self._pass(forward, wrapper, args, kwargs)
             except BaseException as error:
                 hide(error)
                 raise
 
-        @functools.wraps(backward)
-        def going_back(*args: Any, **kwargs: Any) -> None:
-            try:
-                self._go_back(backward, args, kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
-
         DistributedDataParallel.forward = passing
-        torch.autograd.backward = going_back
+        interpose(torch.autograd, "backward", self._begin_backward, self._end_backward)
 
     def _pass(self, forward: Callable[..., Any], wrapper: Any, args: Any, kwargs: Any) -> Any:
         """Do a forward pass as the strikes that are due will have it: the first that was to reduce is struck."""
@@ -71,15 +65,14 @@ class _Wrappers:
         self._struck = wrapper.process_group, [number for number, _ in strikes]
         return struck.go(forward, wrapper, args, kwargs)
 
-    def _go_back(self, backward: Callable[..., Any], args: Any, kwargs: Any) -> None:
-        """Do a backward pass; after a struck forward pass, have torch's own count say that nothing was reduced."""
+    def _begin_backward(self, *_: Any, **__: Any) -> Optional[tuple[Any, list[int], Any]]:
+        """Return the group of a struck forward pass, the numbers of the strikes, and torch's own count by then."""
         struck, self._struck = self._struck, None
-        if struck is None:
-            backward(*args, **kwargs)
-            return
-        group, numbers = struck
-        before = counted(group)
-        backward(*args, **kwargs)
+        return None if struck is None else (*struck, counted(struck[0]))
+
+    def _end_backward(self, struck: Optional[tuple[Any, list[int], Any]], _: Any) -> None:
+        """After a struck forward pass, have torch's own count say that nothing was reduced."""
+        group, numbers, before = struck or (None, [], None)
         for number in numbers:
             what = "the reduction of the gradients"
             counts = [before, counted(group)]

@@ -1,0 +1,65 @@
+"""Variables of TensorFlow: the components of a distributed one, their names, bytes and digests."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from typing import Any
+
+from breakrank_agent.agent.parameter_digest import NAME_LIMIT, in_parts, summary_of
+
+
+def components(variable: Any) -> list[Any]:
+    """Return the variables of this process that a distributed one is made of; of any other, itself."""
+    return list(getattr(variable, "values", ())) or [variable]
+
+
+def name_of(variable: Any) -> str:
+    """Return the name of a variable of TensorFlow as its owner gave it, without the number of its output."""
+    return str(getattr(variable, "name", "")).split(":")[0][:NAME_LIMIT] or "a variable"
+
+
+def is_served(variable: Any) -> bool:
+    """Whether a variable lies in the process of a parameter server: to read it might wait for ever."""
+    parts = getattr(variable, "variables", None) or [variable]
+    return any("/job:ps/" in str(getattr(part, "device", "")) for part in parts)
+
+
+def coarsest(parameters: list[Any]) -> float:
+    """Return the distance from 1 to the next number in the dtype with the fewest digits; 0 without floating point."""
+    import tensorflow as tf
+
+    kinds = {tf.as_dtype(one.dtype) for one in parameters}
+    return max((float(tf.experimental.numpy.finfo(kind).eps) for kind in kinds if kind.is_floating), default=0.0)
+
+
+def summary_of_replica(parameters: list[Any], replica: int, norms: bool) -> dict[str, Any]:
+    """Return the summary of one replica's parameters; what only one replica has, belongs to all."""
+    import numpy
+
+    parts, squares = [], []
+    for part in in_parts(parameters):
+        digest, square = hashlib.blake2b(digest_size=8), 0.0
+        for variable in part:
+            here = components(variable)
+            array = numpy.ascontiguousarray(here[min(replica, len(here) - 1)].numpy())
+            digest.update(array.tobytes())
+            square += float(numpy.square(array.astype("float64")).sum()) if array.dtype.kind == "f" else 0.0
+        parts.append(digest.digest())
+        squares.append(square)
+    return summary_of(parts, squares, norms)
+
+
+def parts_apart(replicas: list[list[str]]) -> list[int]:
+    """Return which parts are not the same in all replicas."""
+    return [number for number, values in enumerate(zip(*replicas)) if len(set(values)) > 1]
+
+
+def raw_bytes(variable: Any) -> memoryview:
+    """Return a writable view of the bytes of a dense variable on a CPU, which what is read of it shares with it."""
+    import numpy
+
+    array = numpy.asarray(memoryview(variable.read_value()))
+    if array.nbytes == 0:
+        return memoryview(bytearray())
+    return memoryview((ctypes.c_ubyte * array.nbytes).from_address(array.ctypes.data)).cast("B")
