@@ -15,7 +15,6 @@ FAULT = '''
 
 import signal
 from dataclasses import dataclass
-from typing import ClassVar
 
 from breakrank_agent.protocol.fault import Fault
 

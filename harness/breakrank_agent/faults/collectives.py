@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Optional
+from typing import Any, Optional
 
-from breakrank_agent.protocol.fault import Fault, Payload
+from breakrank_agent.protocol.fault import Fault
+from breakrank_agent.protocol.payload import Payload
 from breakrank_agent.protocol.trigger import PlanError
 
 #: What can be another way, and to what it is changed where nothing is said; None: the next one.
@@ -13,13 +14,14 @@ CHANGES: dict[str, Any] = {"dtype": "int32", "shape": None, "count": -1, "reduce
 
 
 @dataclass(frozen=True)
-class SkipCollective(Fault):
+class SkipCollective(
+    Fault,
+    on="collective",
+    points=("collective",),
+    witness="issued",
+    certifies="a collective that one rank does not issue; says nothing about one that it is late for",
+):
     """The rank leaves one collective out and goes on, as a branch does that not all ranks take."""
-
-    on: ClassVar[str] = "collective"
-    points: ClassVar[tuple[str, ...]] = ("collective",)
-    certifies: ClassVar[str] = "a collective that one rank does not issue; says nothing about one that it is late for"
-    witness: ClassVar[str] = "issued"
 
     def strike_inside(self, payload: Payload) -> None:
         """Have it left out."""
@@ -27,13 +29,14 @@ class SkipCollective(Fault):
 
 
 @dataclass(frozen=True)
-class SwapCollectives(Fault):
+class SwapCollectives(
+    Fault,
+    on="collective",
+    points=("collective",),
+    witness="issued",
+    certifies="two collectives in another order; where the rank waits for the first, it gets it late",
+):
     """The rank issues one collective after the next one of the same group, as where the order is not fixed."""
-
-    on: ClassVar[str] = "collective"
-    points: ClassVar[tuple[str, ...]] = ("collective",)
-    certifies: ClassVar[str] = "two collectives in another order; where the rank waits for the first, it gets it late"
-    witness: ClassVar[str] = "issued"
 
     def strike_inside(self, payload: Payload) -> None:
         """Have it held back."""
@@ -41,7 +44,13 @@ class SwapCollectives(Fault):
 
 
 @dataclass(frozen=True)
-class ChangeCollective(Fault):
+class ChangeCollective(
+    Fault,
+    on="collective",
+    points=("collective",),
+    witness="issued",
+    certifies="one collective that is called another way on one rank; says nothing about its values",
+):
     """The rank issues one collective another way than its peers.
 
     `change` is what differs: `dtype` (`to` names one), `shape` (the last two dimensions are transposed), `count` (`to`
@@ -51,11 +60,6 @@ class ChangeCollective(Fault):
 
     change: str = "reduce"
     to: Optional[Any] = None
-
-    on: ClassVar[str] = "collective"
-    points: ClassVar[tuple[str, ...]] = ("collective",)
-    certifies: ClassVar[str] = "one collective that is called another way on one rank; says nothing about its values"
-    witness: ClassVar[str] = "issued"
 
     def __post_init__(self) -> None:
         if self.change not in CHANGES:

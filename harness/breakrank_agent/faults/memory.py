@@ -8,18 +8,22 @@ import os
 import resource
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from breakrank_agent.kernel.limits import set_soft_and_hard, soft_and_hard
 from breakrank_agent.kernel.rooted import opened, resolve
-from breakrank_agent.protocol.fault import Fault, Target
-
-#: Where a rank finds it.
-SHARED_MEMORY = "/dev/shm"
+from breakrank_agent.protocol.fault import Fault
+from breakrank_agent.protocol.target import SHARED_MEMORY, Target
 
 
 @dataclass(frozen=True)
-class LimitMemory(Fault):
+class LimitMemory(
+    Fault,
+    side="outside",
+    witness="address_space",
+    certifies=(
+        "an allocation that is refused, as on a full device; says nothing about the kernel's OOM killer, or swapping"
+    ),
+):
     """The rank may map no more than `headroom_mb` (of 2**20 bytes) beyond what it has mapped, as under ulimit -v.
 
     The limit is on the address space: what is asked for beyond it fails at once, and the rank lives on. It counts from
@@ -27,12 +31,6 @@ class LimitMemory(Fault):
     """
 
     headroom_mb: int = 32
-
-    side: ClassVar[str] = "outside"
-    certifies: ClassVar[str] = (
-        "an allocation that is refused, as on a full device; says nothing about the kernel's OOM killer, or swapping"
-    )
-    witness: ClassVar[str] = "address space"
 
     def strike(self, target: Target) -> None:
         """Lower the soft limit; the hard one stays, so that the limit can be lifted again without privileges."""
@@ -47,7 +45,13 @@ class LimitMemory(Fault):
 
 
 @dataclass(frozen=True)
-class LimitGroupMemory(Fault):
+class LimitGroupMemory(
+    Fault,
+    side="outside",
+    needs=("memory cgroup",),
+    witness="memory",
+    certifies="the kernel's OOM killer in one rank's control group; says nothing about a whole machine",
+):
     """The rank and all that it starts get no more than `headroom_mb` (of 2**20 bytes) of memory beyond what they have.
 
     What they have stays on the account of the control group that they come from, what they touch anew goes on the one
@@ -56,30 +60,26 @@ class LimitGroupMemory(Fault):
 
     headroom_mb: int = 64
 
-    side: ClassVar[str] = "outside"
-    needs: ClassVar[tuple[str, ...]] = ("memory cgroup",)
-    certifies: ClassVar[str] = "the kernel's OOM killer in one rank's control group; says nothing about a whole machine"
-    witness: ClassVar[str] = "memory"
-
     def strike(self, target: Target) -> None:
         """Limit the rank's control group; it is removed with its limits."""
         target.group.limit_memory(self.headroom_mb * 2**20)
 
 
 @dataclass(frozen=True)
-class ShrinkSharedMemory(Fault):
+class ShrinkSharedMemory(
+    Fault,
+    side="outside",
+    walled=True,
+    needs=("netns",),
+    witness="shared_memory",
+    certifies="a shared memory that is too small for what comes; says nothing about a small memory",
+):
     """The rank's /dev/shm holds no more than `size_kb`, as in a container that was started without --shm-size.
 
     It lies behind the rank's walls, and is new and empty; what the rank has open or mapped of the old one stays.
     """
 
     size_kb: int = 64
-
-    side: ClassVar[str] = "outside"
-    walled: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("netns",)
-    certifies: ClassVar[str] = "a shared memory that is too small for what comes; says nothing about a small memory"
-    witness: ClassVar[str] = "shared memory"
 
     def strike(self, target: Target) -> None:
         """Mount a small file system over it."""
@@ -96,17 +96,18 @@ class ShrinkSharedMemory(Fault):
 
 
 @dataclass(frozen=True)
-class PageOut(Fault):
+class PageOut(
+    Fault,
+    side="outside",
+    needs=("pageout",),
+    witness="paged_out",
+    certifies="pages that must be read back from disk; of anonymous ones only where there is swap",
+):
     """What the rank has in memory is taken away, as where memory is short: it is read back as it is needed again.
 
     The kernel takes what nobody else has mapped, too (process_madvise(2), MADV_PAGEOUT): what comes from files at any
     time, all else only where there is swap space. One strike is one time; a rank that swaps is struck at each step.
     """
-
-    side: ClassVar[str] = "outside"
-    needs: ClassVar[tuple[str, ...]] = ("pageout",)
-    certifies: ClassVar[str] = "pages that must be read back from disk; of anonymous ones only where there is swap"
-    witness: ClassVar[str] = "resident"
 
     def strike(self, target: Target) -> None:
         """Have each part of its memory paged out."""
