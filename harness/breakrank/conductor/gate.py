@@ -1,4 +1,4 @@
-"""The turnstile of a controlled schedule: ranks come to it before each move, and one at a time passes.
+"""The gate of a controlled schedule: ranks come to it before each move, and one at a time passes.
 
 It is a pure state machine: the Conductor tells it what ranks ask, and asks it who may go on. A rank has one place for
 each of its threads that wait here; which of its threads moves otherwise, the rank decides by itself, and nobody passes
@@ -30,7 +30,7 @@ class _Place:
 
 
 @dataclass
-class Turnstile:
+class Gate:
     """Who waits for what. `turn` counts the moves from 0."""
 
     ranks: list[int]

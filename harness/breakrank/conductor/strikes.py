@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import enum
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from breakrank.conductor.run import Write
 from breakrank.conductor.struck_rank import StruckRank
 from breakrank.host.session import Session
 from breakrank.runners.base import RankProcess
@@ -21,9 +22,6 @@ from breakrank_agent.protocol.log import Event
 
 #: Seconds within which the witness must see a strike, or it counts as missed. A limit, not a trigger.
 CONFIRM_S = 1.0
-
-#: Writes one of the Conductor's events.
-Write = Callable[..., None]
 
 
 class State(enum.Enum):

@@ -34,14 +34,14 @@ Reason = dict[str, Any]
 class Watchdog:
     """Says why an attempt is to be ended; `why` is empty for a wait after a failure. `steps` is 0 if not known.
 
-    `heirs` is asked, with the pids of the ranks that run, who holds the connections of one that has ended. A rank that
-    has made the plan's last step waits for nothing, and is as good as gone for whoever waits for it.
+    `orphans` takes the pids of the ranks that run, and returns the processes that hold the connections of a rank that
+    has ended. A rank that has made the plan's last step waits for nothing, and counts as gone for its peers.
     """
 
-    def __init__(self, plan: Plan, steps: int, heirs: Callable[[Collection[int]], Collection[int]]) -> None:
+    def __init__(self, plan: Plan, steps: int, orphans: Callable[[Collection[int]], Collection[int]]) -> None:
         self._plan = plan
         self._steps = steps
-        self._heirs = heirs
+        self._orphans = orphans
         self._stillness = Stillness()
         self._ways = Ways()
         self._on_its_way = False
@@ -203,7 +203,7 @@ class Watchdog:
             return False
         if not any(os.path.exists(f"/proc/{pid}") for pid in self._holders):
             self.forget()
-            self._holders = self._heirs([r.process.pid for r in ranks.values() if r.live])
+            self._holders = self._orphans([r.process.pid for r in ranks.values() if r.live])
             self._closed |= set() if self._holders else gone
         return bool(self._holders)
 
