@@ -1,16 +1,17 @@
-# `make` alone lists the targets. Settings: PYTHON= VENV= TORCH= SCENARIO= ARGS= (see `help`).
+# `make` alone lists the targets. Settings: PYTHON= VENV= TORCH= SCENARIO= NAME= ARGS= (see `help`).
 
 PYTHON ?= python3
 VENV ?= .venv
 TORCH ?=
 SCENARIO ?= race_condition
 ARGS ?=
+NAME ?=
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help setup scenario test lint tox soak bench matrix claims gpu docker image clean
+.PHONY: help setup scenario test conformance lint tox soak bench matrix claims gpu docker image clean
 
 BIN := $(VENV)/bin
 
@@ -201,6 +202,10 @@ scenario: setup ## set up, then run one scenario: pytest --scenario=race_conditi
 
 test: setup ## set up, then run the tests
 	@'$(BIN)/python' -m pytest -q -rs -n 2 $(ARGS)
+
+conformance: setup ## set up, then try one part, as in NAME=kill: a fault, witness, oracle, runner, hook, scenario or program
+	@if [ -z '$(NAME)' ]; then echo "breakrank: name the part that is to be tried: make conformance NAME=kill" >&2; exit 1; fi
+	'$(BIN)/python' -m pytest -q -rs '--part=$(NAME)' tests/conformance $(ARGS)
 
 lint: setup ## set up, then ruff and mypy
 	@'$(BIN)/python' -m ruff check harness scenarios fixtures tests

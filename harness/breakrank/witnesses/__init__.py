@@ -89,6 +89,6 @@ def witness_of(fault: Fault) -> Witness[Any]:
 def check_witness(fault: type[Fault]) -> None:
     """Raise `PlanError` for a fault that names no witness, or one that does not exist."""
     if not fault.witness:
-        raise PlanError(f"fault {fault.__name__} names no witness; known are {', '.join(all_witnesses())}")
+        raise PlanError(f"fault {fault.__name__}: it names no witness; known are {', '.join(all_witnesses())}")
     if fault.witness not in all_witnesses():
         raise unknown(fault, "witness", fault.witness, all_witnesses())
