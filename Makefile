@@ -79,13 +79,14 @@ endef
 export FIND_TORCH FIND_MISSING READY
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 	echo
 	echo "PYTHON=python3.12  the interpreter to start from (python3); 3.10 or newer"
 	echo "VENV=DIR           where everything is installed (.venv)"
 	echo "TORCH=cpu|pip      install torch into VENV: the build without CUDA, or what pip finds. Not given: the torch"
 	echo "                   that PYTHON or the active environment has is used as it is; only without one, as with pip"
 	echo "SCENARIO=NAME      for 'make scenario' (race_condition)"
+	echo "NAME=kill          for 'make conformance': a part, by name; a program is module:function"
 	echo "ARGS='-k name -x'  more arguments for pytest"
 
 setup: ## install what is needed into .venv; says first what it will download

@@ -23,7 +23,7 @@ FAULTS = [pytest.param(kind, id=name) for name, kind in all_faults().items()]
 #: Nothing but the deadline ends a rank that spins.
 DEADLINES_S = {"spin": 4.0}
 
-#: What must do something for the fault to land.
+#: The programs of faults that land only when a rank does a certain thing.
 PROGRAMS = {"fail_call": "small:keeps_notes", "page_out": "small:reads_what_is_mapped"}
 
 #: Appended to each file of faults in a copy of the agent: from then on no fault there does anything.

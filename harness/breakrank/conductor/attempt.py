@@ -53,7 +53,7 @@ class Attempt:
             self._start()
             hung = self._loop()
             self._strikes.finish()
-            # What is left is read where it lies when nothing is in the way any more.
+            # Files that are left are read in their place, once no mount of a strike hides them.
             self._strikes.heal()
             self._departures.tell_what_is_left()
             failed = self._group.failed

@@ -24,7 +24,7 @@ from breakrank_agent.protocol.log import Event, encode
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: rank to (step, point), and the seconds that its ranks spent after entering each point."""
+    """The progress of a run: (step, point) by rank, and the seconds that its ranks spent after entering each point."""
 
     phase: str
     attempt: int
@@ -35,10 +35,10 @@ class Progress:
 class Conductor:
     """Conducts one run into `folder`; afterwards everything that can be known of it is in files.
 
-    `view` is where the ranks run, by default `work` in the folder.
-    `ends` is asked, with the hung event, whether ranks that do not move are ended; by default they are. `steps` is how
-    many the job makes, where the plan does not say it, `keep` how many bytes of each rank's history stay (0: all).
-    `room` is told what the disk does not take; ranks that nobody can record are ended, unless `ends` is to be asked.
+    `view` is the folder of the ranks, by default `work` in the run's. `ends` takes the hung event and decides whether
+    ranks that do not move are ended; by default they are. `steps` is the number that the job makes, if the plan does
+    not say it, `keep` the number of bytes of each rank's history that stay (0: all). `room` takes note of writes that
+    the disk refuses; ranks that cannot be recorded are ended, unless `ends` decides.
     """
 
     def __init__(

@@ -62,7 +62,7 @@ class Inbox:
         self._group.write("spawned", rank=process.rank, pid=process.pid)
 
     def wait(self) -> None:
-        """Take what has arrived, or arrives within a tick."""
+        """Take everything that has arrived, or arrives within a tick."""
         for key, _ in self._selector.select(TICK_S):
             if key.data is None:
                 continue
@@ -77,12 +77,12 @@ class Inbox:
             self._reported(report)
 
     def drain(self) -> None:
-        """Take what all ranks have recorded."""
+        """Take the records of all ranks."""
         for rank in self._group.ranks.values():
             self.drain_rank(rank)
 
     def drain_rank(self, rank: Rank) -> None:
-        """Take what a rank has recorded, unless its record is damaged."""
+        """Take the records of a rank, unless its record is damaged."""
         if rank.damaged:
             return
         try:
@@ -134,7 +134,7 @@ class Inbox:
             self._gate.hear(rank.process.rank, message)
 
     def _give_up(self, rank: Rank, why: str) -> None:
-        """Take nothing more from a rank whose record is damaged, and hang up: it goes on as if nobody asked."""
+        """Take nothing more from a rank with a damaged record, and hang up: the rank goes on without us."""
         if not rank.damaged:
             rank.damaged = True
             self._group.write("damaged", rank=rank.process.rank, why=why[:300])
@@ -169,7 +169,7 @@ class Inbox:
                 self._ended(rank, report["status"])
 
     def _ended(self, rank: Rank, status: int | None) -> None:
-        """Write down how a rank ended, unless nobody can tell."""
+        """Write down the end of a rank, unless its status is not known."""
         number, others_failed = rank.process.rank, self._group.failed
         rank.status, rank.gone = status, True
         self._group.move()
@@ -190,7 +190,7 @@ class Inbox:
     # --- records
 
     def _drain_logs(self, rank: Rank) -> None:
-        """Take what a rank and its children have recorded. Raises `Unfit` or `Damaged`."""
+        """Take the records of a rank and of its children. Raises `Unfit` or `Damaged`."""
         for line in rank.process.log.drain():
             self._group.move()
             event = parse_event(line)
@@ -216,10 +216,10 @@ class Inbox:
         self._strikes.event(rank.process.rank, event)
 
     def _admit_child(self, rank: Rank, name: str) -> None:
-        """Read the log of a process that a rank has started, too: what it says are sequences of the rank's."""
+        """Read the log of a process that a rank has started, too: its sequences are the rank's."""
         if name in rank.named or len(rank.named) >= MOST_CHILDREN:
             raise Unfit(f"it has started a child {name!r} before, or {MOST_CHILDREN} others")
         rank.named.add(name)
-        # A program may have removed it; what is not read is said to be not watched.
+        # A program may have removed it; a log that is not read is reported as not watched.
         with contextlib.suppress(OSError):
             rank.children.append(LogReader(str(self._group.log_of(rank.process.rank, name))))

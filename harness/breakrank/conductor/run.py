@@ -26,10 +26,10 @@ class Write(Protocol):
 class Run:
     """One run into `folder`.
 
-    `view` is where the ranks run. `room` is told of everything that the disk does not take. `steps` is how many the job
-    makes, 0 where that is not known, `keep` how many bytes of each rank's history stay (0: all). `ends` is asked, with
-    the hung event, whether ranks that do not move are ended; without it they are. `written` are the files of the
-    working folder that ranks have written, in any attempt.
+    `view` is the folder of the ranks. `room` takes note of writes that the disk refuses. `steps` is the number that the
+    job makes, 0 if it is not known, `keep` the number of bytes of each rank's history that stay (0: all). `ends` takes
+    the hung event and decides whether ranks that do not move are ended; without it they are. `written` are the files of
+    the working folder that ranks have written, in any attempt.
     """
 
     plan: Plan

@@ -47,9 +47,8 @@ class State(enum.Enum):
 class _OnRank:
     """One strike on one rank.
 
-    `again` says that a lasting fault strikes another time, `refused` why the machine would not let it strike, `struck`
-    that it was tried from outside, `held` that the rank waits until it is seen, `more` that one that has landed goes
-    on.
+    `again`: a lasting fault strikes another time. `refused`: the machine's reason not to let it strike. `struck`: it
+    was tried from outside. `held`: the rank waits until it is seen. `more`: it has landed and goes on.
     """
 
     index: int
@@ -87,7 +86,7 @@ class Strikes:
         ]
 
     def started(self, process: RankProcess) -> None:
-        """A rank exists now."""
+        """Take note of a rank that exists now."""
         self._pids[process.rank] = process.pid
         self._store = process.store
         if process.walls is not None:
@@ -96,14 +95,14 @@ class Strikes:
             item.pid = process.pid
 
     def park(self, rank: int, index: int) -> None:
-        """A rank waits at the point of a strike from outside."""
+        """Take note of a rank that waits at the point of a strike from outside."""
         for item in self._of(rank):
             if item.index == index:
                 item.again = item.state in (State.LANDED, State.MISSED) or item.strike.trigger.attempt < self._attempt
                 item.state = State.PARKED
 
     def event(self, rank: int, event: Event) -> None:
-        """Take what the rank recorded: that a strike fired, was seen, or that the rank went on after one."""
+        """Take an event of the rank: a strike has fired or was seen, or the rank went on after one."""
         for item in self._of(rank):
             mine = event["kind"] == "strike" and event["strike"] == item.index
             if mine and event["phase"] == "fired" and item.strike.fault.side == "inside":
@@ -115,7 +114,7 @@ class Strikes:
                 item.evidence.silent = False
 
     def report(self, rank: int, report: dict[str, Any]) -> None:
-        """Take what waitpid told of a rank."""
+        """Take a report of waitpid on a rank."""
         for item in self._of(rank):
             if item.state == State.STRUCK:
                 item.evidence.reports.append(report)
@@ -144,10 +143,10 @@ class Strikes:
 
     @property
     def pending(self) -> bool:
-        """Whether a rank is parked, or a strike waits for its witness: then no wait is proof of a hang.
+        """True if a rank is parked, or a strike waits for its witness: then no wait is proof of a hang.
 
-        Where nothing holds the rank, as when it was struck from inside, and nobody sees it soon, its wait is like any
-        other.
+        If nothing holds the rank, as after a strike from inside, and no witness sees the strike soon, its wait is like
+        any other.
         """
         now = time.monotonic()
         return any(
@@ -162,24 +161,24 @@ class Strikes:
         return any(i.state == State.LANDED and witness_of(i.strike.fault).halts for i in self._of(rank))
 
     def finish(self) -> None:
-        """The attempt is over: whatever fired and was not seen has missed."""
+        """End the attempt: each strike that fired and was not seen has missed."""
         for item in self._all:
             if item.state in (State.PARKED, State.STRUCK):
                 self._settle(item, "nobody saw it before the attempt was over")
 
     def heal(self) -> None:
-        """Undo what strikes left, the last one first, once; of one that nobody saw, whatever it did."""
+        """Undo the effects of strikes, the last one first, once, of those that no witness saw, too."""
         for item in reversed(self._all):
             fault, reached = item.strike.fault, item.struck or item.state == State.LANDED
             if item.state == State.HEALED or not reached or not isinstance(fault, Heals):
                 continue
             landed, item.state = item.state == State.LANDED, State.HEALED
-            # It has taken all that it keeps, seen or not.
+            # It has done all that it keeps, seen or not.
             taken = landed or bool(item.kept)
             try:
                 fault.heal(self._target(item))
             except ProcessLookupError:
-                # What was struck in a rank went with the rank.
+                # The effects went with the rank.
                 continue
             except (OSError, KeyError) as error:
                 if landed or (taken and isinstance(error, OSError)):
@@ -193,7 +192,7 @@ class Strikes:
         return self._groups.acted(rank)
 
     def close(self) -> None:
-        """Give back what held the limits, when nothing of the attempt lives any more."""
+        """Remove the control groups, when nothing of the attempt lives any more."""
         self._groups.remove()
 
     def _of(self, rank: int) -> Iterable[_OnRank]:
@@ -201,18 +200,18 @@ class Strikes:
 
     def _strike(self, members: list[_OnRank]) -> None:
         for item in members:
-            # What the rank recorded until now was before the strike.
+            # The records until now were made before the strike.
             item.evidence = Evidence(before=self._look(item))
             item.state, item.held = State.STRUCK, True
             if item.again and not item.evidence.before:
-                # Nothing has come back that a lasting fault could take away.
+                # Nothing has come back that a lasting fault could strike.
                 continue
             item.struck = True
             try:
                 item.strike.fault.strike(self._target(item))
             except OSError as error:
                 item.refused = str(error)
-        # Programs that strike take their time on a busy machine: whether anybody sees it counts from here.
+        # Programs that strike take their time on a busy machine: the time of the witness counts from here.
         for item in members:
             item.since = time.monotonic()
 
@@ -255,7 +254,7 @@ class Strikes:
         return False
 
     def _is_set(self, item: _OnRank) -> bool:
-        """Whether all is ready for what only comes when the rank goes on."""
+        """Return whether the fault is armed and takes effect only once the rank goes on."""
         return witness_of(item.strike.fault).is_set(item.strike.fault, item.evidence)
 
     def _settle(self, item: _OnRank, why: str) -> None:

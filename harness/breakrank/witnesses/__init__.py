@@ -18,7 +18,7 @@ from breakrank_agent.protocol.log import Event
 from breakrank_agent.protocol.target import Target
 from breakrank_agent.protocol.trigger import PlanError
 
-#: What a witness has looked at.
+#: The sight of a witness: the value that its looks return.
 Look = TypeVar("Look")
 
 
@@ -26,9 +26,9 @@ Look = TypeVar("Look")
 class Evidence(Generic[Look]):
     """Everything that was seen of one struck rank since the strike fired.
 
-    `reports` is what waitpid told of it, `seen` the agent's second reading, and `silent` says that the rank has
-    recorded nothing since. `before`, `earlier` and `after` are the looks of the witness itself: before a strike from
-    outside, or as soon as one from inside was known; the last time; and now.
+    `reports` are waitpid's reports on the rank, `seen` is the agent's second reading, and `silent` says that the rank
+    has recorded nothing since. `before`, `earlier` and `after` are the looks of the witness itself: before a strike
+    from outside, or as soon as one from inside was known; the last time; and now.
     """
 
     reports: list[dict[str, Any]] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Witness(Generic[Look]):
         return None
 
     def judge(self, fault: Fault, evidence: Evidence[Look]) -> str | None:
-        """Return the sight in a clause that proves that the fault has landed, or None."""
+        """Return the proof that the fault has landed, in a clause; None if there is none."""
         raise NotImplementedError
 
     def is_set(self, fault: Fault, evidence: Evidence[Look]) -> bool:

@@ -109,7 +109,7 @@ class Disk(Lowered):
     def look(self, fault: Fault, target: Target) -> Limit | None:
         """Return the size of the file system; None if the rank is gone.
 
-        How much of it is free is no evidence: others write, too.
+        The space that is free is no evidence: others write, too.
         """
         return _size(getattr(fault, "folder", ""), target)
 

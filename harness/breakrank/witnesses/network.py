@@ -1,4 +1,4 @@
-"""Witnesses of the network: the kernels' lists of connections, and datagrams that are sent to see what arrives."""
+"""Witnesses of the network: the kernels' lists of connections, and datagrams that try the ways."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from breakrank_agent.protocol.target import Target
 
 #: Bytes of a datagram that fills a packet.
 _PACKET = 1400
-#: Datagrams that are sent to see what becomes of them on the way out.
+#: The number of datagrams that try the way out.
 _MANY = 48
 
 
@@ -213,7 +213,7 @@ class _OfArrivals(Witness[Arrivals], abstract=True):
     """A witness that counts the datagrams from the rank that arrive at its first peer."""
 
     def look(self, fault: Fault, target: Target) -> Arrivals | None:
-        """Send datagrams, count what arrives, and ask the peer's kernel."""
+        """Send datagrams, count those that arrive, and ask the peer's kernel."""
         way = _way_out(target)
         if way is None or way[1] not in target.peers:
             return None
@@ -246,7 +246,7 @@ class Duplicated(_OfArrivals):
 class Damaged(_OfArrivals):
     """The peer's kernel counts more datagrams with a wrong checksum, and none was damaged of those sent before.
 
-    Where the rank's network outlasts a run, as a container's does, it may have counted some in another.
+    A network that outlasts a run, as a container's does, may have counted some in an earlier run.
     """
 
     def judge(self, fault: Fault, evidence: Evidence[Arrivals]) -> str | None:

@@ -45,8 +45,8 @@ class Relayed(Isolated, abstract=True, needs=("netns", "tun")):
 
 
 def add_rules(target: Target, rank: int, input: str = "", output: str = "") -> None:
-    """Add rules to what comes into a rank's network, and to what leaves it, in a table of this strike alone."""
-    # What leaves is looked at before an engine gives it another address: its own name server has another port, too.
+    """Add rules for packets that enter a rank's network, and that leave it, in a table of this strike alone."""
+    # Packets that leave are filtered before an engine rewrites their address: its own name server has another port.
     chains = [
         f"chain {hook} {{\n type filter hook {hook} priority {priority}\n {rule}\n}}"
         for hook, priority, rule in (("input", "filter", input), ("output", "raw", output))

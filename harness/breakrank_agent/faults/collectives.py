@@ -1,4 +1,4 @@
-"""Faults of collectives: one rank issues something else than its peers, or nothing."""
+"""Faults of collectives: one rank issues another call than its peers, or none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from breakrank_agent.protocol.fault import Fault
 from breakrank_agent.protocol.payload import Payload
 from breakrank_agent.protocol.trigger import PlanError
 
-#: What can be another way, and to what it is changed where nothing is said; None: the next one.
+#: The properties that can be changed, and the default of each; None: the next value.
 CHANGES: dict[str, Any] = {"dtype": "int32", "shape": None, "count": -1, "reduce": "MAX", "root": None}
 
 
@@ -24,7 +24,7 @@ class SkipCollective(
     """The rank leaves one collective out and goes on, as a branch does that not all ranks take."""
 
     def strike_inside(self, payload: Payload) -> None:
-        """Have it left out."""
+        """Skip it."""
         payload.collective().skip()
 
 
@@ -39,7 +39,7 @@ class SwapCollectives(
     """The rank issues one collective after the next one of the same group, as where the order is not fixed."""
 
     def strike_inside(self, payload: Payload) -> None:
-        """Have it held back."""
+        """Hold it back."""
         payload.collective().swap()
 
 
@@ -55,7 +55,7 @@ class ChangeCollective(
 
     `change` is what differs: `dtype` (`to` names one), `shape` (the last two dimensions are transposed), `count` (`to`
     elements more, or fewer), `reduce` (`to` names the reduction), `root` (`to` is a rank of the group, by default the
-    next one). What comes of it is put back into the rank's own tensors. Raises `PlanError` for another `change`.
+    next one). The result is put back into the rank's own tensors. Raises `PlanError` for another `change`.
     """
 
     change: str = "reduce"
@@ -66,5 +66,5 @@ class ChangeCollective(
             raise PlanError(f"a collective has no {self.change!r} to change; use one of {', '.join(CHANGES)}")
 
     def strike_inside(self, payload: Payload) -> None:
-        """Have it changed."""
+        """Change it."""
         payload.collective().change(self.change, CHANGES[self.change] if self.to is None else self.to)

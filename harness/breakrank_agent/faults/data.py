@@ -1,4 +1,4 @@
-"""Faults of data: what one rank is given to train on is not what the others are given."""
+"""Faults of data: one rank trains on other data, or in another form, than its peers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from breakrank_agent.protocol.trigger import PlanError
 _MALFORMED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 #: Type codes of the module array for the numbers of a shard, by the name that its schema has for them.
 _CODES = {"uint8": "B", "float64": "d"}
-#: What a shard says of itself, and its samples: the features and the numbers of the label.
+#: The schema of a shard, and its samples: the features and the numbers of the label.
 Schema = dict[str, Any]
 Samples = list[tuple[list[Any], list[Any]]]
 
@@ -33,7 +33,7 @@ class ReexportShard(
     witness="shard",
     certifies="a shard of another form than the others'; says nothing about samples that are wrong",
 ):
-    """The rank's shard is exported anew, by a pipeline that does one thing another way and truly says so.
+    """The rank's shard is exported anew, by a pipeline that does one thing differently and says so.
 
     The samples stay the same. `change` is what is done another way: `width` leaves out the columns that never vary,
     `columns` puts the columns in the order of their names, `dtype` writes float64, `label_shape` gives a number for

@@ -1,4 +1,4 @@
-"""Faults of the environment: what surrounds a rank is not as it takes it to be."""
+"""Faults of the environment: the surroundings of a rank are not as it takes them to be."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class JumpClock(
 ):
     """The rank's wall clock jumps by `seconds`, back if they are negative, as where a host is set right by NTP.
 
-    Whatever asks the C library for the time of day is told another one, Python and C++ too, as is what the rank forks;
-    monotonic clocks go on as ever.
+    The C library returns another time of day, to Python and C++, and in children that the rank forks; monotonic clocks
+    go on as ever.
     """
 
     seconds: int = 3600

@@ -1,6 +1,6 @@
-"""Faults of the network: what connects two ranks is cut, closed one way, slow, or loses what it carries.
+"""Faults of the network: a link between two ranks is cut, closed one way or slow, or loses packets.
 
-The first two need no walls; all others change the network of a rank that has one of its own.
+The first two strike any rank; all others change the network of a rank that has one of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from breakrank_agent.protocol.trigger import PlanError
 
 #: Milliseconds that a delay stays below.
 _LATEST_MS = 1000
-#: Of how many packets in a row it is drawn which are lost.
+#: The packets in a row among which the lost ones are drawn.
 CYCLE = 64
 
 
@@ -43,7 +43,7 @@ class DropLink(
     lasting: bool = False
 
     def lasts(self) -> bool:
-        """Whether the link is cut for good."""
+        """Return whether the link is cut for good."""
         return self.lasting
 
     def strike(self, target: Target) -> None:
@@ -82,7 +82,7 @@ class CutLink(
     """The rank's link is down: nothing gets to it or from it, and no connection is told."""
 
     def closes(self, rank: int, ranks: Collection[int]) -> set[Way]:
-        """Return the ways on which nothing arrives any more."""
+        """Return the ways on which nothing arrives any more, for a strike on `rank`."""
         return _between({rank}, set(ranks) - {rank})
 
     def strike(self, target: Target) -> None:
@@ -120,7 +120,7 @@ class Partition(
     witness="closed_ways",
     certifies="a network in two halves that silently drops what passes between; links stay up",
 ):
-    """The ranks from `first` on and those before it no longer reach each other: what they send is dropped.
+    """The ranks from `first` on and those before it no longer reach each other: their packets are dropped.
 
     It comes at once, on all ranks, when the rank of the strike is at its point.
     """
@@ -128,12 +128,12 @@ class Partition(
     first: int = 1
 
     def closes(self, rank: int, ranks: Collection[int]) -> set[Way]:
-        """Return the ways on which nothing arrives any more."""
+        """Return the ways on which nothing arrives any more, for a strike on `rank`."""
         far = {one for one in ranks if one >= self.first}
         return _between(far, set(ranks) - far)
 
     def strike(self, target: Target) -> None:
-        """Have every rank of the one half drop what is from or for the other. Raises `OSError` if a half is empty."""
+        """Have every rank of the one half drop packets from and for the other. Raises `OSError` if a half is empty."""
         far = [rank for rank in target.around if rank >= self.first]
         near = ", ".join(walls.address for rank, walls in target.around.items() if rank < self.first)
         if not far or not near:
@@ -154,16 +154,16 @@ class OneWayLink(
     witness="closed_ways",
     certifies="packets dropped in one direction, confirmations of TCP among them; links stay up",
 ):
-    """Nothing that `peer` sends reaches the rank any more, while all that the rank sends still arrives."""
+    """Packets of `peer` no longer reach the rank, while those of the rank still arrive."""
 
     peer: int = 0
 
     def closes(self, rank: int, ranks: Collection[int]) -> set[Way]:
-        """Return the way on which nothing arrives any more."""
+        """Return the way on which nothing arrives any more, for a strike on `rank`."""
         return {(self.peer, rank)}
 
     def strike(self, target: Target) -> None:
-        """Have the rank drop what comes from the peer."""
+        """Have the rank drop the packets of the peer."""
         add_rules(target, target.rank, input=f"ip saddr {target.walls_of(self.peer).address} drop")
 
 
@@ -223,7 +223,7 @@ class LosePackets(
 ):
     """Some packets to and from the rank are lost: each `every`-th, or a `share` of them that is drawn from `seed`.
 
-    Which ones is counted, packet by packet and direction by direction, over and over. Raises `PlanError` for a share
+    Packets are counted in each direction, over and over, to find the lost ones. Raises `PlanError` for a share
     that leaves none or all.
     """
 
@@ -237,7 +237,7 @@ class LosePackets(
 
     @property
     def cycle(self) -> int:
-        """After how many packets it begins anew."""
+        """The number of packets after which the count begins anew."""
         return self.every or CYCLE
 
     @property
@@ -260,7 +260,7 @@ class LimitBandwidth(
     witness="held_back",
     certifies="a slow way out of one host; says nothing about a slow way in",
 ):
-    """What the rank sends leaves at `kbit` thousand bits a second, after the first `burst` bytes; nothing is lost."""
+    """The rank sends at `kbit` thousand bits a second, after the first `burst` bytes; nothing is lost."""
 
     kbit: int = 1000
     burst: int = 16384
@@ -271,7 +271,7 @@ class LimitBandwidth(
         target.walls.run("tc", "qdisc", "add", "dev", DEVICE, "root", "tbf", *rate)
 
     def heal(self, target: Target) -> None:
-        """Take it away, with what it holds."""
+        """Remove it, with the packets that it holds."""
         target.walls.run("tc", "qdisc", "del", "dev", DEVICE, "root")
 
 
@@ -281,10 +281,10 @@ class LoseNames(
     witness="names_lost",
     certifies="name servers that do not answer; says nothing about wrong answers, nor known addresses",
 ):
-    """No name can be looked up from the rank's host: what it asks a name server is dropped."""
+    """No name can be looked up from the rank's host: its requests to name servers are dropped."""
 
     def strike(self, target: Target) -> None:
-        """Have the rank's kernel drop what goes to the port of name servers."""
+        """Have the rank's kernel drop packets for the port of name servers."""
         add_rules(target, target.rank, output="meta l4proto { tcp, udp } th dport 53 drop")
 
 
@@ -294,9 +294,9 @@ class DelayPackets(
     witness="delayed",
     certifies="a long way out of one host, whose packets may overtake each other; nothing is lost",
 ):
-    """What the rank sends leaves `ms` milliseconds later, more or less by up to `jitter_ms`, drawn from `seed`.
+    """The rank's packets leave `ms` milliseconds later, more or less by up to `jitter_ms`, drawn from `seed`.
 
-    Raises `PlanError` for a second or more: who waits so long for a network cannot be told from who waits for ever.
+    Raises `PlanError` for a second or more: so long a wait for a network cannot be told from one that never ends.
     """
 
     ms: float = 50.0
@@ -318,7 +318,7 @@ class DuplicatePackets(
     witness="duplicated",
     certifies="packets that come twice, which TCP throws away; says nothing about RDMA",
 ):
-    """A `share` of what the rank sends leaves twice, drawn from `seed`."""
+    """A `share` of the rank's packets leaves twice, drawn from `seed`."""
 
     share: float = 0.5
     seed: int = 0
@@ -334,7 +334,7 @@ class DamagePackets(
     witness="damaged",
     certifies="damage that a checksum shows; says nothing about damage behind a card that checks it",
 ):
-    """In a `share` of what the rank sends one bit is another one, behind the headers; drawn from `seed`."""
+    """A `share` of the rank's packets leaves with one bit flipped, behind the headers, drawn from `seed`."""
 
     share: float = 0.2
     seed: int = 0

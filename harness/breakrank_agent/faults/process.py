@@ -164,7 +164,7 @@ class Preempt(
         target.signal(signal.SIGTERM)
 
     def release(self, target: Target) -> None:
-        """Send SIGCONT: whatever the rank does with a SIGTERM, it does now."""
+        """Send SIGCONT: the rank takes the SIGTERM now."""
         target.signal(signal.SIGCONT)
 
 
@@ -238,7 +238,7 @@ class Straggle(
     asleep: bool = False
 
     def strike_inside(self, payload: Payload) -> None:
-        """Take the time. What is computed counts by the thread's own CPU clock, however loaded the machine is."""
+        """Take the time. Computing counts by the thread's own CPU clock, so that a loaded machine does not matter."""
         if self.asleep:
             time.sleep(self.seconds)
             return

@@ -1,4 +1,4 @@
-"""Faults of storage: what a rank writes or opens is refused, or lands only in part."""
+"""Faults of storage: files that a rank writes or opens are refused, or written only in part."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class FillDisk(
     witness="disk",
     certifies="one rank's disk that is full; says nothing about a disk that says so late, as NFS does",
 ):
-    """The file system of a folder is full but for `room_kb`: what is written beyond is refused (ENOSPC).
+    """The file system of a folder is full but for `room_kb`: writes beyond are refused (ENOSPC).
 
     Behind the rank's walls a small file system (tmpfs) takes the folder's place, with all that is in it; when the fault
     is healed, what is there then goes back to where it was. `folder` is below the working folder.
@@ -88,7 +88,7 @@ class FillDisk(
         """Mount a file system, copy the folder into it, and then leave only that much room."""
         kept = target.kept
         with target.files() as files, opened(files.make(self.folder)) as found:
-            # What was there is reached by this even where the mounts that it is seen through change.
+            # This reaches the files that were there, even if the mounts that they are seen through change.
             there = kept["there"] = reopen(found, os.O_RDONLY | os.O_DIRECTORY)
             was_there = listed(there)
             with opened(target.walls.mount("breakrank", found, "tmpfs")) as mounted:
@@ -162,7 +162,7 @@ class FailReads(
     witness="failing_reads",
     certifies="reads that fail; says nothing about files that are open already, nor about lost writes",
 ):
-    """What is read from a file fails (EIO), as where a disk has lost its blocks; other files are as ever.
+    """Reads of a file fail (EIO), as where a disk has lost its blocks; other files are as ever.
 
     Behind the rank's walls the memory of a process takes the file's place, of which the first megabytes are never
     mapped: the kernel answers a read there with EIO (proc(5), /proc/<pid>/mem). `path` is below the working folder, and
@@ -199,7 +199,7 @@ _CALLS = {
 }
 #: More than strace says before it has attached.
 _SAID_BYTES = 1 << 16
-#: How long strace may take to let go of a rank. A limit, no more.
+#: Seconds that strace may take to let go of a rank. A limit, no more.
 _DETACH_S = 5.0
 
 
@@ -213,7 +213,7 @@ class FailCall(
 ):
     """One system call fails with `error`: of each thread of the rank, the `when`-th from now on to `call` on a path.
 
-    What comes after it is done as ever. `call` is read, write, fsync or rename, or a system call as strace(1) names it;
+    Later calls are done as ever. `call` is read, write, fsync or rename, or a system call as strace(1) names it;
     each of several that do the same is counted by itself. `path` is below the working folder, and may have wildcards,
     which are looked up when it strikes. strace does it, and lets go of the rank once a call has failed.
     """

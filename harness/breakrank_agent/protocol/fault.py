@@ -11,7 +11,7 @@ from breakrank_agent.protocol.payload import Payload
 from breakrank_agent.protocol.target import Target
 from breakrank_agent.protocol.trigger import POINTS, PlanError, Trigger
 
-#: Where a fault strikes from: in the rank itself, or in the Conductor while the rank is parked.
+#: The sides that a fault strikes from: in the rank itself, or in the Conductor while the rank is parked.
 SIDES = ("inside", "outside")
 #: The objects that a hook hands to a fault from inside, other than the parameters.
 OFFERS = ("batch", "collective", "wrapper")

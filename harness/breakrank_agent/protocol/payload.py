@@ -1,4 +1,4 @@
-"""What a hook hands to a fault from inside the rank, at the point of the strike."""
+"""The objects that a hook hands to a fault from inside the rank, at the point of the strike."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 
 class Payload(Protocol):
-    """What the rank's hook hands to a fault from inside, at the point of the strike."""
+    """The tensors and calls of the rank at the point of the strike, as its hook hands them to the fault."""
 
     def buffers(self) -> list[tuple[str, memoryview]]:
         """Return the rank's parameters as (name, writable bytes)."""
@@ -21,7 +21,7 @@ class Payload(Protocol):
         """Return the collective that the rank is about to issue; only at the point `collective`."""
 
     def wrapper(self) -> Wrapper:
-        """Return what reduces the gradients of the forward pass that is about to begin; only at the point `forward`."""
+        """Return the wrapper whose forward pass is about to begin; only at the point `forward`."""
 
 
 class Part(Protocol):
@@ -39,10 +39,10 @@ class Part(Protocol):
 
 
 class Call(Protocol):
-    """A collective that one rank is about to issue, and its peers as ever."""
+    """A collective that one rank is about to issue, and its peers will issue unchanged."""
 
     def skip(self) -> None:
-        """Leave it out: who called it goes on as if it were done, with the tensors as they are."""
+        """Skip it: its caller goes on as if it were done, with the tensors as they are."""
 
     def swap(self) -> None:
         """Issue it after the next one of its group."""
@@ -50,12 +50,12 @@ class Call(Protocol):
     def change(self, what: str, to: Any) -> None:
         """Issue it another way: `dtype` (a name), `shape`, `count` (elements more or less), `reduce` (a name), `root`.
 
-        `to` None is whatever comes next. Raises `LookupError` for a call that has no such thing.
+        `to` None is the next value. Raises `LookupError` for a call that has no such thing.
         """
 
 
 class Wrapper(Protocol):
-    """What has a module inside and reduces its gradients, for one forward pass."""
+    """A wrapper that has a module inside and reduces its gradients, for one forward pass."""
 
     def leave_unsynced(self) -> None:
         """Have no gradient reduced in the backward pass that follows."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol, Union
 
 from breakrank_agent.kernel.rooted import WorkingFolder
 
-#: What a mount is (mount(2)): read-only; changed where it is; another place for what is there already.
+#: The flags of a mount (mount(2)): read-only; changed in its place; another place for files that are mounted already.
 READ_ONLY, REMOUNT, BIND = 1, 32, 4096
 #: The path of the shared memory in a rank's own root.
 SHARED_MEMORY = "/dev/shm"
@@ -44,14 +44,14 @@ class Mounts(Protocol):
     def mount(self, source: Union[str, int], target: int, kind: str = "", flags: int = 0, options: str = "") -> int:
         """Mount `source`, by name or open, over the very file or folder that is open as `target`, as mount(2) does.
 
-        Return a descriptor of what is seen there from now on, which is the caller's to close. Raises `OSError`.
+        Return a descriptor of the new file or folder there, which the caller closes. Raises `OSError`.
         """
 
     def remount(self, mounted: int, flags: int = 0, options: str = "") -> None:
         """Change the mount that `mount` has returned. Raises `OSError`."""
 
     def unmount(self, mounted: int) -> None:
-        """Take the mount away that `mount` has returned, for whoever looks anew. Raises `OSError`."""
+        """Remove the mount that `mount` has returned, for each path that is looked up anew. Raises `OSError`."""
 
 
 class Container(Protocol):
@@ -64,7 +64,7 @@ class Container(Protocol):
         """Put the container on its network again, at the address that it had. Raises `OSError`."""
 
     def is_connected(self) -> bool:
-        """Whether the engine says that the container is on its network. Raises `OSError`."""
+        """Return whether the engine says that the container is on its network. Raises `OSError`."""
 
 
 class Walls(Network, Mounts, Container, Protocol):
@@ -75,7 +75,7 @@ class Group(Protocol):
     """The control group of one rank and of all that it starts. Each method raises `OSError` where it cannot be done."""
 
     def limit_memory(self, size: int) -> None:
-        """Limit what is taken from now on to `size` bytes."""
+        """Limit memory that is taken from now on to `size` bytes."""
 
     def limit_cpu(self, percent: float) -> None:
         """Limit it to `percent` of one core."""
@@ -96,9 +96,9 @@ class Group(Protocol):
 class Target(Protocol):
     """The rank as a fault from outside sees it: its process, the working folder, and its peers' processes by rank.
 
-    `number` is the strike's in the plan. `folder` is the working folder as the rank sees it: a path in it is asked for
-    by `files` alone, since the rank may have laid anything there. `store` is the port of the job's rendezvous store, 0
-    where none is known. Healing finds in `kept` what the strike has kept there.
+    `number` is the strike's in the plan. `folder` is the working folder as the rank sees it: a path in it is opened by
+    `files` alone, since the rank may have laid anything there. `store` is the port of the job's rendezvous store, 0 if
+    it is not known. `kept` holds the values that the strike keeps for healing.
     """
 
     number: int
@@ -111,18 +111,18 @@ class Target(Protocol):
 
     @property
     def around(self) -> Mapping[int, Walls]:
-        """What is around each rank of the job; empty where nothing is."""
+        """The walls around each rank of the job that has some."""
 
     @property
     def walls(self) -> Walls:
-        """What is around the rank. Raises `OSError` if nothing is."""
+        """The walls around the rank. Raises `OSError` if there are none."""
 
     @property
     def group(self) -> Group:
         """The rank's control group, into which it comes when this is first asked for. Raises `OSError` without any."""
 
     def walls_of(self, rank: int) -> Walls:
-        """Return what is around a rank of the job. Raises `OSError` if nothing is, or there is no such rank."""
+        """Return the walls around a rank of the job. Raises `OSError` if there are none, or no such rank."""
 
     def files(self) -> WorkingFolder:
         """Return the working folder, in the mounts that strikes act in. Raises `OSError`."""
@@ -140,4 +140,4 @@ class Target(Protocol):
         """
 
     def stop(self, pid: int) -> None:
-        """End what was started."""
+        """End a process that `start` has started."""
