@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Callable, Optional
 
-from breakrank_agent.protocol.fault import Call, Part, Payload, Wrapper
+from breakrank_agent.protocol.payload import Call, Part, Payload, Wrapper
 
 #: Appends a note to the record.
 Note = Callable[[str], None]
