@@ -31,7 +31,7 @@ from breakrank.history.rank_file import Chronicle
 from breakrank.history.reader import LINES, lines_of, records_of
 from breakrank.host.orphans import find_heirs
 from breakrank.host.session import Session
-from breakrank.runners.base import RankProcess, Runner
+from breakrank.runners.base import Launcher, RankProcess, Runner
 from breakrank.runners.workdir import View
 from breakrank_agent.kernel.rooted import WorkingFolder
 from breakrank_agent.plan import Plan
@@ -87,6 +87,8 @@ class Conductor:
         self.view = view or View(folder / "work")
         self.session = session
         self.runner = runner
+        #: The program that starts the ranks, if we do not.
+        self.launcher = runner if isinstance(runner, Launcher) else None
         self.ends = ends
         self.steps = plan.steps or steps
         self.keep = keep
@@ -104,20 +106,24 @@ class Conductor:
         number: int | None = 0
         with contextlib.ExitStack() as ends:
             # Each of them is called, whatever the others raise: the last one first.
-            for end in (self._remove_lines, self._events.close, self.runner.close, self._sum_up):
+            for end in (self._remove_lines, self._events.close, partial(self.runner.close, self.write)):
                 ends.callback(end)
-            ends.callback(self.runner.end)
+            if self.launcher is not None:
+                ends.callback(self.launcher.end)
             ends.callback(self.session.clear)
             while number is not None:
                 attempt = Attempt(self, number)
                 again = attempt.run()
-                number = None if self.room.lack else self.runner.follows(number, again)
+                number = None if self.room.lack else self._next(number, again)
                 if self.plan.elastic:
                     self.plan = replace(self.plan, ranks=self.plan.ranks - attempt.lost)
                     number = number if self.plan.ranks else None
 
-    def _sum_up(self) -> None:
-        self.runner.sum_up(self.write)
+    def _next(self, number: int, again: bool) -> int | None:
+        """Return the number of the attempt that comes next; `again`: a rank failed, and nothing hung."""
+        if self.launcher is not None:
+            return self.launcher.follows()
+        return number + 1 if again and number < self.plan.restarts else None
 
     def _remove_lines(self) -> None:
         shutil.rmtree(self.folder / LINES, ignore_errors=True)
@@ -196,7 +202,8 @@ class Attempt:
         runner, view = self._conductor.runner, self._conductor.view
         for process in runner.start(self._plan, self._number, self._conductor.folder, view):
             self._admit(process)
-        for source in runner.sources():
+        launcher = self._conductor.launcher
+        for source in launcher.sources() if launcher is not None else ():
             self._selector.register(source, selectors.EVENT_READ, None)
 
     def _admit(self, process: RankProcess) -> None:
@@ -219,10 +226,11 @@ class Attempt:
 
     def _loop(self) -> bool:
         """Answer and watch until every rank has ended; return whether one had to be ended because it hung."""
-        while any(rank.live for rank in self._ranks.values()) or not self._conductor.runner.over():
+        launcher = self._conductor.launcher
+        while any(rank.live for rank in self._ranks.values()) or not (launcher is None or launcher.over()):
             self._excuse()
             self._wait()
-            for process in self._conductor.runner.arrivals():
+            for process in launcher.arrivals() if launcher is not None else ():
                 self._admit(process)
             self._drain()
             for number in self._strikes.advance():
@@ -333,8 +341,8 @@ class Attempt:
 
     def _reported(self, report: dict[str, Any]) -> None:
         found = [r for r in self._ranks.values() if r.process.pid == report.get("child") and r.live]
-        if not found:
-            self._conductor.runner.told(report)
+        if not found and self._conductor.launcher is not None:
+            self._conductor.launcher.told(report)
         for rank in found:
             number = rank.process.rank
             self._drain_rank(rank)
@@ -347,7 +355,7 @@ class Attempt:
         number = rank.process.rank
         others_failed = any(other.failed for other in self._ranks.values())
         rank.status, rank.gone, self._moved = status, True, time.monotonic()
-        by_launcher = self._conductor.runner.launches and others_failed and status in _ENDS_PEERS
+        by_launcher = self._conductor.launcher is not None and others_failed and status in _ENDS_PEERS
         rank.ended_by_us = rank.ended_by_us or by_launcher
         if status is not None:
             by = {"by": "launcher"} if by_launcher else {}
@@ -496,7 +504,7 @@ class Attempt:
     def _launcher_acts(self) -> bool:
         """Whether it is the launcher's turn: ranks are still to come, or one has failed and it ends the others."""
         failed = any(rank.failed for rank in self._ranks.values())
-        return self._conductor.runner.launches and (self._missing() or failed)
+        return self._conductor.launcher is not None and (self._missing() or failed)
 
     def _missing(self) -> bool:
         """Whether ranks of the group are still to come."""
@@ -517,7 +525,8 @@ class Attempt:
         for number, text in take_stacks(self._session, self._reached, standing, reason["why"]).items():
             self._conductor.write("stacks", attempt=self._number, rank=number, text=text)
         live = list(standing.values())
-        self._conductor.runner.end()
+        if self._conductor.launcher is not None:
+            self._conductor.launcher.end()
         # All of them stand still before the first is ended: none is to report the loss of another.
         for what in (signal.SIGSTOP, signal.SIGKILL):
             for rank in live:
