@@ -19,9 +19,9 @@ from breakrank_agent.plan import Plan
 
 #: The same of a run behind walls.
 WALLED = {
-    "the walls of the control stand": lambda job: job.processes("hub.py") and job.networks(),
+    "the walls of the control stand": lambda job: job.processes("bridge.py") and job.networks(),
     "a rank runs behind them": lambda job: job.files("delayed_link-*/lines/attempt-0/rank-1.log"),
-    "a wire is laid": lambda job: job.processes("wire.py"),
+    "a wire is laid": lambda job: job.processes("packet_relay.py"),
     "the strike has landed": lambda job: job.text("delayed_link-*/conductor.jsonl", '"landed"'),
 }
 
