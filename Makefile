@@ -1,16 +1,17 @@
-# `make` alone lists the targets. Settings: PYTHON= VENV= TORCH= SCENARIO= ARGS= (see `help`).
+# `make` alone lists the targets. Settings: PYTHON= VENV= TORCH= SCENARIO= NAME= ARGS= (see `help`).
 
 PYTHON ?= python3
 VENV ?= .venv
 TORCH ?=
 SCENARIO ?= race_condition
 ARGS ?=
+NAME ?=
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help setup scenario test lint tox soak bench matrix claims gpu docker image clean
+.PHONY: help setup scenario test conformance lint tox soak bench matrix claims gpu docker image clean
 
 BIN := $(VENV)/bin
 
@@ -78,13 +79,14 @@ endef
 export FIND_TORCH FIND_MISSING READY
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 	echo
 	echo "PYTHON=python3.12  the interpreter to start from (python3); 3.10 or newer"
 	echo "VENV=DIR           where everything is installed (.venv)"
 	echo "TORCH=cpu|pip      install torch into VENV: the build without CUDA, or what pip finds. Not given: the torch"
 	echo "                   that PYTHON or the active environment has is used as it is; only without one, as with pip"
 	echo "SCENARIO=NAME      for 'make scenario' (race_condition)"
+	echo "NAME=kill          for 'make conformance': a part, by name; a program is module:function"
 	echo "ARGS='-k name -x'  more arguments for pytest"
 
 setup: ## install what is needed into .venv; says first what it will download
@@ -201,6 +203,10 @@ scenario: setup ## set up, then run one scenario: pytest --scenario=race_conditi
 
 test: setup ## set up, then run the tests
 	@'$(BIN)/python' -m pytest -q -rs -n 2 $(ARGS)
+
+conformance: setup ## set up, then try one part, as in NAME=kill: a fault, witness, oracle, runner, hook, scenario or program
+	@if [ -z '$(NAME)' ]; then echo "breakrank: name the part that is to be tried: make conformance NAME=kill" >&2; exit 1; fi
+	'$(BIN)/python' -m pytest -q -rs '--part=$(NAME)' tests/conformance $(ARGS)
 
 lint: setup ## set up, then ruff and mypy
 	@'$(BIN)/python' -m ruff check harness scenarios fixtures tests

@@ -17,8 +17,13 @@ from breakrank.verdict import (
     silent,
     survived,
 )
+from breakrank.witnesses import check_witness
 from breakrank_agent import faults
+from breakrank_agent.protocol.fault import check_each
 from breakrank_agent.protocol.trigger import all_but, at
+
+# The agent, which defines the faults, knows no witness.
+check_each(check_witness)
 
 __version__ = "0.1.0"
 __all__ = [

@@ -195,7 +195,7 @@ def _strace() -> str:
 
 def _pidfd() -> str:
     """Return why pidfd_getfd(2) cannot be used: Linux has it since 5.6, and containers often forbid it."""
-    from breakrank_agent.faults.network import duplicate
+    from breakrank_agent.kernel.pidfd import duplicate
 
     with socket.socket() as one:
         try:

@@ -1,4 +1,4 @@
-"""A plan is a scenario with all chance resolved: what both sides read, and the unit of replay."""
+"""A plan is a scenario with all chance resolved: both sides read it, and a replay repeats it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _FORMS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Schedule:
-    """Who moves when: `free` is full speed; `controlled` lets one rank or thread move at a time, chosen by `policy`.
+    """The order of moves: `free` is full speed; `controlled` lets one rank or thread at a time move, as `policy` says.
 
     `split` makes an operator that reads and writes the same storage two moves, with whatever others do in between.
     `depth` and `length` are for the policy `pct` alone. `choices` are the ranks chosen, turn by turn, and `threads` for
@@ -95,14 +95,14 @@ class Plan:
 
     `program` is `module:function`, looked up among the programs staged for the run; or it is empty, and `command` is
     the user's script and its arguments. `reference` is the user's command for the same training as one rank, on the
-    same global batches. `steps` is 0 where only the control can tell, `ranks` where a launcher starts them. Ranks end
-    after the step `until`, if it is not 0; `step` is the function (`module:function`) whose return ends a step, where
-    it is not for the agent to find out. An `elastic` job goes on with fewer ranks: what a signal has ended is not
-    started again. `merged` is of how many ranks' work each rank does, in a reference alone. `control` is empty (none),
-    `same` (this plan without its strikes) or another `module:function`. `data` names what is laid into the working
-    folder before the ranks start. `image` is what the containers of the runner `docker` are made from. Without
-    `payloads`, each step's parameters and each batch go without a digest, which costs less where they are large; the
-    parameters at the end are compared still. Seconds appear only as limits: nothing fires on them.
+    same global batches. `steps` is 0 if only the control can tell, `ranks` if a launcher starts them. Ranks end after
+    the step `until`, if it is not 0; `step` is the function (`module:function`) whose return ends a step, unless the
+    agent finds it out. An `elastic` job goes on with fewer ranks: a rank that a signal has ended is not started again.
+    `merged` is the number of ranks whose work each rank does, in a reference alone. `control` is empty (none), `same`
+    (this plan without its strikes) or another `module:function`. `data` names the files that are laid into the working
+    folder before the ranks start. `image` is the image of the containers of the runner `docker`. Without `payloads`,
+    each step's parameters and each batch go without a digest, which costs less if they are large; the parameters at the
+    end are still compared. Seconds appear only as limits: nothing fires on them.
     """
 
     scenario: str

@@ -13,7 +13,7 @@ import breakrank_agent
 from breakrank.doctor import missing
 from breakrank.runs.bench import Bench
 from breakrank.verdict import Outcome
-from breakrank.witnesses.witness import WITNESSES
+from breakrank.witnesses import all_witnesses
 from breakrank_agent.faults import all_faults, fault_from_json
 from breakrank_agent.protocol.fault import Strike
 from breakrank_agent.protocol.trigger import POINTS, PlanError, at
@@ -23,7 +23,7 @@ FAULTS = [pytest.param(kind, id=name) for name, kind in all_faults().items()]
 #: Nothing but the deadline ends a rank that spins.
 DEADLINES_S = {"spin": 4.0}
 
-#: What must do something for the fault to land.
+#: The programs of faults that land only when a rank does a certain thing.
 PROGRAMS = {"fail_call": "small:keeps_notes", "page_out": "small:reads_what_is_mapped"}
 
 #: Appended to each file of faults in a copy of the agent: from then on no fault there does anything.
@@ -73,7 +73,7 @@ def point(kind) -> str:
 def test_it_says_what_it_is(kind):
     assert kind.__doc__ and kind.__doc__.splitlines()[0].endswith(".")
     assert kind.certifies and kind.side in ("inside", "outside")
-    assert kind.witness in WITNESSES
+    assert kind.witness in all_witnesses()
     assert dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen
 
 

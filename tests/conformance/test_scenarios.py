@@ -33,9 +33,9 @@ def test_a_record_keeps_the_rules(scenario, case):
             assert record.cause is None and record.oracle is None
         if record.outcome is Outcome.SILENT:
             assert record.oracle and record.cause, "a silent case is on record with its finding"
-        # Where a program runs makes it neither sound nor broken.
+        # The runner makes a program neither sound nor broken.
         assert (record.outcome in (Outcome.SURVIVED, Outcome.DETECTED)) == case.sound
-    # What a broken case is compared with is a sound one: without strikes there must be a twin, or nothing to cure.
+    # A broken case is compared with a sound one: without strikes there must be a twin, or nothing to cure.
     assert struck or case.control or case.sound or scenario.name == "canary"
 
 

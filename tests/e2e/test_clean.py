@@ -110,19 +110,20 @@ def test_what_a_strike_has_started_ends_with_its_owner(kind):
         from pathlib import Path
         from types import SimpleNamespace
         from breakrank.host.session import Session
-        from breakrank.witnesses.witness import WITNESSES, Evidence
+        from breakrank.witnesses import Evidence, witness_of
         from breakrank_agent import faults
         from breakrank_agent.kernel.rooted import WorkingFolder
         session, fault = Session(), faults.{kind.__name__}()
         null = os.open(os.devnull, os.O_RDWR)
         pid = session.spawn(["sleep", "1000"], dict(os.environ), Path("/"), [null] * 3)
-        target, witness = SimpleNamespace(pid=pid, folder="/", kept={{}}), WITNESSES[fault.witness]
+        target, witness = SimpleNamespace(pid=pid, folder="/", kept={{}}), witness_of(fault)
         target.files = lambda: WorkingFolder(0, "/")
         before = witness.look(fault, target)
         fault.strike(target)
-        seen = witness.set or witness.judge
-        while not seen(fault, Evidence(before=before, after=witness.look(fault, target))):
-            pass
+        while True:
+            evidence = Evidence(before=before, after=witness.look(fault, target))
+            if witness.is_set(fault, evidence) or witness.judge(fault, evidence):
+                break
         started = target.kept["neighbours"] if "neighbours" in target.kept else [target.kept["strace"]]
         print(*(one.pid for one in started), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from breakrank.verdict import Outcome
-from breakrank.witnesses.witness import WITNESSES, Evidence
+from breakrank.witnesses import Evidence, witness_of
 from breakrank_agent import faults
 from breakrank_agent.protocol.trigger import at
 
@@ -62,7 +62,7 @@ def test_what_exceeds_the_headroom_fails_until_the_limit_is_lifted(process):
 
 
 def test_its_witness_reads_the_kernels_limit_before_and_after(process):
-    witness, target = WITNESSES[LIMIT.witness], Target(process.pid)
+    witness, target = witness_of(LIMIT), Target(process.pid)
     before = witness.look(LIMIT, target)
     assert witness.judge(LIMIT, Evidence(before=before, after=witness.look(LIMIT, target))) is None
     LIMIT.strike(target)

@@ -11,7 +11,7 @@ from support import canary
 
 from breakrank import faults
 from breakrank.fixtures import data
-from breakrank.witnesses.witness import look_at_shard
+from breakrank.witnesses.data import Shard
 from breakrank_agent.kernel.rooted import WorkingFolder
 
 FAULT = faults.ReexportShard(change="columns")
@@ -63,7 +63,7 @@ def test_a_shard_that_lies_elsewhere_is_not_exported(work, disk, rank, what, whe
     with pytest.raises(OSError) as error:
         FAULT.strike(rank)
     assert str(error.value) == f"{named} leads out of the working folder, to {disk / name}"
-    assert (look_at_shard(FAULT, rank) is None) == (what == "file")
+    assert (Shard().look(FAULT, rank) is None) == (what == "file")
     assert (canary.seen(disk), canary.seen(work)) == before
 
 
@@ -73,7 +73,7 @@ def test_a_manifest_that_is_a_link_to_another_is_not_read(work, disk, rank):
     before = canary.seen(disk)
     with pytest.raises(OSError, match="leads out of the working folder"):
         FAULT.strike(rank)
-    assert look_at_shard(FAULT, rank) is None and canary.seen(disk) == before
+    assert Shard().look(FAULT, rank) is None and canary.seen(disk) == before
 
 
 def test_files_are_exported_through_no_link_and_no_other_name(work, disk, rank):
@@ -83,11 +83,11 @@ def test_files_are_exported_through_no_link_and_no_other_name(work, disk, rank):
         (work / f"{name}.tmp").symlink_to(disk / name)
     (work / names[0]).unlink()
     os.link(disk / names[0], work / names[0])
-    bytes_before, digest = (disk / names[0]).read_bytes(), look_at_shard(FAULT, rank)
+    bytes_before, digest = (disk / names[0]).read_bytes(), Shard().look(FAULT, rank)
     with open(disk / names[0], "rb") as held:
         FAULT.strike(rank)
         assert held.read() == bytes_before == (disk / names[0]).read_bytes()
-    assert look_at_shard(FAULT, rank) not in (None, digest)
+    assert Shard().look(FAULT, rank) not in (None, digest)
     assert not (work / names[0]).is_symlink() and (work / f"{names[0]}.tmp").is_symlink()
 
 
@@ -112,7 +112,7 @@ def test_a_manifest_that_is_none_is_an_error_of_one_line(work, rank, text):
     with pytest.raises(OSError) as error:
         FAULT.strike(rank)
     assert "\n" not in str(error.value) and canary.seen(work) == before
-    look_at_shard(FAULT, rank)
+    Shard().look(FAULT, rank)
 
 
 def test_what_never_ends_is_not_read(work, rank):
@@ -121,7 +121,7 @@ def test_what_never_ends_is_not_read(work, rank):
         os.mkfifo(work / "manifest.json") if name == "pipe" else (work / "manifest.json").symlink_to("/dev/zero")
         with pytest.raises(OSError):
             FAULT.strike(rank)
-        assert look_at_shard(FAULT, rank) is None
+        assert Shard().look(FAULT, rank) is None
     (work / "manifest.json").unlink()
     with open(work / "manifest.json", "wb") as sparse:
         sparse.truncate(1 << 40)

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from support.ground import script
 from support.plans import plan_of
 
-from breakrank.conductor.conductor import AWAY_S, Attempt
+from breakrank.conductor.attempt import AWAY_S, Attempt
 from breakrank.history.output import KEEP, PIPE_BYTES, Output, open_pipe
 from breakrank.host.blocked import Condition, look
 from breakrank.host.blocked.threads import read_threads
@@ -133,14 +134,15 @@ def _waits(pid):
 def test_time_in_which_nobody_heard_the_ranks_is_not_counted_against_them(monkeypatch):
     attempt = Attempt.__new__(Attempt)
     clock = [100.0]
-    monkeypatch.setattr("breakrank.conductor.conductor.time.monotonic", lambda: clock[0])
-    attempt._moved, attempt._heard, attempt._told_of = 95.0, 100.0, 95.0
+    monkeypatch.setattr("breakrank.conductor.attempt.time.monotonic", lambda: clock[0])
+    attempt._group = SimpleNamespace(moved=95.0)
+    attempt._heard, attempt._told_of = 100.0, 95.0
     clock[0] += AWAY_S / 2
     attempt._excuse()
-    assert attempt._moved == 95.0
+    assert attempt._group.moved == 95.0
     clock[0] += 60.0
     attempt._excuse()
-    assert attempt._moved == attempt._told_of == 155.0
+    assert attempt._group.moved == attempt._told_of == 155.0
 
 
 def test_a_launchers_sources_wake_whoever_waits_when_it_prints(tmp_path):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
-from breakrank.conductor.gate import Turnstile
+from breakrank.conductor.gate import Gate
 from breakrank.conductor.rank import Rank
 from breakrank.conductor.validation import Line, made_of, parse_event
 from breakrank.host import supervisor
@@ -102,7 +102,7 @@ def call(here: Home, lines: contextlib.ExitStack, said: bytes) -> None:
 
 def channel(draw: random.Random) -> None:
     """Speak to the Conductor as a rank, and to a rank as the Conductor."""
-    turnstile = Turnstile([0, 1], policy(Schedule("controlled", "random"), "0"))
+    gate = Gate([0, 1], policy(Schedule("controlled", "random"), "0"))
     heard = Line(PLAN, 0)
     with contextlib.suppress(Unfit):
         for _ in range(draw.randrange(1, 8)):
@@ -118,9 +118,9 @@ def channel(draw: random.Random) -> None:
                 ]
             )
             for message in heard.take(spoil(draw, said) + b"\n"):
-                made_of("it", turnstile.hear, 0, message)
-                made_of("it", turnstile.next)
-                made_of("it", turnstile.stuck)
+                made_of("it", gate.hear, 0, message)
+                made_of("it", gate.next)
+                made_of("it", gate.stuck)
     ours, theirs = socket.socketpair()
     with ours:
         line = Channel(theirs.detach(), LIMIT_S)

@@ -1,8 +1,8 @@
-"""The turnstile of a controlled schedule: ranks come to it before each move, and one at a time passes.
+"""The gate of a controlled schedule: ranks come to it before each move, and one at a time passes.
 
-It is a pure state machine: the Conductor tells it what ranks ask, and asks it who may go on. A rank has one place for
-each of its threads that wait here; which of its threads moves otherwise, the rank decides by itself, and nobody passes
-while one is still running.
+The gate is a pure state machine: the Conductor passes on the requests of the ranks, and asks for the threads that may
+go on. A rank has one place for each of its threads that wait here; among its other threads the rank itself decides. No
+thread passes while a rank is still running.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Who(NamedTuple):
 
 @dataclass
 class _Place:
-    """What a thread waits for here: a turn (move), a lock (blocked) or its peers (collective)."""
+    """The wait of a thread at the gate: for a turn (move), a lock (blocked) or its peers (collective)."""
 
     doing: str
     what: str = ""
@@ -30,13 +30,13 @@ class _Place:
 
 
 @dataclass
-class Turnstile:
-    """Who waits for what. `turn` counts the moves from 0."""
+class Gate:
+    """The waits of all threads at the gate. `turn` counts the moves from 0."""
 
     ranks: list[int]
     policy: Policy
     turn: int = 0
-    #: What the threads of a rank wait for, of which none can ever move again.
+    #: The locks that the threads of a rank wait for, if none of its threads can ever move again.
     locked: dict[int, list[dict[str, str]]] = field(default_factory=dict)
     _running: set[int] = field(default_factory=set)
     _places: dict[Who, _Place] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Turnstile:
         self._running = set(self.ranks)
 
     def hear(self, rank: int, message: dict[str, Any]) -> None:
-        """Take what a thread says: `move`, `blocked`, `unlocked`, `collective`, or that its rank is `idle`.
+        """Take the message of a thread: `move`, `blocked`, `unlocked`, `collective`, or that its rank is `idle`.
 
         `more` says that another thread of the rank goes on, `aside` that the rank waits for others outside of the
         schedule, `issued` that it takes part in a collective without waiting for it yet.
@@ -86,7 +86,7 @@ class Turnstile:
             self._tried.clear()
 
     def gone(self, rank: int) -> None:
-        """A rank has ended: its locks are free."""
+        """Take note that a rank has ended: its locks are free."""
         self._running.discard(rank)
         self._inside.pop(rank, None)
         self._places = {who: place for who, place in self._places.items() if who.rank != rank}
@@ -96,8 +96,8 @@ class Turnstile:
     def next(self) -> tuple[list[Who], dict[str, Any] | None]:
         """Return the threads that may go on now, and the turn that was taken for it, if it was a choice.
 
-        Nobody may while a rank is still running. A collective lets all its members go on together as soon as the last
-        one has come. Raises `Diverged` from a replayed schedule.
+        No thread may while a rank is still running. A collective lets all its members go on together as soon as the
+        last one has come. Raises `Diverged` from a replayed schedule.
         """
         if self._running:
             return [], None
@@ -122,9 +122,9 @@ class Turnstile:
         return self._places.pop(who)
 
     def wait_outside(self) -> Who | None:
-        """Let a thread wait for its lock outside of the schedule, where somebody may release it; None if none waits so.
+        """Let a thread wait for its lock outside of the schedule, where a process may release it; None if none waits.
 
-        It is asked for when nobody in the schedule can move.
+        The Conductor asks for it when no thread in the schedule can move.
         """
         blocked = sorted(who for who, place in self._places.items() if place.doing == "blocked")
         if not blocked or self.stuck() is None:
@@ -133,7 +133,7 @@ class Turnstile:
         return blocked[0]
 
     def stuck(self) -> dict[int, str] | None:
-        """Return what each rank waits for if none of them can ever go on, else None."""
+        """Return the waits of each rank in words if none of them can ever go on, else None."""
         if not (self._places or self._inside) or self._running or self._full_collective() or self._candidates():
             return None
         waits: dict[int, list[str]] = {}

@@ -10,7 +10,7 @@ from typing import Any
 
 from breakrank_agent.kernel.rooted import WorkingFolder
 
-#: As many bytes are read of all that is left after one attempt; a file that is beyond is left out.
+#: The most bytes that are read of the files left after one attempt; a file beyond that is left out.
 READ_BYTES = 16_000_000_000
 _BLOCK = 1 << 20
 
@@ -18,7 +18,7 @@ _BLOCK = 1 << 20
 def tell_remains(files: WorkingFolder, paths: Iterable[str], limit: int = READ_BYTES) -> Iterator[dict[str, Any]]:
     """Yield the path, the digest and the size of each regular file that lies in the folder, of those named.
 
-    The names are what ranks said that they wrote: whatever else they lead to is left out, and what cannot be read.
+    The names come from the ranks: a name that leads to anything else is left out, as is a file that cannot be read.
     """
     for path in paths:
         with contextlib.suppress(OSError), os.fdopen(files.open(path), "rb", buffering=0) as file:
@@ -29,7 +29,7 @@ def tell_remains(files: WorkingFolder, paths: Iterable[str], limit: int = READ_B
 
 
 def _digest(file: Any, size: int) -> dict[str, Any]:
-    """Return digest and size of the first `size` bytes of an open file; what grows for ever is not read for ever."""
+    """Return digest and size of the first `size` bytes of an open file, which may grow for ever."""
     digest, left = hashlib.blake2b(digest_size=8), size
     while left and (block := file.read(min(_BLOCK, left))):
         digest.update(block)

@@ -1,7 +1,7 @@
-"""Whether what ranks have sent each other can still arrive, while they stand still: told from outside, by soundings.
+"""Find the ways between ranks on which nothing can arrive any more, from outside, by soundings.
 
-A rank that waits for a slow link waits for nothing in its own log, and so does one behind a dead link. The kernel knows
-what has been sent and not confirmed; whether anything gets through at all is tried.
+The log of a rank cannot tell a slow link from a dead one. The kernel lists the bytes that are sent and not confirmed;
+datagrams of ours try whether anything gets through at all.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from breakrank.conductor.rank import Rank
 from breakrank.host.datagrams import Soundings, Way, both_ways
 from breakrank_agent.kernel.sockets import RESENDS, as_listed, undelivered
 
-#: How many closed ways are told one by one.
+#: The most closed ways that are named one by one.
 _TOLD = 4
 
 
 class Ways:
     """Several looks at what is on its way between ranks, one after the other."""
 
-    #: How many looks in a row, with a datagram each way each time, must find a way closed: where a kernel refuses to
-    #: send, and where what was sent just does not arrive, which it might do late.
+    #: The looks in a row, with a datagram each way each time, that must find a way closed: if a kernel refuses to send,
+    #: and if a datagram just does not arrive, which it might do late.
     LOOKS, LOOKS_UNSEEN = 8, 75
 
     def __init__(self) -> None:
@@ -30,14 +30,14 @@ class Ways:
         self._looks = 0
 
     def forget(self) -> None:
-        """Something has moved."""
+        """Forget all looks: a rank has moved."""
         self._busy, self._soundings, self._looks = set(), None, 0
 
     def closed(self, ranks: Mapping[int, Rank], waiting: Collection[int], meet: bool = False) -> set[Way] | None:
-        """Look once more; return the closed ways without which what `waiting` ranks have sent can never arrive.
+        """Look once more; return the closed ways that keep the bytes of `waiting` ranks from ever arriving.
 
-        None says that something may still arrive, or that it is not known yet. Where nothing is on its way, the set is
-        empty. Ranks that `meet` ask their store again and again: of them, it counts who cannot connect to it.
+        None says that something may still arrive, or that it is not known yet. If nothing is on its way, the set is
+        empty. Ranks that `meet` poll their store: of these, only the ones count that cannot connect to it.
         """
         walls = {n: r.process.walls for n, r in ranks.items() if r.process.walls is not None}
         at = {as_listed(one.address): n for n, one in walls.items()}
@@ -46,14 +46,14 @@ class Ways:
         found = [(n, at.get(e.link.remote.host, -1), e) for n, pid in pids.items() for e in left[pid]]
         entries = [(n, to, e) for n, to, e in found if n != to and not (meet and e.state != "SYN_SENT")]
         busy = {(source, target) for source, target, _ in entries}
-        # What a peer has no room for arrives when it reads; whether it does is not the network's affair.
+        # Bytes that a peer has no room for arrive when it reads, which is not the network's affair.
         quiet = None if any(entry.timer == RESENDS for _, _, entry in entries) else set[Way]()
         if not busy or any(source not in walls or target not in walls for source, target in busy):
             return quiet
         if self._soundings is None or busy != self._busy:
             self._busy, self._soundings, self._looks = busy, Soundings(walls), 0
         shut = self._sound(self._soundings)
-        # What is confirmed to nobody is sent for ever, so one way of the two is enough.
+        # Bytes that are never confirmed are sent for ever, so one closed way of the two is enough.
         blocked = [way for way in busy if way in shut or way[::-1] in shut]
         if not blocked:
             return quiet
@@ -73,12 +73,12 @@ class Ways:
 
 
 def can_sound(ranks: Mapping[int, Rank]) -> bool:
-    """Whether the ways between any two ranks can be sounded: there are walls around them."""
+    """Return whether the ways between any two ranks can be sounded: there are walls around them."""
     return sum(r.process.walls is not None for r in ranks.values()) > 1
 
 
 def explain_closed(closed: Collection[Way]) -> tuple[tuple[int, ...], str]:
-    """Return the one rank that is at an end of every closed way, if several pairs are apart, and what shows it."""
+    """Return the one rank that is at an end of every closed way, if several pairs are apart, and the proof in words."""
     pairs = {frozenset(way) for way in closed}
     common = frozenset.intersection(*pairs) if len(pairs) > 1 else frozenset[int]()
     if len(common) == 1 and len(closed) == 2 * len(pairs):

@@ -1,4 +1,4 @@
-"""What the Conductor knows of one rank in one attempt."""
+"""One rank in one attempt, as the Conductor knows it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from breakrank.runners.base import RankProcess
 from breakrank_agent.protocol.clock import MAIN
 from breakrank_agent.protocol.log import Event, LogReader
 
-#: Of a collective's own event, what a hung event keeps of it.
+#: The fields of a collective's own event that a hung event keeps.
 _TOLD = ("op", "group", "c", "p", "peer", "root", "site", "shapes", "dtype", "said")
 
 
 @dataclass
 class Rank:
-    """One rank: its process, its files, where it was last seen, how it ended.
+    """One rank: its process, its files, its last point, and its end.
 
-    `done`: it has made the plan's last step, and stands by until the others have. `leaves`: it is through with its
-    work, and asks whether it may end. `children` are the logs of processes that it has started, and that are watched.
-    `named` are the names of all that it said it has started. `outsiders`: it has started some, which are under no
-    schedule. `spoke`: its agent has recorded something. `damaged`: what it records and says makes no sense any more.
+    `done`: it has made the plan's last step, and stands by until the others have. `leaves`: its work is over, and it
+    asks for leave to end. `children` are the logs of processes that it has started, and that are watched. `named` are
+    the names of all that it said it has started. `outsiders`: it has started some, which are under no schedule.
+    `spoke`: its agent has recorded something. `damaged`: its records and messages make no sense any more.
     """
 
     process: RankProcess
@@ -52,12 +52,12 @@ class Rank:
 
     @property
     def live(self) -> bool:
-        """Whether the process has not ended yet."""
+        """True until the process has ended."""
         return not self.gone
 
     @property
     def failed(self) -> bool:
-        """Whether the rank ended otherwise than well."""
+        """True if the rank ended otherwise than well."""
         return self.gone and (self.reported or not (self.status == 0 or self.finished))
 
     def follow(self, event: Event) -> None:
@@ -85,7 +85,7 @@ class Rank:
         return self._timeout_s if known is None else known
 
     def waits_in(self, wait: Wait | None, lost: bool = False) -> dict[str, Any]:
-        """Return where the rank waits, as a hung event tells it; without a wait, where it was last seen."""
+        """Return the place of the rank's wait for a hung event; without a wait, the place where it was last seen."""
         place = {"rank": self.process.rank, "step": self.step, "timeout_s": self.timeout_s(wait, lost)}
         if wait is None:
             after = {"after": self._last["op"]} if self.point == "collective" else {}

@@ -1,127 +1,68 @@
-"""The strikes of one attempt, from armed to landed: who is parked for which, what was done, who saw it."""
+"""The strikes of one attempt, from armed to landed."""
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
+import enum
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from breakrank.conductor.run import Write
+from breakrank.conductor.struck_rank import StruckRank
 from breakrank.host.session import Session
 from breakrank.runners.base import RankProcess
-from breakrank.runners.cgroups import Group, Groups
+from breakrank.runners.cgroups import Groups
 from breakrank.runners.namespaces import Walls
 from breakrank.runners.workdir import View
-from breakrank.witnesses.witness import WITNESSES, Evidence
-from breakrank_agent.kernel.rooted import WorkingFolder
+from breakrank.witnesses import Evidence, witness_of
 from breakrank_agent.plan import Plan
-from breakrank_agent.protocol.fault import Fault, Strike
+from breakrank_agent.protocol.fault import GoesOn, Heals, Releases, Strike
 from breakrank_agent.protocol.log import Event
 
-#: How long a strike may take to be seen by its witness before it counts as missed. A limit, not a trigger.
+#: Seconds within which the witness must see a strike, or it counts as missed. A limit, not a trigger.
 CONFIRM_S = 1.0
 
-#: Witnesses of faults after which a rank does nothing more.
-_STRUCK_DOWN = ("ended", "stopped", "frozen")
 
-#: Writes one of the Conductor's events.
-Write = Callable[..., None]
+class State(enum.Enum):
+    """The state of one strike on one rank."""
 
-
-@dataclass
-class _Target:
-    """The rank as a fault sees it."""
-
-    session: Session
-    number: int
-    rank: int
-    pid: int
-    folder: str
-    holder: int
-    carried: Sequence[str]
-    peers: Mapping[int, int]
-    store: int
-    kept: dict[str, Any]
-    around: Mapping[int, Walls]
-    groups: Groups
-
-    @property
-    def group(self) -> Group:
-        """The rank's control group. Raises `OSError` where the machine has none for us."""
-        return self.groups.of(self.rank, self.pid)
-
-    @property
-    def walls(self) -> Walls:
-        """What is around the rank. Raises `OSError` if nothing is."""
-        return self.walls_of(self.rank)
-
-    def walls_of(self, rank: int) -> Walls:
-        """Return what is around a rank of the job. Raises `OSError` if nothing is, or there is no such rank."""
-        if rank not in self.around:
-            raise OSError(f"there are no walls around a rank {rank}; use --scenario-runner=sandbox")
-        return self.around[rank]
-
-    def files(self) -> WorkingFolder:
-        """Return the working folder where strikes act: behind the rank's walls, or in the view."""
-        walls = self.around.get(self.rank)
-        return self._files_of(self.holder if walls is None else walls.pid)
-
-    def seen(self) -> WorkingFolder:
-        """Return the working folder as it lies in the rank's own root."""
-        return self._files_of(self.pid)
-
-    def _files_of(self, pid: int) -> WorkingFolder:
-        walls = self.around.get(self.rank)
-        return WorkingFolder(pid, self.folder, self.carried, () if walls is None else walls.mounts)
-
-    def signal(self, number: int) -> None:
-        self.session.signal(self.pid, number)
-
-    def start(self, script: str, *arguments: str) -> int:
-        walls = self.around[self.rank]
-        reader, writer = os.pipe()
-        with open(os.devnull, "r+b") as null, os.fdopen(reader) as said:
-            ends = [null.fileno(), writer, null.fileno()]
-            command = [sys.executable, "-I", "-S", script, *arguments]
-            try:
-                # The script lies where we are, and not in a container.
-                pid = self.session.spawn(command, {}, Path("/"), ends, walls=(walls.pid, walls.flags("net")))
-            finally:
-                os.close(writer)
-            line = said.readline().strip()
-        if line != "ready":
-            raise OSError(line or f"{Path(script).name} died")
-        return pid
-
-    def stop(self, pid: int) -> None:
-        self.session.signal(pid, signal.SIGKILL)
+    #: The point has not come.
+    ARMED = "armed"
+    #: The rank waits at the point of a strike from outside.
+    PARKED = "parked"
+    #: The fault has struck, and its witness has not seen it.
+    STRUCK = "struck"
+    #: The witness has seen it.
+    LANDED = "landed"
+    #: The witness has not seen it in time, or the machine refused it.
+    MISSED = "missed"
+    #: The rank ended before the strike.
+    OVERTAKEN = "overtaken"
+    #: Its effects were undone.
+    HEALED = "healed"
 
 
 @dataclass
 class _OnRank:
-    """One strike on one rank. `state`: armed, parked, fired, struck, landed, missed or overtaken.
+    """One strike on one rank.
 
-    `again` says that a lasting fault strikes another time, `refused` why the machine would not let it strike, `struck`
-    that it was tried from outside, `held` that the rank waits until it is seen, `more` that one that has landed goes
-    on.
+    `again`: a lasting fault strikes another time. `refused`: the machine's reason not to let it strike. `struck`: it
+    was tried from outside. `held`: the rank waits until it is seen. `more`: it has landed and goes on.
     """
 
     index: int
     strike: Strike
     rank: int
     pid: int = 0
-    state: str = "armed"
+    state: State = State.ARMED
     since: float = 0.0
     again: bool = False
     refused: str = ""
     struck: bool = False
     held: bool = False
     more: bool = False
-    evidence: Evidence = field(default_factory=Evidence)
+    evidence: Evidence[Any] = field(default_factory=Evidence)
     kept: dict[str, Any] = field(default_factory=dict)
 
 
@@ -145,7 +86,7 @@ class Strikes:
         ]
 
     def started(self, process: RankProcess) -> None:
-        """A rank exists now."""
+        """Take note of a rank that exists now."""
         self._pids[process.rank] = process.pid
         self._store = process.store
         if process.walls is not None:
@@ -154,31 +95,31 @@ class Strikes:
             item.pid = process.pid
 
     def park(self, rank: int, index: int) -> None:
-        """A rank waits at the point of a strike from outside."""
+        """Take note of a rank that waits at the point of a strike from outside."""
         for item in self._of(rank):
             if item.index == index:
-                item.again = item.state in ("landed", "missed") or item.strike.trigger.attempt < self._attempt
-                item.state = "parked"
+                item.again = item.state in (State.LANDED, State.MISSED) or item.strike.trigger.attempt < self._attempt
+                item.state = State.PARKED
 
     def event(self, rank: int, event: Event) -> None:
-        """Take what the rank recorded: that a strike fired, was seen, or that the rank went on after one."""
+        """Take an event of the rank: a strike has fired or was seen, or the rank went on after one."""
         for item in self._of(rank):
             mine = event["kind"] == "strike" and event["strike"] == item.index
             if mine and event["phase"] == "fired" and item.strike.fault.side == "inside":
-                item.state, item.since = "struck", time.monotonic()
+                item.state, item.since = State.STRUCK, time.monotonic()
                 item.evidence.before = self._look(item)
             elif mine and event["phase"] == "seen":
                 item.evidence.seen = event
-            elif item.state in ("struck", "landed") and not mine:
+            elif item.state in (State.STRUCK, State.LANDED) and not mine:
                 item.evidence.silent = False
 
     def report(self, rank: int, report: dict[str, Any]) -> None:
-        """Take what waitpid told of a rank."""
+        """Take a report of waitpid on a rank."""
         for item in self._of(rank):
-            if item.state == "struck":
+            if item.state == State.STRUCK:
                 item.evidence.reports.append(report)
-            elif report["what"] == "ended" and item.state in ("armed", "parked"):
-                item.state = "overtaken"
+            elif report["what"] == "ended" and item.state in (State.ARMED, State.PARKED):
+                item.state = State.OVERTAKEN
 
     def advance(self) -> list[int]:
         """Strike where every rank of a strike has come, look for witnesses, and return the ranks to release."""
@@ -186,57 +127,58 @@ class Strikes:
         for item in self._all:
             if item.more:
                 self._go_on(item)
-            if item.state == "parked" and item.again:
+            if item.state == State.PARKED and item.again:
                 self._strike([item])
         for index in sorted({item.index for item in self._all}):
-            members = [i for i in self._all if i.index == index and i.state != "overtaken"]
-            if members and all(i.state == "parked" for i in members):
+            members = [i for i in self._all if i.index == index and i.state != State.OVERTAKEN]
+            if members and all(i.state == State.PARKED for i in members):
                 self._strike(members)
         for item in self._all:
-            if item.state == "struck" and (self._settled(item) or self._is_set(item)) and item.held:
+            if item.state == State.STRUCK and (self._settled(item) or self._is_set(item)) and item.held:
                 item.held = False
-                item.strike.fault.release(self._target(item))
+                if isinstance(item.strike.fault, Releases):
+                    item.strike.fault.release(self._target(item))
                 released.append(item.rank)
         return released
 
     @property
     def pending(self) -> bool:
-        """Whether a rank is parked, or a strike waits for its witness: then no wait is proof of a hang.
+        """True if a rank is parked, or a strike waits for its witness: then no wait is proof of a hang.
 
-        Where nothing holds the rank, as when it was struck from inside, and nobody sees it soon, its wait is like any
-        other.
+        If nothing holds the rank, as after a strike from inside, and no witness sees the strike soon, its wait is like
+        any other.
         """
         now = time.monotonic()
         return any(
-            item.state == "parked"
+            item.state == State.PARKED
             or item.more
-            or (item.state == "struck" and (item.held or now - item.since < CONFIRM_S))
+            or (item.state == State.STRUCK and (item.held or now - item.since < CONFIRM_S))
             for item in self._all
         )
 
     def struck_down(self, rank: int) -> bool:
         """Return whether a landed strike has ended or stopped the rank."""
-        return any(i.state == "landed" and i.strike.fault.witness in _STRUCK_DOWN for i in self._of(rank))
+        return any(i.state == State.LANDED and witness_of(i.strike.fault).halts for i in self._of(rank))
 
     def finish(self) -> None:
-        """The attempt is over: whatever fired and was not seen has missed."""
+        """End the attempt: each strike that fired and was not seen has missed."""
         for item in self._all:
-            if item.state in ("parked", "struck"):
+            if item.state in (State.PARKED, State.STRUCK):
                 self._settle(item, "nobody saw it before the attempt was over")
 
     def heal(self) -> None:
-        """Undo what strikes left, the last one first, once; of one that nobody saw, whatever it did."""
+        """Undo the effects of strikes, the last one first, once, of those that no witness saw, too."""
         for item in reversed(self._all):
-            reached = item.state != "healed" and (item.struck or item.state == "landed")
-            if not reached or type(item.strike.fault).heal is Fault.heal:
+            fault, reached = item.strike.fault, item.struck or item.state == State.LANDED
+            if item.state == State.HEALED or not reached or not isinstance(fault, Heals):
                 continue
-            landed, item.state = item.state == "landed", "healed"
-            # It has taken all that it keeps, seen or not.
+            landed, item.state = item.state == State.LANDED, State.HEALED
+            # It has done all that it keeps, seen or not.
             taken = landed or bool(item.kept)
             try:
-                item.strike.fault.heal(self._target(item))
+                fault.heal(self._target(item))
             except ProcessLookupError:
-                # What was struck in a rank went with the rank.
+                # The effects went with the rank.
                 continue
             except (OSError, KeyError) as error:
                 if landed or (taken and isinstance(error, OSError)):
@@ -250,7 +192,7 @@ class Strikes:
         return self._groups.acted(rank)
 
     def close(self) -> None:
-        """Give back what held the limits, when nothing of the attempt lives any more."""
+        """Remove the control groups, when nothing of the attempt lives any more."""
         self._groups.remove()
 
     def _of(self, rank: int) -> Iterable[_OnRank]:
@@ -258,53 +200,53 @@ class Strikes:
 
     def _strike(self, members: list[_OnRank]) -> None:
         for item in members:
-            # What the rank recorded until now was before the strike.
+            # The records until now were made before the strike.
             item.evidence = Evidence(before=self._look(item))
-            item.state, item.held = "struck", True
+            item.state, item.held = State.STRUCK, True
             if item.again and not item.evidence.before:
-                # Nothing has come back that a lasting fault could take away.
+                # Nothing has come back that a lasting fault could strike.
                 continue
             item.struck = True
             try:
                 item.strike.fault.strike(self._target(item))
             except OSError as error:
                 item.refused = str(error)
-        # Programs that strike take their time on a busy machine: whether anybody sees it counts from here.
+        # Programs that strike take their time on a busy machine: the time of the witness counts from here.
         for item in members:
             item.since = time.monotonic()
 
     def _go_on(self, item: _OnRank) -> None:
+        fault = item.strike.fault
         try:
-            item.more = item.strike.fault.goes_on(self._target(item))
+            item.more = isinstance(fault, GoesOn) and fault.goes_on(self._target(item))
         except OSError as error:
             item.more = False
             self._settle(item, str(error))
 
-    def _target(self, item: _OnRank) -> _Target:
+    def _target(self, item: _OnRank) -> StruckRank:
         peers = {rank: pid for rank, pid in self._pids.items() if rank != item.rank}
         view = str(self._view.folder), self._view.holder, self._view.carries
         where = *view, peers, self._store, item.kept, self._around, self._groups
-        return _Target(self._session, item.index, item.rank, item.pid, *where)
+        return StruckRank(self._session, item.index, item.rank, item.pid, *where)
 
     def _look(self, item: _OnRank) -> Any:
-        look = WITNESSES[item.strike.fault.witness].look
-        return look(item.strike.fault, self._target(item)) if look is not None else None
+        return witness_of(item.strike.fault).look(item.strike.fault, self._target(item))
 
     def _settled(self, item: _OnRank) -> bool:
         if item.refused:
             self._settle(item, item.refused)
             return True
         if item.again and not item.evidence.before:
-            item.state = "landed"
+            item.state = State.LANDED
             return True
         item.evidence.earlier, item.evidence.after = item.evidence.after, self._look(item)
-        witness = WITNESSES[item.strike.fault.witness].judge(item.strike.fault, item.evidence)
+        witness = witness_of(item.strike.fault).judge(item.strike.fault, item.evidence)
         if witness is not None:
-            item.state = "landed"
+            item.state = State.LANDED
             if item.strike.fault.own_act() is not None:
                 self._say(item, "act", status=item.strike.fault.own_act())
             self._say(item, "landed", witness=witness)
-            item.more = type(item.strike.fault).goes_on is not Fault.goes_on
+            item.more = isinstance(item.strike.fault, GoesOn)
             return True
         if time.monotonic() - item.since > CONFIRM_S and item.held:
             self._settle(item, f"{item.strike.fault.witness}: not seen within {CONFIRM_S:g} s")
@@ -312,12 +254,11 @@ class Strikes:
         return False
 
     def _is_set(self, item: _OnRank) -> bool:
-        """Whether all is ready for what only comes when the rank goes on."""
-        ready = WITNESSES[item.strike.fault.witness].set
-        return ready is not None and ready(item.strike.fault, item.evidence)
+        """Return whether the fault is armed and takes effect only once the rank goes on."""
+        return witness_of(item.strike.fault).is_set(item.strike.fault, item.evidence)
 
     def _settle(self, item: _OnRank, why: str) -> None:
-        item.state = "missed"
+        item.state = State.MISSED
         self._say(item, "missed", why=why)
 
     def _say(self, item: _OnRank, phase: str, **values: Any) -> None:

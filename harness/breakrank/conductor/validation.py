@@ -79,7 +79,7 @@ class Line:
         self._heard = b""
 
     def take(self, data: bytes) -> Iterator[dict[str, Any]]:
-        """Take what was received, and yield the messages that are complete. Raises `Unfit`."""
+        """Take received bytes, and yield the messages that are complete. Raises `Unfit`."""
         *lines, self._heard = (self._heard + data).split(b"\n")
         for line in lines:
             yield self._parse(line)
@@ -105,7 +105,7 @@ class Line:
 
 
 def made_of(what: str, make: Callable[..., _T], *arguments: Any) -> _T:
-    """Return what a function makes of something that a rank said; what it cannot be made for is `Unfit`."""
+    """Call a function on words of a rank; a value that it was not made for raises `Unfit`."""
     try:
         return make(*arguments)
     except (Unfit, Damaged):

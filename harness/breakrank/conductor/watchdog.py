@@ -1,4 +1,4 @@
-"""When an attempt is at its end: a wait that is proven, a deadline that has passed, a rank that never ends."""
+"""Decide that an attempt is at its end: for a proven wait, a passed deadline, or a rank that never ends."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from breakrank.host.blocked.threads import read_threads
 from breakrank.host.datagrams import Way
 from breakrank_agent.plan import Plan
 
-#: How long nobody may move before it is worth looking whether they wait.
+#: Idle seconds before ranks are checked for a proven wait.
 IDLE_S = 0.1
 #: A rank that makes points for ever ends at this many times the job's steps.
 ENDLESS = 10
-#: How many looks at ranks that ask a store again and again say that it has nothing new for them.
+#: The looks at ranks that poll a store after which it has nothing new for them.
 _ASKED = 12
-#: How much longer than the deadline a rank may take that starts cold, and computes: an import is one piece.
+#: Seconds beyond the deadline that a rank may take that starts cold, and computes: an import is one piece.
 IMPORT_S = 60.0
-#: Why ranks wait for one that is silent: some frameworks notice that by themselves.
+#: The causes of a wait for a rank that is silent: some frameworks notice that by themselves.
 _SILENT = ("peer ended", "peer stopped")
 
 Reason = dict[str, Any]
@@ -34,28 +34,28 @@ Reason = dict[str, Any]
 class Watchdog:
     """Says why an attempt is to be ended; `why` is empty for a wait after a failure. `steps` is 0 if not known.
 
-    `heirs` is asked, with the pids of the ranks that run, who holds the connections of one that has ended. A rank that
-    has made the plan's last step waits for nothing, and is as good as gone for whoever waits for it.
+    `orphans` takes the pids of the ranks that run, and returns the processes that hold the connections of a rank that
+    has ended. A rank that has made the plan's last step waits for nothing, and counts as gone for its peers.
     """
 
-    def __init__(self, plan: Plan, steps: int, heirs: Callable[[Collection[int]], Collection[int]]) -> None:
+    def __init__(self, plan: Plan, steps: int, orphans: Callable[[Collection[int]], Collection[int]]) -> None:
         self._plan = plan
         self._steps = steps
-        self._heirs = heirs
+        self._orphans = orphans
         self._stillness = Stillness()
         self._ways = Ways()
         self._on_its_way = False
-        #: Whether a look has followed since nothing was on its way, and all have stood still.
+        #: A look has followed since nothing was on its way, and all ranks have stood still.
         self._clear = False
         self._asked = 0
-        #: How many looks in a row have seen those that have just started asleep.
+        #: The looks in a row that have seen all ranks asleep that have just started.
         self._slept = 0
-        #: Who holds connections of ranks that have ended, and the ranks of which it is known that nobody does.
+        #: The holders of connections of ranks that have ended, and the ended ranks that are known to have none.
         self._holders: Collection[int] = ()
         self._closed: set[int] = set()
 
     def forget(self) -> None:
-        """Something has moved, or may not be judged."""
+        """Forget all looks: a rank has moved, or may not be judged."""
         self._stillness.forget()
         self._ways.forget()
         self._asked = 0
@@ -64,10 +64,10 @@ class Watchdog:
     def judge(
         self, ranks: Mapping[int, Rank], struck: Collection[int], acts: bool, stuck: bool, idle: float
     ) -> Reason | None:
-        """Return why ranks that have been idle for so many seconds are to be ended, or None to go on.
+        """Return the reason to end ranks that have been idle for so many seconds, or None to go on.
 
         `struck` are ranks that a strike has ended or stopped; `acts`: it is their launcher's turn, which nobody can
-        see; `stuck`: the schedule knows that none of them can move.
+        see; `stuck`: the schedule knows that none of the ranks can move.
         """
         live = {n: r for n, r in ranks.items() if r.live and not r.done}
         if self._steps and any(r.step > ENDLESS * self._steps for r in live.values()):
@@ -80,12 +80,12 @@ class Watchdog:
             return None
         stopped = {n for n, r in live.items() if is_stopped(r.process.pid)}
         if any(live[n].process.words.waits for n in stopped):
-            # It is dying, and stands still so that its stacks can be read.
+            # The kernel has stopped the crashing rank so that its stacks can be read.
             self.forget()
             return None
         waiting = {n: r for n, r in live.items() if n not in stopped}
         found = None if acts or self._is_held(ranks) else self._proof(ranks, waiting, stopped, stuck)
-        # Where it is the framework's turn to speak, and it does not, the deadline speaks.
+        # If it is the framework's turn to raise, and it does not, the deadline decides.
         reason = self._proven(ranks, waiting, found, struck, idle) if found is not None else None
         if reason is not None:
             return reason
@@ -97,7 +97,7 @@ class Watchdog:
         return self._hung(waiting, self._unproven(ranks, stopped), idle)
 
     def _imports(self, live: Mapping[int, Rank]) -> bool:
-        """Whether a rank that has made no point but the first is still at work: it imports what it trains with."""
+        """Return whether a rank that has made no point but the first is still at work: it imports its framework."""
         starting = [r for r in live.values() if r.point == "start"]
         self._slept = self._slept + 1 if all(_asleep(r.process.pid) for r in starting) else 0
         return bool(starting) and self._slept < _ASKED
@@ -105,9 +105,9 @@ class Watchdog:
     def _proof(
         self, ranks: Mapping[int, Rank], waiting: Mapping[int, Rank], stopped: Collection[int], stuck: bool
     ) -> Stuck | None:
-        """Return why the ranks can never go on, if that is proven.
+        """Return the cause for which the ranks can never go on, if that is proven.
 
-        Of one that has never spoken (it runs without our agent) nobody knows what it is in, nor what timer it set.
+        A rank that has never spoken runs without our agent: its call and its timers are not known.
         """
         if not all(r.spoke for r in waiting.values()):
             return None
@@ -124,7 +124,7 @@ class Watchdog:
         found = explain(ledgers, gone, stopped)
         proven = found.unmatched or self._stillness.proven(Stillness.LOOKS_ALONE)
         was_clear, self._clear = self._clear, False
-        # To list all connections takes as long as a look at the ranks: not before it matters.
+        # To list all connections takes as long as a look at the ranks, so it comes late.
         if not proven and not can_sound(ranks):
             return None
         closed = self._ways.closed(ranks, waiting)
@@ -133,21 +133,21 @@ class Watchdog:
             return None
         if closed:
             return _unreachable(closed, found.waits)
-        # What has arrived just before that was asked may be about to wake somebody, which only a later look can show.
+        # Bytes that have arrived just before may be about to wake a rank, which only a later look can show.
         self._clear = proven and closed is not None
         return found if self._clear and was_clear else None
 
     def _proof_of_meeting(
         self, ranks: Mapping[int, Rank], waiting: Mapping[int, Rank], stopped: Collection[int]
     ) -> Stuck | None:
-        """Return why a rendezvous never comes to its end.
+        """Return the cause for which a rendezvous never comes to its end.
 
-        Who is in it asks its store again and again: that it has nothing to do but wait is known from the log.
+        A rank in a rendezvous polls the store, so threads prove nothing; the log shows that it waits.
         """
         asking = {n: r for n, r in waiting.items() if r.ledger.meeting is not None}
         others = {n: r for n, r in waiting.items() if n not in asking}
         if not all(_asleep(r.process.pid) for r in asking.values()):
-            # Who cannot connect tries anew now and then; whether the way is closed is another question.
+            # A rank that cannot connect tries again now and then; a closed way is found by soundings.
             self._stillness.forget()
             self._asked = 0
             return None
@@ -168,7 +168,7 @@ class Watchdog:
         return explain_meeting({n: r.ledger for n, r in ranks.items()}, gone, stopped, usual)
 
     def _has_arrived(self, closed: set[Way] | None) -> bool:
-        """Whether something was on its way until now: whom it has woken since the looks, only new ones can show."""
+        """Return whether bytes were on their way until now: they may have woken a rank, as only new looks can show."""
         was, self._on_its_way = self._on_its_way, closed is None
         return was and closed is not None and not closed
 
@@ -181,7 +181,7 @@ class Watchdog:
     ) -> Reason | None:
         """Return the reason that a proven wait is, unless the framework's own time-out may still speak."""
         lost = found.why in _SILENT
-        # Who waits in nothing of the framework's, and without a time-out, is not ended by the framework.
+        # A rank that waits in no call of the framework, and without a time-out, is not ended by the framework.
         limited = {n: r for n, r in waiting.items() if n in found.waits or self._stillness.limited(n)}
         if any(self._patience(r.timeout_s(found.waits.get(n), lost)) for n, r in limited.items()):
             return None
@@ -194,21 +194,21 @@ class Watchdog:
         return timeout_s if timeout_s is not None and timeout_s <= self._plan.patience_s else 0.0
 
     def _is_held(self, ranks: Mapping[int, Rank]) -> bool:
-        """Whether a rank has ended, and what it has left behind holds its connections open.
+        """Return whether a rank has ended, and orphans of it hold its connections open.
 
-        Who waits for that rank is then woken from outside, when they are closed; looks from before prove nothing.
+        Ranks that wait for it are woken from outside, when the connections are closed; looks from before prove nothing.
         """
         gone = {n for n, r in ranks.items() if r.gone}
         if gone <= self._closed:
             return False
         if not any(os.path.exists(f"/proc/{pid}") for pid in self._holders):
             self.forget()
-            self._holders = self._heirs([r.process.pid for r in ranks.values() if r.live])
+            self._holders = self._orphans([r.process.pid for r in ranks.values() if r.live])
             self._closed |= set() if self._holders else gone
         return bool(self._holders)
 
     def _unproven(self, ranks: Mapping[int, Rank], stopped: Collection[int]) -> Stuck:
-        """Return what is known of waits that are not proven, when the deadline has passed."""
+        """Return the likely cause of waits that are not proven, when the deadline has passed."""
         ledgers = {n: r.ledger for n, r in ranks.items()}
         suspected = suspect_meeting(ledgers)
         if suspected is not None:
@@ -235,13 +235,13 @@ class Watchdog:
 
 
 def _unreachable(closed: Collection[Way], waits: Mapping[int, Wait]) -> Stuck:
-    """Return that ranks wait for what cannot arrive."""
+    """Return the cause of a wait for bytes that cannot arrive."""
     peers, shown_by = explain_closed(closed)
     return Stuck("unreachable", peers, waits, shown_by)
 
 
 def _asleep(pid: int) -> bool:
-    """Whether the main thread of a process sleeps in the kernel now."""
+    """Return whether the main thread of a process sleeps in the kernel now."""
     try:
         return next(read_threads(pid)).state == "S"
     except (OSError, KeyError, ValueError, StopIteration):

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from breakrank_agent.protocol.fault import Walls
+from breakrank_agent.protocol.target import Walls
 
 #: From which rank's network to which.
 Way = tuple[int, int]

@@ -14,7 +14,7 @@ import stat
 import struct
 
 from breakrank_agent.kernel.rooted import opened, reopen, resolve
-from breakrank_agent.protocol.fault import Walls
+from breakrank_agent.protocol.target import Walls
 
 #: How long a server may take to answer. A limit, not a trigger.
 _ANSWER_S = 1.0

@@ -17,7 +17,7 @@ from breakrank.errors import BreakrankError
 from breakrank.host.session import Session
 from breakrank.runners import bridge
 from breakrank_agent.kernel.rooted import mount_of, open_root, opened, path_in, resolve, shown
-from breakrank_agent.protocol.fault import REMOUNT
+from breakrank_agent.protocol.target import REMOUNT
 
 #: Kinds of namespaces that a sandbox gives each rank (namespaces(7)).
 KINDS = ("net", "uts", "ipc", "mnt", "pid")

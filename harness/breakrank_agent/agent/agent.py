@@ -29,8 +29,9 @@ from breakrank_agent.agent.channel import Channel
 from breakrank_agent.agent.thread_scheduler import Member, Turns
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.clock import MAIN, Clock
-from breakrank_agent.protocol.fault import Call, Part, Payload, Strike, Wrapper
+from breakrank_agent.protocol.fault import Strike
 from breakrank_agent.protocol.log import NUMBER, RECORD_LIMIT, LogWriter, encode, event_text, members, pause
+from breakrank_agent.protocol.payload import Call, Part, Payload, Wrapper
 from breakrank_agent.schedules import policy
 
 #: What strikes wait for that a hook is to hand to them, in words.

@@ -7,6 +7,7 @@ import functools
 import importlib
 import pkgutil
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 from breakrank_agent.protocol.annotated import Unfit, check_fields, shown
@@ -24,14 +25,21 @@ def __getattr__(name: str) -> Any:
 
 @functools.cache
 def all_faults() -> Mapping[str, type[Fault]]:
-    """Return every fault class by name: this folder is the registry."""
+    """Return every fault class by name: this folder is the registry. Raises `PlanError` for a wrong header."""
     found: dict[str, type[Fault]] = {}
-    for module in pkgutil.iter_modules(__path__):
-        loaded = importlib.import_module(f"{__name__}.{module.name}")
-        for value in vars(loaded).values():
-            if isinstance(value, type) and issubclass(value, Fault) and value.__module__ == loaded.__name__:
+    for family in (module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")):
+        for value in vars(_load(family)).values():
+            if isinstance(value, type) and issubclass(value, Fault) and value.__module__ == f"{__name__}.{family}":
                 found[value.name()] = value
-    return dict(sorted(found.items()))
+    return dict(sorted((name, fault) for name, fault in found.items() if not fault.abstract))
+
+
+def _load(family: str) -> ModuleType:
+    """Import the file of a family. Raises `PlanError`, naming the file."""
+    try:
+        return importlib.import_module(f"{__name__}.{family}")
+    except PlanError as error:
+        raise PlanError(f"{family}.py: {error}") from None
 
 
 def fault_from_json(raw: Any) -> Fault:

@@ -1,4 +1,4 @@
-"""Faults of data: what one rank is given to train on is not what the others are given."""
+"""Faults of data: one rank trains on other data, or in another form, than its peers."""
 
 from __future__ import annotations
 
@@ -7,26 +7,33 @@ import json
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Callable, ClassVar
+from typing import Any, Callable
 
 from breakrank_agent.kernel.rooted import WorkingFolder
-from breakrank_agent.protocol.fault import Fault, Payload, Target
+from breakrank_agent.protocol.fault import Fault
+from breakrank_agent.protocol.payload import Payload
+from breakrank_agent.protocol.shards import MANIFEST, SHARD_BYTES
+from breakrank_agent.protocol.target import Target
 from breakrank_agent.protocol.trigger import PlanError
 
-#: Says which shard is whose, and how big it, or what it names, may be: the shards of the programs have some kilobytes.
-MANIFEST, SHARD_BYTES = "manifest.json", 1 << 26
 #: Errors of files that are not as they were laid.
 _MALFORMED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 #: Type codes of the module array for the numbers of a shard, by the name that its schema has for them.
 _CODES = {"uint8": "B", "float64": "d"}
-#: What a shard says of itself, and its samples: the features and the numbers of the label.
+#: The schema of a shard, and its samples: the features and the numbers of the label.
 Schema = dict[str, Any]
 Samples = list[tuple[list[Any], list[Any]]]
 
 
 @dataclass(frozen=True)
-class ReexportShard(Fault):
-    """The rank's shard is exported anew, by a pipeline that does one thing another way and truly says so.
+class ReexportShard(
+    Fault,
+    side="outside",
+    strikes_scripts=False,
+    witness="shard",
+    certifies="a shard of another form than the others'; says nothing about samples that are wrong",
+):
+    """The rank's shard is exported anew, by a pipeline that does one thing differently and says so.
 
     The samples stay the same. `change` is what is done another way: `width` leaves out the columns that never vary,
     `columns` puts the columns in the order of their names, `dtype` writes float64, `label_shape` gives a number for
@@ -36,11 +43,6 @@ class ReexportShard(Fault):
     """
 
     change: str = "columns"
-
-    side: ClassVar[str] = "outside"
-    strikes_scripts: ClassVar[bool] = False
-    certifies: ClassVar[str] = "a shard of another form than the others'; says nothing about samples that are wrong"
-    witness: ClassVar[str] = "shard"
 
     def __post_init__(self) -> None:
         if self.change not in CHANGES:
@@ -71,17 +73,18 @@ class ReexportShard(Fault):
 
 
 @dataclass(frozen=True)
-class SwapColumns(Fault):
+class SwapColumns(
+    Fault,
+    on="batch",
+    points=("load",),
+    witness="batch",
+    certifies="features in another order, of one batch; says nothing about where they come from",
+):
     """Two columns of one batch are swapped: `first` and `second` of the last dimension of tensor `part`."""
 
     first: int = 0
     second: int = 1
     part: int = 0
-
-    on: ClassVar[str] = "batch"
-    points: ClassVar[tuple[str, ...]] = ("load",)
-    certifies: ClassVar[str] = "features in another order, of one batch; says nothing about where they come from"
-    witness: ClassVar[str] = "batch"
 
     def strike_inside(self, payload: Payload) -> None:
         """Swap them in every row."""
@@ -93,16 +96,17 @@ class SwapColumns(Fault):
 
 
 @dataclass(frozen=True)
-class ShiftLabels(Fault):
+class ShiftLabels(
+    Fault,
+    on="batch",
+    points=("load",),
+    witness="batch",
+    certifies="labels of another range, of one batch; says nothing about where they come from",
+):
     """The labels of one batch are counted from another number: `by` is added to each number of tensor `part`."""
 
     by: int = 1
     part: int = -1
-
-    on: ClassVar[str] = "batch"
-    points: ClassVar[tuple[str, ...]] = ("load",)
-    certifies: ClassVar[str] = "labels of another range, of one batch; says nothing about where they come from"
-    witness: ClassVar[str] = "batch"
 
     def strike_inside(self, payload: Payload) -> None:
         """Add to every number."""
@@ -112,16 +116,17 @@ class ShiftLabels(Fault):
 
 
 @dataclass(frozen=True)
-class CastBatch(Fault):
+class CastBatch(
+    Fault,
+    on="batch",
+    points=("load",),
+    witness="batch",
+    certifies="a batch of another dtype; says nothing about where it comes from",
+):
     """Tensor `part` of one batch comes in another dtype."""
 
     dtype: str = "float64"
     part: int = 0
-
-    on: ClassVar[str] = "batch"
-    points: ClassVar[tuple[str, ...]] = ("load",)
-    certifies: ClassVar[str] = "a batch of another dtype; says nothing about where it comes from"
-    witness: ClassVar[str] = "batch"
 
     def strike_inside(self, payload: Payload) -> None:
         """Have the framework cast it."""

@@ -1,29 +1,30 @@
-"""Faults of the environment: what surrounds a rank is not as it takes it to be."""
+"""Faults of the environment: the surroundings of a rank are not as it takes them to be."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from breakrank_agent.kernel.vdso import shift_wall_clock
-from breakrank_agent.protocol.fault import Fault, Payload
+from breakrank_agent.protocol.fault import Fault
+from breakrank_agent.protocol.payload import Payload
 
 
 @dataclass(frozen=True)
-class JumpClock(Fault):
+class JumpClock(
+    Fault,
+    needs=("clock",),
+    witness="clock",
+    certifies=(
+        "a wall clock that is read wrong; the kernel's own stays: by that it dates files, and ends waits until a time"
+    ),
+):
     """The rank's wall clock jumps by `seconds`, back if they are negative, as where a host is set right by NTP.
 
-    Whatever asks the C library for the time of day is told another one, Python and C++ too, as is what the rank forks;
-    monotonic clocks go on as ever.
+    The C library returns another time of day, to Python and C++, and in children that the rank forks; monotonic clocks
+    go on as ever.
     """
 
     seconds: int = 3600
-
-    needs: ClassVar[tuple[str, ...]] = ("clock",)
-    certifies: ClassVar[str] = (
-        "a wall clock that is read wrong; the kernel's own stays: by that it dates files, and ends waits until a time"
-    )
-    witness: ClassVar[str] = "clock"
 
     def strike_inside(self, payload: Payload) -> None:
         """Shift it."""

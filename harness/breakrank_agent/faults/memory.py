@@ -8,31 +8,29 @@ import os
 import resource
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from breakrank_agent.kernel.limits import set_soft_and_hard, soft_and_hard
 from breakrank_agent.kernel.rooted import opened, resolve
-from breakrank_agent.protocol.fault import Fault, Target
-
-#: Where a rank finds it.
-SHARED_MEMORY = "/dev/shm"
+from breakrank_agent.protocol.fault import Fault
+from breakrank_agent.protocol.target import SHARED_MEMORY, Target
 
 
 @dataclass(frozen=True)
-class LimitMemory(Fault):
+class LimitMemory(
+    Fault,
+    side="outside",
+    witness="address_space",
+    certifies=(
+        "an allocation that is refused, as on a full device; says nothing about the kernel's OOM killer, or swapping"
+    ),
+):
     """The rank may map no more than `headroom_mb` (of 2**20 bytes) beyond what it has mapped, as under ulimit -v.
 
-    The limit is on the address space: what is asked for beyond it fails at once, and the rank lives on. It counts from
+    The limit is on the address space: an allocation beyond it fails at once, and the rank lives on. It counts from
     the present size, as a process that was forked warm, or that has loaded a big library, has mapped gigabytes.
     """
 
     headroom_mb: int = 32
-
-    side: ClassVar[str] = "outside"
-    certifies: ClassVar[str] = (
-        "an allocation that is refused, as on a full device; says nothing about the kernel's OOM killer, or swapping"
-    )
-    witness: ClassVar[str] = "address space"
 
     def strike(self, target: Target) -> None:
         """Lower the soft limit; the hard one stays, so that the limit can be lifted again without privileges."""
@@ -47,19 +45,20 @@ class LimitMemory(Fault):
 
 
 @dataclass(frozen=True)
-class LimitGroupMemory(Fault):
+class LimitGroupMemory(
+    Fault,
+    side="outside",
+    needs=("memory cgroup",),
+    witness="memory",
+    certifies="the kernel's OOM killer in one rank's control group; says nothing about a whole machine",
+):
     """The rank and all that it starts get no more than `headroom_mb` (of 2**20 bytes) of memory beyond what they have.
 
-    What they have stays on the account of the control group that they come from, what they touch anew goes on the one
-    that is limited. Beyond the limit the kernel kills, as it does where a container's memory is used up.
+    Memory that they have stays on the account of the control group that they come from; memory that they touch anew
+    goes on the one that is limited. Beyond the limit the kernel kills, as when a container's memory is used up.
     """
 
     headroom_mb: int = 64
-
-    side: ClassVar[str] = "outside"
-    needs: ClassVar[tuple[str, ...]] = ("memory cgroup",)
-    certifies: ClassVar[str] = "the kernel's OOM killer in one rank's control group; says nothing about a whole machine"
-    witness: ClassVar[str] = "memory"
 
     def strike(self, target: Target) -> None:
         """Limit the rank's control group; it is removed with its limits."""
@@ -67,24 +66,25 @@ class LimitGroupMemory(Fault):
 
 
 @dataclass(frozen=True)
-class ShrinkSharedMemory(Fault):
+class ShrinkSharedMemory(
+    Fault,
+    side="outside",
+    walled=True,
+    needs=("netns",),
+    witness="shared_memory",
+    certifies="a shared memory that is too small for what comes; says nothing about a small memory",
+):
     """The rank's /dev/shm holds no more than `size_kb`, as in a container that was started without --shm-size.
 
-    It lies behind the rank's walls, and is new and empty; what the rank has open or mapped of the old one stays.
+    It is the rank's alone, new and empty; files of the old one that the rank has open or mapped stay.
     """
 
     size_kb: int = 64
 
-    side: ClassVar[str] = "outside"
-    walled: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("netns",)
-    certifies: ClassVar[str] = "a shared memory that is too small for what comes; says nothing about a small memory"
-    witness: ClassVar[str] = "shared memory"
-
     def strike(self, target: Target) -> None:
         """Mount a small file system over it."""
         options = f"size={self.size_kb}k,mode=1777"
-        # Where that leads to another place, it is the rank's.
+        # A link there leads to a place of the rank's.
         with target.files() as files, opened(resolve(files.root, SHARED_MEMORY)) as found:
             target.kept["mounted"] = target.walls.mount("breakrank", found, "tmpfs", options=options)
 
@@ -96,17 +96,18 @@ class ShrinkSharedMemory(Fault):
 
 
 @dataclass(frozen=True)
-class PageOut(Fault):
-    """What the rank has in memory is taken away, as where memory is short: it is read back as it is needed again.
+class PageOut(
+    Fault,
+    side="outside",
+    needs=("pageout",),
+    witness="paged_out",
+    certifies="pages that must be read back from disk; of anonymous ones only where there is swap",
+):
+    """The rank's pages are taken away, as where memory is short: they are read back as they are needed again.
 
-    The kernel takes what nobody else has mapped, too (process_madvise(2), MADV_PAGEOUT): what comes from files at any
-    time, all else only where there is swap space. One strike is one time; a rank that swaps is struck at each step.
+    The kernel takes pages that no other process has mapped (process_madvise(2), MADV_PAGEOUT): those of files at any
+    time, all others only if there is swap space. One strike is one time; a rank that swaps is struck at each step.
     """
-
-    side: ClassVar[str] = "outside"
-    needs: ClassVar[tuple[str, ...]] = ("pageout",)
-    certifies: ClassVar[str] = "pages that must be read back from disk; of anonymous ones only where there is swap"
-    witness: ClassVar[str] = "resident"
 
     def strike(self, target: Target) -> None:
         """Have each part of its memory paged out."""
@@ -121,7 +122,7 @@ class _Span(ctypes.Structure):
 
 #: The number of process_madvise(2), on every architecture, and its advice.
 _PROCESS_MADVISE, _MADV_PAGEOUT = 440, 21
-#: What it says of parts that stay where they are: locked ones, and the kernel's own.
+#: The errors for parts that stay in memory: locked ones, and the kernel's own.
 _STAYS = (errno.EINVAL, errno.EFAULT, errno.ENOMEM)
 
 

@@ -1,40 +1,38 @@
-"""Faults of the network: what connects two ranks is cut, closed one way, slow, or loses what it carries.
+"""Faults of the network: a link between two ranks is cut, closed one way or slow, or loses packets.
 
-The first two need no walls; all others change the network of a rank that has one of its own.
+The first two strike any rank; all others change the network of a rank that has one of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
-import os
 import random
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
-from breakrank_agent.kernel import packet_relay
+from breakrank_agent.faults._isolated import DEVICE, Filtered, Isolated, Relayed, add_rules, remove_rules
+from breakrank_agent.kernel.pidfd import duplicate
 from breakrank_agent.kernel.sockets import as_listed, connected, established, listed
-from breakrank_agent.protocol.fault import Fault, Target
+from breakrank_agent.protocol.fault import Fault, Way
+from breakrank_agent.protocol.target import Target
 from breakrank_agent.protocol.trigger import PlanError
 
-#: From which rank to which.
-Way = tuple[int, int]
-#: How a rank behind walls calls its end of the cable.
-_DEVICE = "eth0"
 #: Milliseconds that a delay stays below.
 _LATEST_MS = 1000
-#: Of how many packets in a row it is drawn which are lost.
+#: The packets in a row among which the lost ones are drawn.
 CYCLE = 64
-
-#: pidfd_getfd(2) has this number on every architecture.
-_PIDFD_GETFD = 438
 
 
 @dataclass(frozen=True)
-class DropLink(Fault):
+class DropLink(
+    Fault,
+    side="outside",
+    needs=("ptrace", "pidfd"),
+    witness="link_lost",
+    certifies="lost TCP connections of which both ends hear; says nothing about lost packets or RDMA",
+):
     """Every connection of the process group between the rank and `peer` is cut, in both directions.
 
     The job's store keeps its connections. `lasting`: for good, so that new connections are cut, too, whenever the rank
@@ -44,13 +42,8 @@ class DropLink(Fault):
     peer: int = 0
     lasting: bool = False
 
-    side: ClassVar[str] = "outside"
-    needs: ClassVar[tuple[str, ...]] = ("ptrace", "pidfd")
-    certifies: ClassVar[str] = "lost TCP connections of which both ends hear; says nothing about lost packets or RDMA"
-    witness: ClassVar[str] = "link"
-
     def lasts(self) -> bool:
-        """Whether the link is cut for good."""
+        """Return whether the link is cut for good."""
         return self.lasting
 
     def strike(self, target: Target) -> None:
@@ -59,63 +52,57 @@ class DropLink(Fault):
         links = established(target.pid, peer, but=target.store) if peer is not None else {}
         if not links:
             raise ConnectionError(f"there is no connection between rank {target.rank} and rank {self.peer}")
-        with contextlib.ExitStack() as stack:
-            # All of them are in our hands before the first is cut: whoever hears of one may close the others.
-            ours = [stack.enter_context(duplicate(target.pid, descriptor)) for descriptor in links.values()]
-            for one in ours:
-                _shut_down(one)
+        _cut(target.pid, links.values())
 
 
 @dataclass(frozen=True)
-class LoseStore(Fault):
+class LoseStore(
+    Fault,
+    side="outside",
+    needs=("ptrace", "pidfd"),
+    witness="store_lost",
+    certifies="lost connections to a TCPStore that can be made anew; says nothing about a store's end",
+):
     """The rank's connections to the job's rendezvous store are cut, in both directions; the store lives on."""
-
-    side: ClassVar[str] = "outside"
-    needs: ClassVar[tuple[str, ...]] = ("ptrace", "pidfd")
-    certifies: ClassVar[str] = "lost connections to a TCPStore that can be made anew; says nothing about a store's end"
-    witness: ClassVar[str] = "store"
 
     def strike(self, target: Target) -> None:
         """Shut the rank's own sockets down, through duplicates of them. Raises `OSError` if there are none."""
         links = connected(target.pid, target.store) if target.store else {}
         if not links:
             raise ConnectionError(f"there is no connection between rank {target.rank} and the store")
-        with contextlib.ExitStack() as stack:
-            for one in [stack.enter_context(duplicate(target.pid, descriptor)) for descriptor in links.values()]:
-                _shut_down(one)
+        _cut(target.pid, links.values())
 
 
 @dataclass(frozen=True)
-class CutLink(Fault):
+class CutLink(
+    Isolated,
+    witness="closed_ways",
+    certifies="a network card or cable that is dead; says nothing about RDMA, nor a lost host",
+):
     """The rank's link is down: nothing gets to it or from it, and no connection is told."""
 
-    side: ClassVar[str] = "outside"
-    walled: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("netns",)
-    certifies: ClassVar[str] = "a network card or cable that is dead; says nothing about RDMA, nor a lost host"
-    witness: ClassVar[str] = "closed ways"
-
     def closes(self, rank: int, ranks: Collection[int]) -> set[Way]:
-        """Return the ways on which nothing arrives any more."""
+        """Return the ways on which nothing arrives any more, for a strike on `rank`."""
         return _between({rank}, set(ranks) - {rank})
 
     def strike(self, target: Target) -> None:
         """Set the rank's end down."""
-        target.walls.run("ip", "link", "set", _DEVICE, "down")
+        target.walls.run("ip", "link", "set", DEVICE, "down")
 
     def heal(self, target: Target) -> None:
         """Set it up again."""
-        target.walls.run("ip", "link", "set", _DEVICE, "up")
+        target.walls.run("ip", "link", "set", DEVICE, "up")
 
 
 @dataclass(frozen=True)
-class DisconnectContainer(CutLink):
+class DisconnectContainer(
+    CutLink,
+    contained=True,
+    needs=("docker", "netns"),
+    witness="disconnected",
+    certifies="what `docker network disconnect` does; says nothing of a cable or card, nor of others",
+):
     """The rank's container is taken off its network by the engine: its interface is gone, and with it its address."""
-
-    contained: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("docker", "netns")
-    certifies: ClassVar[str] = "what `docker network disconnect` does; says nothing of a cable or card, nor of others"
-    witness: ClassVar[str] = "disconnected"
 
     def strike(self, target: Target) -> None:
         """Have the engine do it."""
@@ -127,77 +114,68 @@ class DisconnectContainer(CutLink):
 
 
 @dataclass(frozen=True)
-class Partition(Fault):
-    """The ranks from `first` on and those before it no longer reach each other: what they send is dropped.
+class Partition(
+    Isolated,
+    needs=("netns", "nft"),
+    witness="closed_ways",
+    certifies="a network in two halves that silently drops what passes between; links stay up",
+):
+    """The ranks from `first` on and those before it no longer reach each other: their packets are dropped.
 
     It comes at once, on all ranks, when the rank of the strike is at its point.
     """
 
     first: int = 1
 
-    side: ClassVar[str] = "outside"
-    walled: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("netns", "nft")
-    certifies: ClassVar[str] = "a network in two halves that silently drops what passes between; links stay up"
-    witness: ClassVar[str] = "closed ways"
-
     def closes(self, rank: int, ranks: Collection[int]) -> set[Way]:
-        """Return the ways on which nothing arrives any more."""
+        """Return the ways on which nothing arrives any more, for a strike on `rank`."""
         far = {one for one in ranks if one >= self.first}
         return _between(far, set(ranks) - far)
 
     def strike(self, target: Target) -> None:
-        """Have every rank of the one half drop what is from or for the other. Raises `OSError` if a half is empty."""
+        """Have every rank of the one half drop packets from and for the other. Raises `OSError` if a half is empty."""
         far = [rank for rank in target.around if rank >= self.first]
         near = ", ".join(walls.address for rank, walls in target.around.items() if rank < self.first)
         if not far or not near:
             raise OSError(f"no rank is on the {'near' if far else 'far'} side of rank {self.first}")
         for rank in far:
-            _filter(target, rank, f"ip saddr {{ {near} }} drop", f"ip daddr {{ {near} }} drop")
+            add_rules(target, rank, f"ip saddr {{ {near} }} drop", f"ip daddr {{ {near} }} drop")
 
     def heal(self, target: Target) -> None:
         """Take the rules away."""
         for rank in sorted(target.around):
             if rank >= self.first:
-                _unfilter(target, rank)
+                remove_rules(target, rank)
 
 
 @dataclass(frozen=True)
-class OneWayLink(Fault):
-    """Nothing that `peer` sends reaches the rank any more, while all that the rank sends still arrives."""
+class OneWayLink(
+    Filtered,
+    witness="closed_ways",
+    certifies="packets dropped in one direction, confirmations of TCP among them; links stay up",
+):
+    """Packets of `peer` no longer reach the rank, while those of the rank still arrive."""
 
     peer: int = 0
 
-    side: ClassVar[str] = "outside"
-    walled: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("netns", "nft")
-    certifies: ClassVar[str] = "packets dropped in one direction, confirmations of TCP among them; links stay up"
-    witness: ClassVar[str] = "closed ways"
-
     def closes(self, rank: int, ranks: Collection[int]) -> set[Way]:
-        """Return the way on which nothing arrives any more."""
+        """Return the way on which nothing arrives any more, for a strike on `rank`."""
         return {(self.peer, rank)}
 
     def strike(self, target: Target) -> None:
-        """Have the rank drop what comes from the peer."""
-        _filter(target, target.rank, input=f"ip saddr {target.walls_of(self.peer).address} drop")
-
-    def heal(self, target: Target) -> None:
-        """Take the rule away."""
-        _unfilter(target, target.rank)
+        """Have the rank drop the packets of the peer."""
+        add_rules(target, target.rank, input=f"ip saddr {target.walls_of(self.peer).address} drop")
 
 
 @dataclass(frozen=True)
-class ResetConnections(Fault):
+class ResetConnections(
+    Isolated,
+    witness="link_lost",
+    certifies="connections that a firewall or switch gives up; both ends hear of it",
+):
     """The connections of the process group between the rank and `peer` are reset, once; new ones can be made."""
 
     peer: int = 0
-
-    side: ClassVar[str] = "outside"
-    walled: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("netns",)
-    certifies: ClassVar[str] = "connections that a firewall or switch gives up; both ends hear of it"
-    witness: ClassVar[str] = "link"
 
     def strike(self, target: Target) -> None:
         """Have the rank's kernel abort them, which sends the peer a reset. Raises `OSError` if there are none."""
@@ -209,15 +187,16 @@ class ResetConnections(Fault):
 
 
 @dataclass(frozen=True)
-class FlapLink(CutLink):
+class FlapLink(
+    CutLink,
+    certifies="a link that comes back while TCP still tries; says nothing about one that stays down",
+):
     """The rank's link is down and up again, `times` times: each time down until somebody has sent in vain.
 
     It goes down again once all that was sent has arrived.
     """
 
     times: int = 2
-
-    certifies: ClassVar[str] = "a link that comes back while TCP still tries; says nothing about one that stays down"
 
     def strike(self, target: Target) -> None:
         """Set the rank's end down."""
@@ -237,10 +216,14 @@ class FlapLink(CutLink):
 
 
 @dataclass(frozen=True)
-class LosePackets(Fault):
+class LosePackets(
+    Filtered,
+    witness="lossy_ways",
+    certifies="lost packets of any protocol, which TCP sends again; says nothing about RDMA",
+):
     """Some packets to and from the rank are lost: each `every`-th, or a `share` of them that is drawn from `seed`.
 
-    Which ones is counted, packet by packet and direction by direction, over and over. Raises `PlanError` for a share
+    Packets are counted in each direction, over and over, to find the lost ones. Raises `PlanError` for a share
     that leaves none or all.
     """
 
@@ -248,19 +231,13 @@ class LosePackets(Fault):
     share: float = 0.1
     seed: int = 0
 
-    side: ClassVar[str] = "outside"
-    walled: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("netns", "nft")
-    certifies: ClassVar[str] = "lost packets of any protocol, which TCP sends again; says nothing about RDMA"
-    witness: ClassVar[str] = "lossy ways"
-
     def __post_init__(self) -> None:
         if not self.every and not 1 <= round(self.share * CYCLE) < CYCLE:
             raise PlanError(f"a share of {self.share} loses no packet or all of them; use one from 0.01 to 0.99")
 
     @property
     def cycle(self) -> int:
-        """After how many packets it begins anew."""
+        """The number of packets after which the count begins anew."""
         return self.every or CYCLE
 
     @property
@@ -273,140 +250,109 @@ class LosePackets(Fault):
     def strike(self, target: Target) -> None:
         """Have the rank's kernel count packets, and drop these."""
         drop = f"numgen inc mod {self.cycle} {{ {', '.join(map(str, self.lost))} }} drop"
-        _filter(target, target.rank, f"iifname {_DEVICE} {drop}", f"oifname {_DEVICE} {drop}")
-
-    def heal(self, target: Target) -> None:
-        """Take the rules away."""
-        _unfilter(target, target.rank)
+        add_rules(target, target.rank, f"iifname {DEVICE} {drop}", f"oifname {DEVICE} {drop}")
 
 
 @dataclass(frozen=True)
-class LimitBandwidth(Fault):
-    """What the rank sends leaves at `kbit` thousand bits a second, after the first `burst` bytes; nothing is lost."""
+class LimitBandwidth(
+    Isolated,
+    needs=("netns", "tbf"),
+    witness="held_back",
+    certifies="a slow way out of one host; says nothing about a slow way in",
+):
+    """The rank sends at `kbit` thousand bits a second, after the first `burst` bytes; nothing is lost."""
 
     kbit: int = 1000
     burst: int = 16384
 
-    side: ClassVar[str] = "outside"
-    walled: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("netns", "tbf")
-    certifies: ClassVar[str] = "a slow way out of one host; says nothing about a slow way in"
-    witness: ClassVar[str] = "held back"
-
     def strike(self, target: Target) -> None:
         """Put a token bucket at the rank's end."""
         rate = ("rate", f"{self.kbit}kbit", "burst", str(self.burst), "limit", "64mb")
-        target.walls.run("tc", "qdisc", "add", "dev", _DEVICE, "root", "tbf", *rate)
+        target.walls.run("tc", "qdisc", "add", "dev", DEVICE, "root", "tbf", *rate)
 
     def heal(self, target: Target) -> None:
-        """Take it away, with what it holds."""
-        target.walls.run("tc", "qdisc", "del", "dev", _DEVICE, "root")
+        """Remove it, with the packets that it holds."""
+        target.walls.run("tc", "qdisc", "del", "dev", DEVICE, "root")
 
 
 @dataclass(frozen=True)
-class LoseNames(Fault):
-    """No name can be looked up from the rank's host: what it asks a name server is dropped."""
-
-    side: ClassVar[str] = "outside"
-    walled: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("netns", "nft")
-    certifies: ClassVar[str] = "name servers that do not answer; says nothing about wrong answers, nor known addresses"
-    witness: ClassVar[str] = "names"
+class LoseNames(
+    Filtered,
+    witness="names_lost",
+    certifies="name servers that do not answer; says nothing about wrong answers, nor known addresses",
+):
+    """No name can be looked up from the rank's host: its requests to name servers are dropped."""
 
     def strike(self, target: Target) -> None:
-        """Have the rank's kernel drop what goes to the port of name servers."""
-        _filter(target, target.rank, output="meta l4proto { tcp, udp } th dport 53 drop")
-
-    def heal(self, target: Target) -> None:
-        """Take the rule away."""
-        _unfilter(target, target.rank)
+        """Have the rank's kernel drop packets for the port of name servers."""
+        add_rules(target, target.rank, output="meta l4proto { tcp, udp } th dport 53 drop")
 
 
 @dataclass(frozen=True)
-class DelayPackets(Fault):
-    """What the rank sends leaves `ms` milliseconds later, more or less by up to `jitter_ms`, drawn from `seed`.
+class DelayPackets(
+    Relayed,
+    witness="delayed",
+    certifies="a long way out of one host, whose packets may overtake each other; nothing is lost",
+):
+    """The rank's packets leave `ms` milliseconds later, more or less by up to `jitter_ms`, drawn from `seed`.
 
-    Raises `PlanError` for a second or more: who waits so long for a network cannot be told from who waits for ever.
+    Raises `PlanError` for a second or more: so long a wait for a network cannot be told from one that never ends.
     """
 
     ms: float = 50.0
     jitter_ms: float = 0.0
     seed: int = 0
 
-    side: ClassVar[str] = "outside"
-    walled: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("netns", "tun")
-    certifies: ClassVar[str] = "a long way out of one host, whose packets may overtake each other; nothing is lost"
-    witness: ClassVar[str] = "late"
-
     def __post_init__(self) -> None:
         if not 0 < self.ms - self.jitter_ms <= self.ms + self.jitter_ms < _LATEST_MS:
             raise PlanError(f"a delay of {self.ms:g} ± {self.jitter_ms:g} ms cannot be had; use 0 to {_LATEST_MS} ms")
 
-    def strike(self, target: Target) -> None:
-        """Lay the wire."""
-        _lay_wire(target, self.ms, self.jitter_ms, 0.0, 0.0, self.seed)
-
-    def heal(self, target: Target) -> None:
-        """Take the wire away, with what is on it."""
-        _take_wire(target)
+    def settings(self) -> tuple[float, ...]:
+        """Return the settings of the relay."""
+        return self.ms, self.jitter_ms, 0.0, 0.0, self.seed
 
 
 @dataclass(frozen=True)
-class DuplicatePackets(Fault):
-    """A `share` of what the rank sends leaves twice, drawn from `seed`."""
+class DuplicatePackets(
+    Relayed,
+    witness="duplicated",
+    certifies="packets that come twice, which TCP throws away; says nothing about RDMA",
+):
+    """A `share` of the rank's packets leaves twice, drawn from `seed`."""
 
     share: float = 0.5
     seed: int = 0
 
-    side: ClassVar[str] = "outside"
-    walled: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("netns", "tun")
-    certifies: ClassVar[str] = "packets that come twice, which TCP throws away; says nothing about RDMA"
-    witness: ClassVar[str] = "twice"
-
-    def strike(self, target: Target) -> None:
-        """Lay the wire."""
-        _lay_wire(target, 0.0, 0.0, self.share, 0.0, self.seed)
-
-    def heal(self, target: Target) -> None:
-        """Take the wire away."""
-        _take_wire(target)
+    def settings(self) -> tuple[float, ...]:
+        """Return the settings of the relay."""
+        return 0.0, 0.0, self.share, 0.0, self.seed
 
 
 @dataclass(frozen=True)
-class DamagePackets(Fault):
-    """In a `share` of what the rank sends one bit is another one, behind the headers; drawn from `seed`."""
+class DamagePackets(
+    Relayed,
+    witness="damaged",
+    certifies="damage that a checksum shows; says nothing about damage behind a card that checks it",
+):
+    """A `share` of the rank's packets leaves with one bit flipped, behind the headers, drawn from `seed`."""
 
     share: float = 0.2
     seed: int = 0
 
-    side: ClassVar[str] = "outside"
-    walled: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("netns", "tun")
-    certifies: ClassVar[str] = "damage that a checksum shows; says nothing about damage behind a card that checks it"
-    witness: ClassVar[str] = "damaged"
-
-    def strike(self, target: Target) -> None:
-        """Lay the wire."""
-        _lay_wire(target, 0.0, 0.0, 0.0, self.share, self.seed)
-
-    def heal(self, target: Target) -> None:
-        """Take the wire away."""
-        _take_wire(target)
+    def settings(self) -> tuple[float, ...]:
+        """Return the settings of the relay."""
+        return 0.0, 0.0, 0.0, self.share, self.seed
 
 
 @dataclass(frozen=True)
-class TakePort(Fault):
+class TakePort(
+    Isolated,
+    witness="port_taken",
+    certifies="a port that another process has; says nothing about one that is taken and given back",
+):
     """Somebody else listens on a port of the rank's host, by default the one of the job's store, and answers nobody."""
 
     port: int = 0
-
-    side: ClassVar[str] = "outside"
-    walled: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("netns",)
-    certifies: ClassVar[str] = "a port that another process has; says nothing about one that is taken and given back"
-    witness: ClassVar[str] = "port"
 
     def strike(self, target: Target) -> None:
         """Listen there. Raises `OSError` if the rank does already."""
@@ -421,45 +367,9 @@ class TakePort(Fault):
         target.kept["listener"].close()
 
 
-def _lay_wire(target: Target, *settings: float) -> None:
-    """Have all that leaves the rank go through a wire of ours; `settings` are those of the script."""
-    target.kept["wire"] = target.start(packet_relay.__file__, *map(str, settings))
-    target.walls.run("ip", "link", "set", packet_relay.DEVICE, "up")
-    target.walls.run("tc", "qdisc", "add", "dev", _DEVICE, "clsact")
-    everything = ("protocol", "all", "prio", "1", "u32", "match", "u32", "0", "0")
-    there = ("action", "mirred", "egress", "redirect", "dev", packet_relay.DEVICE)
-    target.walls.run("tc", "filter", "add", "dev", _DEVICE, "egress", *everything, *there)
-
-
-def _take_wire(target: Target) -> None:
-    target.walls.run("tc", "qdisc", "del", "dev", _DEVICE, "clsact")
-    target.stop(target.kept["wire"])
-
-
 def _between(ones: Collection[int], others: Collection[int]) -> set[Way]:
     """Return the ways between two sets of ranks, there and back."""
     return {way for one in ones for other in others for way in ((one, other), (other, one))}
-
-
-def _filter(target: Target, rank: int, input: str = "", output: str = "") -> None:
-    """Add rules to what comes into a rank's network, and to what leaves it, in a table of this strike alone."""
-    # What leaves is looked at before an engine gives it another address: its own name server has another port, too.
-    chains = [
-        f"chain {hook} {{\n type filter hook {hook} priority {priority}\n {rule}\n}}"
-        for hook, priority, rule in (("input", "filter", input), ("output", "raw", output))
-        if rule
-    ]
-    table = f"table inet {_table(target)} {{\n" + "\n".join(chains) + "\n}\n"
-    target.walls_of(rank).run("nft", "-f", "-", text=table)
-
-
-def _unfilter(target: Target, rank: int) -> None:
-    target.walls_of(rank).run("nft", "delete", "table", "inet", _table(target))
-
-
-def _table(target: Target) -> str:
-    """Return the name of the strike's rules: the same fault may strike a rank twice, and is healed twice."""
-    return f"breakrank_{target.number}"
 
 
 def _tries_in_vain(target: Target) -> bool:
@@ -473,23 +383,14 @@ def _tries_in_vain(target: Target) -> bool:
     )
 
 
-def _shut_down(one: socket.socket) -> None:
-    try:
-        one.shutdown(socket.SHUT_RDWR)
-    except OSError as error:
-        # The peer has already answered the loss of another connection by closing this one.
-        if error.errno != errno.ENOTCONN:
-            raise
-
-
-def duplicate(pid: int, descriptor: int) -> socket.socket:
-    """Return a socket of another process, as one of ours. Raises `OSError` where the kernel forbids it."""
-    process = os.pidfd_open(pid)
-    try:
-        ours = ctypes.CDLL(None, use_errno=True).syscall(_PIDFD_GETFD, process, descriptor, 0)
-    finally:
-        os.close(process)
-    if ours < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return socket.socket(fileno=ours)
+def _cut(pid: int, descriptors: Iterable[int]) -> None:
+    """Shut sockets of a process down. Raises `OSError`."""
+    with contextlib.ExitStack() as stack:
+        # All of them are in our hands before the first is cut: a peer that hears of one may close the others.
+        for one in [stack.enter_context(duplicate(pid, descriptor)) for descriptor in descriptors]:
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError as error:
+                # The peer has already answered the loss of another connection by closing this one.
+                if error.errno != errno.ENOTCONN:
+                    raise

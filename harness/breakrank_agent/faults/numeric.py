@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from breakrank_agent.protocol.fault import Fault, Payload
+from breakrank_agent.protocol.fault import Fault
+from breakrank_agent.protocol.payload import Payload
 
 
 @dataclass(frozen=True)
-class FlipBit(Fault):
+class FlipBit(
+    Fault,
+    witness="parameters",
+    certifies="silent corruption of a weight; says nothing about ECC or where in memory it happens",
+):
     """One bit of one parameter flips, as in a faulty memory module.
 
     `parameter` counts the parameters in the order of the optimizer, `bit` counts from the lowest bit of the first byte.
@@ -17,9 +21,6 @@ class FlipBit(Fault):
 
     parameter: int = 0
     bit: int = 22
-
-    certifies: ClassVar[str] = "silent corruption of a weight; says nothing about ECC or where in memory it happens"
-    witness: ClassVar[str] = "parameters"
 
     def strike_inside(self, payload: Payload) -> None:
         """Flip the bit in the parameter's own memory."""
@@ -30,12 +31,13 @@ class FlipBit(Fault):
 
 
 @dataclass(frozen=True)
-class ZeroGradients(Fault):
+class ZeroGradients(
+    Fault,
+    points=("optimize",),
+    witness="gradients",
+    certifies="an update that one rank does not make; says nothing about what the reduction did",
+):
     """The gradients are zero in one step, as where a step is skipped on one rank because its gradients overflowed."""
-
-    points: ClassVar[tuple[str, ...]] = ("optimize",)
-    certifies: ClassVar[str] = "an update that one rank does not make; says nothing about what the reduction did"
-    witness: ClassVar[str] = "gradients"
 
     def strike_inside(self, payload: Payload) -> None:
         """Overwrite the gradients in their own memory."""

@@ -9,22 +9,24 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from typing import ClassVar
 
-from breakrank_agent.protocol.fault import Fault, Payload, Target
+from breakrank_agent.protocol.fault import Fault
+from breakrank_agent.protocol.payload import Payload
+from breakrank_agent.protocol.target import Target
 
 #: More than a sem_t takes on any architecture.
 _SEMAPHORE_BYTES = 64
 
 
 @dataclass(frozen=True)
-class Kill(Fault):
+class Kill(
+    Fault,
+    side="outside",
+    witness="ended",
+    delivers=-signal.SIGKILL,
+    certifies="sudden death of one process; says nothing about a lost host or link",
+):
     """The rank is killed, as by the kernel's OOM killer or an operator."""
-
-    side: ClassVar[str] = "outside"
-    certifies: ClassVar[str] = "sudden death of one process; says nothing about a lost host or link"
-    witness: ClassVar[str] = "ended"
-    delivers: ClassVar[int] = -signal.SIGKILL
 
     def strike(self, target: Target) -> None:
         """Send SIGKILL."""
@@ -32,12 +34,13 @@ class Kill(Fault):
 
 
 @dataclass(frozen=True)
-class Stop(Fault):
+class Stop(
+    Fault,
+    side="outside",
+    witness="stopped",
+    certifies="a process that no longer runs; its host and kernel still answer",
+):
     """The rank stands still for good: alive, its connections open, silent."""
-
-    side: ClassVar[str] = "outside"
-    certifies: ClassVar[str] = "a process that no longer runs; its host and kernel still answer"
-    witness: ClassVar[str] = "stopped"
 
     def strike(self, target: Target) -> None:
         """Send SIGSTOP."""
@@ -45,13 +48,14 @@ class Stop(Fault):
 
 
 @dataclass(frozen=True)
-class Freeze(Fault):
+class Freeze(
+    Fault,
+    side="outside",
+    needs=("freezer cgroup",),
+    witness="frozen",
+    certifies="processes that no longer run and were not told; their kernel still answers for them",
+):
     """The rank and all that it has started stand still for good, as a container that is paused: no signal shows it."""
-
-    side: ClassVar[str] = "outside"
-    needs: ClassVar[tuple[str, ...]] = ("freezer cgroup",)
-    certifies: ClassVar[str] = "processes that no longer run and were not told; their kernel still answers for them"
-    witness: ClassVar[str] = "frozen"
 
     def strike(self, target: Target) -> None:
         """Freeze the rank's control group."""
@@ -63,15 +67,16 @@ class Freeze(Fault):
 
 
 @dataclass(frozen=True)
-class Throttle(Fault):
+class Throttle(
+    Fault,
+    side="outside",
+    needs=("cpu cgroup",),
+    witness="cpu",
+    certifies="a quota of the scheduler on one rank; says nothing about a slow memory, disk or link",
+):
     """The rank and all that it starts get only `percent` of one core, as a container with a quota that is too small."""
 
     percent: float = 50.0
-
-    side: ClassVar[str] = "outside"
-    needs: ClassVar[tuple[str, ...]] = ("cpu cgroup",)
-    certifies: ClassVar[str] = "a quota of the scheduler on one rank; says nothing about a slow memory, disk or link"
-    witness: ClassVar[str] = "cpu"
 
     def strike(self, target: Target) -> None:
         """Limit the rank's control group."""
@@ -94,14 +99,15 @@ while os.getppid() == int(sys.argv[1]):
 
 
 @dataclass(frozen=True)
-class CrowdCores(Fault):
+class CrowdCores(
+    Fault,
+    side="outside",
+    witness="crowded",
+    certifies="a rank that shares its cores; says nothing about neighbours that use up caches or links",
+):
     """Other processes, `count` for each of them, compute on the cores that the rank may use."""
 
     count: int = 1
-
-    side: ClassVar[str] = "outside"
-    certifies: ClassVar[str] = "a rank that shares its cores; says nothing about neighbours that use up caches or links"
-    witness: ClassVar[str] = "neighbours"
 
     def strike(self, target: Target) -> None:
         """Start them."""
@@ -120,7 +126,13 @@ class CrowdCores(Fault):
 
 
 @dataclass(frozen=True)
-class LimitProcesses(Fault):
+class LimitProcesses(
+    Fault,
+    side="outside",
+    needs=("pids cgroup",),
+    witness="pids",
+    certifies="forks and threads that the kernel refuses to one rank (EAGAIN); its others live on",
+):
     """The rank can have `headroom` more processes and threads, and no more, as in a container with a small pids.max.
 
     With a `headroom` below 0 even those that end make no room, so many of them.
@@ -128,27 +140,23 @@ class LimitProcesses(Fault):
 
     headroom: int = 0
 
-    side: ClassVar[str] = "outside"
-    needs: ClassVar[tuple[str, ...]] = ("pids cgroup",)
-    certifies: ClassVar[str] = "forks and threads that the kernel refuses to one rank (EAGAIN); its others live on"
-    witness: ClassVar[str] = "pids"
-
     def strike(self, target: Target) -> None:
         """Limit the rank's control group; it is removed with its limits."""
         target.group.limit_processes(self.headroom)
 
 
 @dataclass(frozen=True)
-class Preempt(Fault):
+class Preempt(
+    Fault,
+    side="outside",
+    witness="sigterm_pending",
+    delivers=-signal.SIGTERM,
+    certifies="a SIGTERM to one rank; the SIGKILL that follows a grace is another strike's",
+):
     """The rank is told to go, as a scheduler does when somebody else gets the machine; it has all the grace it needs.
 
     SIGTERM is sent while the rank stands still, so that it can be seen to wait for the rank before it is taken.
     """
-
-    side: ClassVar[str] = "outside"
-    certifies: ClassVar[str] = "a SIGTERM to one rank; the SIGKILL that follows a grace is another strike's"
-    witness: ClassVar[str] = "told to go"
-    delivers: ClassVar[int] = -signal.SIGTERM
 
     def strike(self, target: Target) -> None:
         """Send SIGSTOP, then SIGTERM."""
@@ -156,17 +164,13 @@ class Preempt(Fault):
         target.signal(signal.SIGTERM)
 
     def release(self, target: Target) -> None:
-        """Send SIGCONT: whatever the rank does with a SIGTERM, it does now."""
+        """Send SIGCONT: the rank takes the SIGTERM now."""
         target.signal(signal.SIGCONT)
 
 
 @dataclass(frozen=True)
-class Placebo(Fault):
+class Placebo(Fault, side="outside", witness="continued", certifies="that parking a rank at a point changes nothing"):
     """Nothing goes wrong: the rank is stopped and continued where it is parked anyway."""
-
-    side: ClassVar[str] = "outside"
-    certifies: ClassVar[str] = "that parking a rank at a point changes nothing"
-    witness: ClassVar[str] = "continued"
 
     def strike(self, target: Target) -> None:
         """Send SIGSTOP, then SIGCONT."""
@@ -175,14 +179,15 @@ class Placebo(Fault):
 
 
 @dataclass(frozen=True)
-class Exit(Fault):
+class Exit(
+    Fault,
+    side="inside",
+    witness="ended",
+    certifies="a process that ends before its work is done; handlers and atexit do not run",
+):
     """The rank leaves early, with an exit code of its own and no word to its peers."""
 
     code: int = 0
-
-    side: ClassVar[str] = "inside"
-    certifies: ClassVar[str] = "a process that ends before its work is done; handlers and atexit do not run"
-    witness: ClassVar[str] = "ended"
 
     def strike_inside(self, payload: Payload) -> None:
         """Leave at once."""
@@ -194,11 +199,8 @@ class Exit(Fault):
 
 
 @dataclass(frozen=True)
-class Spin(Fault):
+class Spin(Fault, witness="spins", certifies="a loop that never ends, which no look from outside can tell from work"):
     """The rank computes for ever, in a loop of Python that nothing ends."""
-
-    certifies: ClassVar[str] = "a loop that never ends, which no look from outside can tell from work"
-    witness: ClassVar[str] = "spins"
 
     def strike_inside(self, payload: Payload) -> None:
         """Never come back."""
@@ -207,11 +209,12 @@ class Spin(Fault):
 
 
 @dataclass(frozen=True)
-class HoldGil(Fault):
+class HoldGil(
+    Fault,
+    witness="stuck",
+    certifies="a native call that blocks with the GIL held: no other thread of Python runs any more",
+):
     """The rank waits for ever in a call into C that keeps the GIL, for a lock that nobody gives back."""
-
-    certifies: ClassVar[str] = "a native call that blocks with the GIL held: no other thread of Python runs any more"
-    witness: ClassVar[str] = "stuck"
 
     def strike_inside(self, payload: Payload) -> None:
         """Take a semaphore that has nothing to give. `PyDLL` keeps the GIL where `CDLL` would give it up."""
@@ -224,17 +227,18 @@ class HoldGil(Fault):
 
 
 @dataclass(frozen=True)
-class Straggle(Fault):
+class Straggle(
+    Fault,
+    witness="delay_taken",
+    certifies="a rank that is late, and comes; says nothing about a host that is slow at everything",
+):
     """The rank comes late: by `seconds` of computing, or `asleep`. It always comes."""
 
     seconds: float = 1.0
     asleep: bool = False
 
-    certifies: ClassVar[str] = "a rank that is late, and comes; says nothing about a host that is slow at everything"
-    witness: ClassVar[str] = "took"
-
     def strike_inside(self, payload: Payload) -> None:
-        """Take the time. What is computed counts by the thread's own CPU clock, however loaded the machine is."""
+        """Take the time. Computing counts by the thread's own CPU clock, so that a loaded machine does not matter."""
         if self.asleep:
             time.sleep(self.seconds)
             return

@@ -1,4 +1,4 @@
-"""Faults of storage: what a rank writes or opens is refused, or lands only in part."""
+"""Faults of storage: files that a rank writes or opens are refused, or written only in part."""
 
 from __future__ import annotations
 
@@ -7,16 +7,21 @@ import resource
 import subprocess
 import time
 from dataclasses import dataclass
-from typing import ClassVar
 
 from breakrank_agent.kernel.limits import set_soft_and_hard, soft_and_hard
 from breakrank_agent.kernel.rooted import opened, reopen, shown
 from breakrank_agent.kernel.trees import NO_FILE, Copying, listed, put_back
-from breakrank_agent.protocol.fault import BIND, READ_ONLY, REMOUNT, Fault, Target
+from breakrank_agent.protocol.fault import Fault
+from breakrank_agent.protocol.target import BIND, READ_ONLY, REMOUNT, Target
 
 
 @dataclass(frozen=True)
-class LimitFileSize(Fault):
+class LimitFileSize(
+    Fault,
+    side="outside",
+    witness="file_size",
+    certifies="a file that is torn at a given byte; the error is EFBIG, and a full disk's is ENOSPC",
+):
     """No file that the rank writes grows beyond `size` bytes, as under ulimit -f.
 
     The write that crosses the limit is cut at just that byte, and the next one fails (setrlimit(2), RLIMIT_FSIZE):
@@ -24,10 +29,6 @@ class LimitFileSize(Fault):
     """
 
     size: int = 10_000
-
-    side: ClassVar[str] = "outside"
-    certifies: ClassVar[str] = "a file that is torn at a given byte; the error is EFBIG, and a full disk's is ENOSPC"
-    witness: ClassVar[str] = "file size"
 
     def strike(self, target: Target) -> None:
         """Lower the soft limit; the hard one stays, so that the limit can be lifted again without privileges."""
@@ -40,17 +41,18 @@ class LimitFileSize(Fault):
 
 
 @dataclass(frozen=True)
-class LimitFiles(Fault):
+class LimitFiles(
+    Fault,
+    side="outside",
+    witness="descriptors",
+    certifies="a process without free descriptors; says nothing about a machine that has none (ENFILE)",
+):
     """The rank may open only `headroom` files, sockets or pipes more, as where something leaks descriptors.
 
     The kernel gives out the lowest number that is free, and none from the limit on (setrlimit(2), RLIMIT_NOFILE).
     """
 
     headroom: int = 0
-
-    side: ClassVar[str] = "outside"
-    certifies: ClassVar[str] = "a process without free descriptors; says nothing about a machine that has none (ENFILE)"
-    witness: ClassVar[str] = "descriptors"
 
     def strike(self, target: Target) -> None:
         """Lower the soft limit to the first number that the rank is not to have."""
@@ -65,8 +67,15 @@ class LimitFiles(Fault):
 
 
 @dataclass(frozen=True)
-class FillDisk(Fault):
-    """The file system of a folder is full but for `room_kb`: what is written beyond is refused (ENOSPC).
+class FillDisk(
+    Fault,
+    side="outside",
+    walled=True,
+    needs=("netns",),
+    witness="disk",
+    certifies="one rank's disk that is full; says nothing about a disk that says so late, as NFS does",
+):
+    """The file system of a folder is full but for `room_kb`: writes beyond are refused (ENOSPC).
 
     Behind the rank's walls a small file system (tmpfs) takes the folder's place, with all that is in it; when the fault
     is healed, what is there then goes back to where it was. `folder` is below the working folder.
@@ -75,17 +84,11 @@ class FillDisk(Fault):
     folder: str = "checkpoints"
     room_kb: int = 12
 
-    side: ClassVar[str] = "outside"
-    walled: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("netns",)
-    certifies: ClassVar[str] = "one rank's disk that is full; says nothing about a disk that says so late, as NFS does"
-    witness: ClassVar[str] = "disk"
-
     def strike(self, target: Target) -> None:
         """Mount a file system, copy the folder into it, and then leave only that much room."""
         kept = target.kept
         with target.files() as files, opened(files.make(self.folder)) as found:
-            # What was there is reached by this even where the mounts that it is seen through change.
+            # This reaches the files that were there, even if the mounts that they are seen through change.
             there = kept["there"] = reopen(found, os.O_RDONLY | os.O_DIRECTORY)
             was_there = listed(there)
             with opened(target.walls.mount("breakrank", found, "tmpfs")) as mounted:
@@ -122,19 +125,20 @@ class FillDisk(Fault):
 
 
 @dataclass(frozen=True)
-class RemountReadOnly(Fault):
+class RemountReadOnly(
+    Fault,
+    side="outside",
+    walled=True,
+    needs=("netns",),
+    witness="read_only",
+    certifies="writes to one rank's disk that are refused (EROFS); what is open already stays writable",
+):
     """A folder can only be read any more, as when a file system has met an error (mount's errors=remount-ro).
 
     It is so behind the rank's walls. `folder` is below the working folder.
     """
 
     folder: str = "checkpoints"
-
-    side: ClassVar[str] = "outside"
-    walled: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("netns",)
-    certifies: ClassVar[str] = "writes to one rank's disk that are refused (EROFS); what is open already stays writable"
-    witness: ClassVar[str] = "read-only"
 
     def strike(self, target: Target) -> None:
         """Mount the folder on itself, and that mount anew, to be read only."""
@@ -150,8 +154,15 @@ class RemountReadOnly(Fault):
 
 
 @dataclass(frozen=True)
-class FailReads(Fault):
-    """What is read from a file fails (EIO), as where a disk has lost its blocks; other files are as ever.
+class FailReads(
+    Fault,
+    side="outside",
+    walled=True,
+    needs=("netns",),
+    witness="failing_reads",
+    certifies="reads that fail; says nothing about files that are open already, nor about lost writes",
+):
+    """Reads of a file fail (EIO), as where a disk has lost its blocks; other files are as ever.
 
     Behind the rank's walls the memory of a process takes the file's place, of which the first megabytes are never
     mapped: the kernel answers a read there with EIO (proc(5), /proc/<pid>/mem). `path` is below the working folder, and
@@ -159,12 +170,6 @@ class FailReads(Fault):
     """
 
     path: str = "manifest.json"
-
-    side: ClassVar[str] = "outside"
-    walled: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("netns",)
-    certifies: ClassVar[str] = "reads that fail; says nothing about files that are open already, nor about lost writes"
-    witness: ClassVar[str] = "reads"
 
     def strike(self, target: Target) -> None:
         """Mount it over each such file. Raises `OSError` if there is none."""
@@ -194,15 +199,21 @@ _CALLS = {
 }
 #: More than strace says before it has attached.
 _SAID_BYTES = 1 << 16
-#: How long strace may take to let go of a rank. A limit, no more.
+#: Seconds that strace may take to let go of a rank. A limit, no more.
 _DETACH_S = 5.0
 
 
 @dataclass(frozen=True)
-class FailCall(Fault):
+class FailCall(
+    Fault,
+    side="outside",
+    needs=("strace",),
+    witness="failed_call",
+    certifies="an error that the kernel returns once; says nothing about what a bad disk does to data",
+):
     """One system call fails with `error`: of each thread of the rank, the `when`-th from now on to `call` on a path.
 
-    What comes after it is done as ever. `call` is read, write, fsync or rename, or a system call as strace(1) names it;
+    Later calls are done as ever. `call` is read, write, fsync or rename, or a system call as strace(1) names it;
     each of several that do the same is counted by itself. `path` is below the working folder, and may have wildcards,
     which are looked up when it strikes. strace does it, and lets go of the rank once a call has failed.
     """
@@ -211,11 +222,6 @@ class FailCall(Fault):
     error: str = "EIO"
     path: str = "*"
     when: int = 1
-
-    side: ClassVar[str] = "outside"
-    needs: ClassVar[tuple[str, ...]] = ("strace",)
-    certifies: ClassVar[str] = "an error that the kernel returns once; says nothing about what a bad disk does to data"
-    witness: ClassVar[str] = "call"
 
     def strike(self, target: Target) -> None:
         """Have the rank traced. Raises `OSError` with what strace says if it cannot be."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from breakrank_agent.agent.agent import NoHandles
-from breakrank_agent.protocol.fault import Part
+from breakrank_agent.protocol.payload import Part
 
 
 class Batch(NoHandles):

@@ -1,225 +1,91 @@
-"""What a fault is: one thing that goes wrong, small enough to say in a sentence."""
+"""Faults: one thing that goes wrong each, small enough to say in a sentence."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-import socket
-from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, Union
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Callable, ClassVar, Optional, Protocol, runtime_checkable
 
-from breakrank_agent.kernel.rooted import WorkingFolder
-from breakrank_agent.protocol.trigger import PlanError, Trigger
+from breakrank_agent.protocol.payload import Payload
+from breakrank_agent.protocol.target import Target
+from breakrank_agent.protocol.trigger import POINTS, PlanError, Trigger
 
-#: What a mount is (mount(2)): read-only; changed where it is; another place for what is there already.
-READ_ONLY, REMOUNT, BIND = 1, 32, 4096
+#: The sides that a fault strikes from: in the rank itself, or in the Conductor while the rank is parked.
+SIDES = ("inside", "outside")
+#: The objects that a hook hands to a fault from inside, other than the parameters.
+OFFERS = ("batch", "collective", "wrapper")
+#: The capabilities of a machine, as the doctor's table names them.
+CAPABILITIES = (
+    "ptrace",
+    "strace",
+    "clock",
+    "pageout",
+    "pidfd",
+    "namespaces",
+    "netns",
+    "nft",
+    "tbf",
+    "tun",
+    "memory cgroup",
+    "cpu cgroup",
+    "pids cgroup",
+    "freezer cgroup",
+    "docker",
+    "debugger",
+    "compiler",
+    "cuda",
+)
 
-
-class Walls(Protocol):
-    """What a runner has put up around one rank: its own network and host name, and more."""
-
-    @property
-    def address(self) -> str:
-        """The rank's own address."""
-
-    @property
-    def host(self) -> str:
-        """The rank's own host name."""
-
-    def run(self, *command: str, text: str = "", inside: tuple[str, ...] = ("net",)) -> str:
-        """Run a program of the machine in the namespaces `inside`, on `text`; return what it prints.
-
-        Raises `OSError` with what the program says if it fails.
-        """
-
-    def mount(self, source: Union[str, int], target: int, kind: str = "", flags: int = 0, options: str = "") -> int:
-        """Mount `source`, by name or open, over the very file or folder that is open as `target`, as mount(2) does.
-
-        Return a descriptor of what is seen there from now on, which is the caller's to close. Raises `OSError`.
-        """
-
-    def remount(self, mounted: int, flags: int = 0, options: str = "") -> None:
-        """Change the mount that `mount` has returned. Raises `OSError`."""
-
-    def unmount(self, mounted: int) -> None:
-        """Take the mount away that `mount` has returned, for whoever looks anew. Raises `OSError`."""
-
-    def disconnect(self) -> None:
-        """Take the rank's container off its network. Raises `OSError` where there is none, or its engine refuses."""
-
-    def connect(self) -> None:
-        """Put the container on its network again, at the address that it had. Raises `OSError`."""
-
-    def is_connected(self) -> bool:
-        """Whether the engine says that the container is on its network. Raises `OSError`."""
-
-    def datagrams(self) -> socket.socket:
-        """Return a socket for datagrams at the rank's address. Raises `OSError`."""
-
-    def open_socket(self, family: int, kind: int, protocol: int = 0) -> socket.socket:
-        """Return a new socket in the rank's network. Raises `OSError`."""
-
-
-class Group(Protocol):
-    """The control group of one rank and of all that it starts. Each method raises `OSError` where it cannot be done."""
-
-    def limit_memory(self, size: int) -> None:
-        """Limit what is taken from now on to `size` bytes."""
-
-    def limit_cpu(self, percent: float) -> None:
-        """Limit it to `percent` of one core."""
-
-    def free_cpu(self) -> None:
-        """Let it have every core again."""
-
-    def limit_processes(self, headroom: int) -> None:
-        """Limit it to `headroom` processes and threads more than it has."""
-
-    def freeze(self) -> None:
-        """Have everything in it stand still."""
-
-    def thaw(self) -> None:
-        """Let everything in it go on."""
-
-
-class Target(Protocol):
-    """The rank as a fault from outside sees it: its process, the working folder, and its peers' processes by rank.
-
-    `number` is the strike's in the plan. `folder` is the working folder as the rank sees it: a path in it is asked for
-    by `files` alone, since the rank may have laid anything there. `store` is the port of the job's rendezvous store, 0
-    where none is known. Healing finds in `kept` what the strike has kept there.
-    """
-
-    number: int
-    rank: int
-    pid: int
-    folder: str
-    peers: Mapping[int, int]
-    store: int
-    kept: dict[str, Any]
-
-    @property
-    def around(self) -> Mapping[int, Walls]:
-        """What is around each rank of the job; empty where nothing is."""
-
-    @property
-    def walls(self) -> Walls:
-        """What is around the rank. Raises `OSError` if nothing is."""
-
-    @property
-    def group(self) -> Group:
-        """The rank's control group, into which it comes when this is first asked for. Raises `OSError` without any."""
-
-    def walls_of(self, rank: int) -> Walls:
-        """Return what is around a rank of the job. Raises `OSError` if nothing is, or there is no such rank."""
-
-    def files(self) -> WorkingFolder:
-        """Return the working folder, in the mounts that strikes act in. Raises `OSError`."""
-
-    def seen(self) -> WorkingFolder:
-        """Return the working folder as it lies in the rank's own root. Raises `OSError`, also if the rank is gone."""
-
-    def signal(self, number: int) -> None:
-        """Send the signal `number` to the rank."""
-
-    def start(self, script: str, *arguments: str) -> int:
-        """Start a script of ours in the rank's network, wait until it says `ready`, and return its pid.
-
-        It ends with the attempt at the latest. Raises `OSError` with what it says instead.
-        """
-
-    def stop(self, pid: int) -> None:
-        """End what was started."""
-
-
-class Payload(Protocol):
-    """What the rank's hook hands to a fault from inside, at the point of the strike."""
-
-    def buffers(self) -> list[tuple[str, memoryview]]:
-        """Return the rank's parameters as (name, writable bytes)."""
-
-    def gradients(self) -> list[tuple[str, memoryview]]:
-        """Return the gradients of the rank's parameters as (name, writable bytes); those that there are."""
-
-    def batch(self) -> list[Part]:
-        """Return the tensors of the batch that a data loader is about to hand out; only at the point `load`."""
-
-    def collective(self) -> Call:
-        """Return the collective that the rank is about to issue; only at the point `collective`."""
-
-    def wrapper(self) -> Wrapper:
-        """Return what reduces the gradients of the forward pass that is about to begin; only at the point `forward`."""
-
-
-class Part(Protocol):
-    """One tensor of a batch, which is the rank's alone."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its shape."""
-
-    def numbers(self) -> memoryview[Any]:
-        """Return its numbers, writable, in C order. Raises `LookupError` for a dtype that Python has no numbers for."""
-
-    def cast(self, dtype: str) -> None:
-        """Make it one of another dtype, by the framework's own name."""
-
-
-class Call(Protocol):
-    """A collective that one rank is about to issue, and its peers as ever."""
-
-    def skip(self) -> None:
-        """Leave it out: who called it goes on as if it were done, with the tensors as they are."""
-
-    def swap(self) -> None:
-        """Issue it after the next one of its group."""
-
-    def change(self, what: str, to: Any) -> None:
-        """Issue it another way: `dtype` (a name), `shape`, `count` (elements more or less), `reduce` (a name), `root`.
-
-        `to` None is whatever comes next. Raises `LookupError` for a call that has no such thing.
-        """
-
-
-class Wrapper(Protocol):
-    """What has a module inside and reduces its gradients, for one forward pass."""
-
-    def leave_unsynced(self) -> None:
-        """Have no gradient reduced in the backward pass that follows."""
-
-    def bypass(self) -> None:
-        """Call the module inside in its place."""
+#: From which rank to which.
+Way = tuple[int, int]
 
 
 class Fault:
     """One thing that goes wrong. A subclass is a frozen dataclass in the file of its family.
 
-    Class attributes say what a fault is: `side` (`inside`: the agent strikes at the point, no round trip; `outside`:
-    the rank parks, the Conductor strikes, confirms, releases), `needs` (capabilities of the machine), `certifies` (what
-    a run with it shows, and what not), `witness` (who sees that it landed: a name in `breakrank.witnesses.witness`).
+    Its header is class keywords, which are checked when the class is defined and stay as class attributes. A subclass
+    of a fault has the header of its base, but for the keywords of its own. A class with `abstract=True` is a base.
     """
 
+    #: The class is a base of faults, and no fault itself.
+    abstract: ClassVar[bool] = True
+    #: `inside`: the agent strikes at the point, with no round trip. `outside`: the rank parks, the Conductor strikes,
+    #: confirms, and releases the rank.
     side: ClassVar[str] = "inside"
+    #: The capabilities that the machine must have.
     needs: ClassVar[tuple[str, ...]] = ()
+    #: The properties that a run with the fault shows, and those that it does not show.
     certifies: ClassVar[str] = ""
+    #: The name of the witness in `breakrank.witnesses` that sees the fault land.
     witness: ClassVar[str] = ""
-    #: What a hook is to hand to it: `batch`, `collective` or `wrapper`. Empty: it strikes as soon as the point comes.
+    #: The object that a hook hands to the fault, of `OFFERS`. Empty: the fault strikes as soon as the point comes.
     on: ClassVar[str] = ""
-    #: The points that it can strike at; empty: all of them.
+    #: The points that the fault can strike at; empty: all of them.
     points: ClassVar[tuple[str, ...]] = ()
-    #: Whether the rank must have walls of its own: a runner such as `sandbox`, not the plain processes.
+    #: The rank must have walls of its own: a runner such as `sandbox`, not the plain processes.
     walled: ClassVar[bool] = False
-    #: Whether these must be a container's.
+    #: The walls must be a container's.
     contained: ClassVar[bool] = False
-    #: Whether it can strike a user's own script, and not only the programs that come with us.
+    #: The fault can strike a user's own script, and not only the programs that come with us.
     strikes_scripts: ClassVar[bool] = True
     #: The signal (negative) or exit code that the fault itself delivers to its rank; None: the rank lives on.
-    delivers: ClassVar[Any] = None
+    delivers: ClassVar[Optional[int]] = None
+
+    def __init_subclass__(cls, abstract: bool = False, **header: Any) -> None:
+        """Take the header of a fault. Raises `PlanError` for a keyword or a value that is not known."""
+        super().__init_subclass__()
+        cls.abstract = abstract
+        for keyword, value in header.items():
+            _check(cls, keyword, value)
+            setattr(cls, keyword, value)
+        for check in () if abstract else _CHECKS:
+            check(cls)
 
     @classmethod
     def name(cls) -> str:
         """Return the fault's name: the class name in the field's spelling (`FlipBit` is `flip_bit`)."""
-        return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        return in_snake_case(cls.__name__)
 
     @classmethod
     def family(cls) -> str:
@@ -227,32 +93,19 @@ class Fault:
         return cls.__module__.rsplit(".", 1)[-1]
 
     def strike(self, target: Target) -> None:
-        """Do it, from outside. Faults of side `outside` override this."""
+        """Strike from outside. Faults of the side `outside` override this."""
         raise NotImplementedError(f"{self.name()} does not strike from outside")
 
     def strike_inside(self, payload: Payload) -> None:
-        """Do it, from inside the rank. Faults of side `inside` override this."""
+        """Strike from inside the rank. Faults of the side `inside` override this."""
         raise NotImplementedError(f"{self.name()} does not strike from inside")
 
-    def goes_on(self, target: Target) -> bool:
-        """Go on with it, now and again after it has landed; return whether there is more to come.
-
-        While there is, nobody's wait is proof of a hang.
-        """
-        return False
-
-    def release(self, target: Target) -> None:
-        """Do what remains to be done when it was seen to land, or missed, before the rank goes on."""
-
-    def heal(self, target: Target) -> None:
-        """Undo what outlives the strike."""
-
     def lasts(self) -> bool:
-        """Whether it strikes again each time that its rank enters the point of the strike, in later attempts, too."""
+        """Return whether the fault strikes again whenever its rank enters the point, in later attempts, too."""
         return False
 
-    def own_act(self) -> Any:
-        """Return the exit status (signals negative) that this fault delivers, or None if its rank lives on."""
+    def own_act(self) -> Optional[int]:
+        """Return the exit status (signals negative) that the fault delivers, or None if its rank lives on."""
         return self.delivers
 
     def words(self) -> str:
@@ -269,6 +122,99 @@ class Fault:
         if self.points and trigger.point not in self.points:
             raise PlanError(f"{self.name()} strikes at the point {' or '.join(self.points)}, not at {trigger.point}")
         return Strike(self, trigger)
+
+
+@runtime_checkable
+class Heals(Protocol):
+    """A fault with effects that outlive the strike."""
+
+    def heal(self, target: Target) -> None:
+        """Undo them."""
+
+
+@runtime_checkable
+class Releases(Protocol):
+    """A fault that has something left to do before the rank goes on."""
+
+    def release(self, target: Target) -> None:
+        """Do it, once the fault was seen to land, or has missed."""
+
+
+@runtime_checkable
+class GoesOn(Protocol):
+    """A fault that takes its course after it has landed, as a link that flaps."""
+
+    def goes_on(self, target: Target) -> bool:
+        """Take the next part of the course, if it is due; return whether there is more to come.
+
+        While there is, no wait of a rank proves a hang.
+        """
+
+
+@runtime_checkable
+class Closes(Protocol):
+    """A fault after which nothing arrives on some ways between the ranks."""
+
+    def closes(self, rank: int, ranks: Collection[int]) -> set[Way]:
+        """Return these ways, for a strike on `rank`."""
+
+
+#: The keywords of a header: the type of each, and its values, where they are a closed list.
+_HEADER: Mapping[str, tuple[type, tuple[str, ...]]] = {
+    "side": (str, SIDES),
+    "needs": (tuple, CAPABILITIES),
+    "certifies": (str, ()),
+    "witness": (str, ()),
+    "on": (str, OFFERS),
+    "points": (tuple, POINTS),
+    "walled": (bool, ()),
+    "contained": (bool, ()),
+    "strikes_scripts": (bool, ()),
+    "delivers": (int, ()),
+}
+#: Checks of a fault by parts that the agent does not know.
+_CHECKS: list[Callable[[type[Fault]], None]] = []
+
+
+def _check(fault: type[Fault], keyword: str, value: Any) -> None:
+    """Check one keyword of a header. Raises `PlanError`."""
+    if keyword not in _HEADER:
+        raise unknown(fault, "keyword", keyword, _HEADER)
+    kind, known = _HEADER[keyword]
+    if not isinstance(value, kind):
+        raise PlanError(f"fault {fault.__name__}: {keyword} is {value!r}, not a {kind.__name__}")
+    for one in value if isinstance(value, tuple) else (value,):
+        if known and one not in known:
+            raise unknown(fault, keyword, one, known)
+
+
+def unknown(fault: type[Fault], keyword: str, value: Any, known: Iterable[str]) -> PlanError:
+    """Return the error that a fault's header has a value that is not known, with the nearest one that is."""
+    # A rank whose faults are in order has no need of it.
+    import difflib
+
+    names = list(known)
+    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(names)}"
+    return PlanError(f"fault {fault.__name__}: unknown {keyword} {value!r}; {hint}")
+
+
+def check_each(check: Callable[[type[Fault]], None]) -> None:
+    """Have a check look at each fault that is defined, now and later. It raises `PlanError` for a wrong header."""
+    for fault in _defined(Fault):
+        check(fault)
+    _CHECKS.append(check)
+
+
+def _defined(base: type[Fault]) -> Iterator[type[Fault]]:
+    for fault in base.__subclasses__():
+        yield from () if fault.abstract else (fault,)
+        yield from _defined(fault)
+
+
+def in_snake_case(name: str) -> str:
+    """Return the name of a class in the spelling that plans and reports have for it."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from breakrank.witnesses.witness import Evidence, Links, link
-from breakrank_agent.faults.network import DropLink, duplicate
+from breakrank.witnesses import Evidence
+from breakrank.witnesses.network import LinkLost, Links
+from breakrank_agent.faults.network import DropLink
+from breakrank_agent.kernel.pidfd import duplicate
 from breakrank_agent.kernel.sockets import Address, Link, established, listed, undelivered
 
 V4_OVER_V6 = "::ffff:127.0.0.1"
@@ -105,7 +107,7 @@ BACK = Link(ONE.remote, ONE.local)
 def seen(states: dict[Link, str]) -> str | None:
     """Return what the witness says of one connection that was established, and has these states now."""
     before = Links(frozenset([ONE]), {ONE: "ESTABLISHED", BACK: "ESTABLISHED"})
-    return link(DropLink(), Evidence(before=before, after=Links(frozenset(), states)))
+    return LinkLost().judge(DropLink(), Evidence(before=before, after=Links(frozenset(), states)))
 
 
 @pytest.mark.parametrize("states", [
@@ -128,5 +130,5 @@ def test_a_connection_that_stands_or_that_the_peer_closed_is_no_cut(states):
 
 def test_where_there_was_no_connection_there_is_no_cut():
     nothing = Links(frozenset(), {})
-    assert link(DropLink(), Evidence(before=nothing, after=nothing)) is None
-    assert link(DropLink(), Evidence()) is None
+    assert LinkLost().judge(DropLink(), Evidence(before=nothing, after=nothing)) is None
+    assert LinkLost().judge(DropLink(), Evidence()) is None

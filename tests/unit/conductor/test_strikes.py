@@ -9,7 +9,8 @@ from support.plans import plan_of
 
 from breakrank.conductor import strikes
 from breakrank.runners.workdir import View
-from breakrank.witnesses.witness import Evidence, Out, Witness, damaged
+from breakrank.witnesses import Evidence, Witness
+from breakrank.witnesses.network import Arrivals, Damaged
 from breakrank_agent import faults
 from breakrank_agent.protocol.trigger import at
 
@@ -34,11 +35,17 @@ def struck(monkeypatch, tmp_path):
         clock, looks, phases = Clock(), [], []
         monkeypatch.setattr(strikes, "time", clock)
         monkeypatch.setattr(faults.CutLink, "strike", lambda self, target: setattr(clock, "now", clock.now + 60))
-        witness = Witness(
-            judge=lambda fault, evidence: "it was seen" if evidence.after == seen_at_look else None,
-            look=lambda fault, target: looks.append(0) or len(looks) - 1,
-        )
-        monkeypatch.setattr(strikes, "WITNESSES", {faults.CutLink.witness: witness})
+
+        class SeenLate(Witness[int]):
+            """A witness that sees the strike at a given look."""
+
+            def look(self, fault, target):
+                return looks.append(0) or len(looks) - 1
+
+            def judge(self, fault, evidence):
+                return "it was seen" if evidence.after == seen_at_look else None
+
+        monkeypatch.setattr(strikes, "witness_of", lambda fault: SeenLate())
         plan = plan_of("small:train", faults.CutLink() @ at(rank=1, step=2, point="collective"))
         one = strikes.Strikes(plan, 0, None, View(tmp_path), lambda kind, **event: phases.append(event["phase"]))
         one.started(SimpleNamespace(rank=1, pid=1, store=0, walls=None))
@@ -70,16 +77,24 @@ def test_what_nobody_sees_in_that_time_has_missed(struck):
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [
-        (Out(48, damaged=0, earlier=0), Out(36, damaged=12, earlier=0), "the peer's kernel: 12 datagrams with a wrong"),
+        (
+            Arrivals(48, damaged=0, earlier=0),
+            Arrivals(36, damaged=12, earlier=0),
+            "the peer's kernel: 12 datagrams with a wrong",
+        ),
         # A container's network has seen the last run, too.
-        (Out(48, damaged=12, earlier=12), Out(36, damaged=24, earlier=12), "the peer's kernel: 12 datagrams with a"),
-        (Out(48, damaged=12, earlier=12), Out(48, damaged=12, earlier=12), ""),
+        (
+            Arrivals(48, damaged=12, earlier=12),
+            Arrivals(36, damaged=24, earlier=12),
+            "the peer's kernel: 12 datagrams with a",
+        ),
+        (Arrivals(48, damaged=12, earlier=12), Arrivals(48, damaged=12, earlier=12), ""),
         # They were damaged before the strike.
-        (Out(40, damaged=8, earlier=0), Out(36, damaged=20, earlier=8), ""),
+        (Arrivals(40, damaged=8, earlier=0), Arrivals(36, damaged=20, earlier=8), ""),
     ],
 )
 def test_damage_is_seen_where_there_is_more_of_it_than_before(before, after, says):
-    said = damaged(faults.DamagePackets(), Evidence(before=before, after=after)) or ""
+    said = Damaged().judge(faults.DamagePackets(), Evidence(before=before, after=after)) or ""
     assert said.startswith(says) and bool(said) == bool(says)
 
 

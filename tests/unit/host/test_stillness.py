@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from breakrank.conductor.conductor import TICK_S
+from breakrank.conductor.inbox import TICK_S
 from breakrank.host import blocked
 from breakrank.host.blocked import Condition, Look, Round, Stillness, is_stopped, look
 from breakrank.host.blocked.threads import FUTEX, POLL, Work, read_threads, waits_for_a_thread

@@ -12,7 +12,7 @@ import pytest
 
 from breakrank import faults
 from breakrank.fixtures import data
-from breakrank.witnesses.witness import look_at_shard
+from breakrank.witnesses.data import Shard
 from breakrank_agent.faults.data import CHANGES, decode
 from breakrank_agent.kernel.rooted import WorkingFolder
 from breakrank_agent.protocol.trigger import PlanError
@@ -59,11 +59,11 @@ def test_a_shard_as_laid_reads_as_the_digits_do(rank):
 @pytest.mark.parametrize("change", CHANGES)
 def test_the_samples_stay_the_same_read_as_the_schema_says(rank, change):
     before, samples = read(rank, 1)
-    bytes_before = look_at_shard(faults.ReexportShard(), rank)
+    bytes_before = Shard().look(faults.ReexportShard(), rank)
     faults.ReexportShard(change=change).strike(rank)
     after, again = read(rank, 1)
     assert after != before
-    assert look_at_shard(faults.ReexportShard(), rank) != bytes_before
+    assert Shard().look(faults.ReexportShard(), rank) != bytes_before
     assert [name for _, name in again] == [name for _, name in samples]
     kept = after["columns"]
     assert [values for values, _ in again] == [{name: values[name] for name in kept} for values, _ in samples]
@@ -89,7 +89,7 @@ def test_the_manifest_knows_the_new_bytes_and_other_shards_are_left_alone(rank):
 def test_a_rank_without_a_shard_is_an_error(rank, tmp_path):
     with pytest.raises(FileNotFoundError, match="no shard of rank 2"):
         faults.ReexportShard().strike(seen(2, rank.work))
-    assert look_at_shard(faults.ReexportShard(), seen(2, rank.work)) is None
+    assert Shard().look(faults.ReexportShard(), seen(2, rank.work)) is None
 
 
 def test_an_unknown_change_is_refused_with_those_that_are_known():
