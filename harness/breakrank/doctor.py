@@ -24,12 +24,8 @@ from breakrank.runners.docker import endpoint
 from breakrank_agent.faults import all_faults
 from breakrank_agent.kernel.ptrace import let_anybody_trace
 from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.frameworks import all_frameworks, distributions, profile
 
-#: Frameworks that programs may need, each with its cure.
-FRAMEWORKS = {
-    "torch": "pip install torch (the CPU build: pip install uv, then uv pip install --torch-backend=cpu torch)",
-    "tensorflow": "pip install tensorflow-cpu",
-}
 #: About what one rank with its framework takes; a rank of torch on a CPU was seen at 180 MB.
 _RANK_BYTES = 256 * 2**20
 #: More ranks than this on one machine say nothing that fewer do not.
@@ -56,8 +52,7 @@ def missing_framework(name: str, runner: str = PLAIN, image: str = "") -> str:
         return inside
     if name in ("", "none") or _installed(name):
         return ""
-    cure = FRAMEWORKS.get(name, f"pip install {name}")
-    return f"{name} is not installed for this interpreter ({sys.executable}): {cure}"
+    return f"{name} is not installed for this interpreter ({sys.executable}): {profile(name).cure}"
 
 
 def _installed(name: str) -> bool:
@@ -127,7 +122,7 @@ def missing_for(plan: Plan, needs: Iterable[str] = ()) -> str:
 
 
 def _missing(need: str) -> str:
-    if need in FRAMEWORKS:
+    if need in all_frameworks():
         return missing_framework(need)
     gpus = re.fullmatch(r"gpus(?:>=|≥)(\d+)", need)
     if gpus:
@@ -342,7 +337,7 @@ def examine() -> list[Check]:
     """Return everything that is worth knowing about this machine."""
     return [
         Check("python", f"{sys.version.split()[0]} at {sys.executable}"),
-        *(_framework_check(name) for name in FRAMEWORKS),
+        *(_framework_check(name) for name in all_frameworks()),
         Check("cores", str(os.cpu_count())),
         Check("memory", _size(psutil.virtual_memory().total), "" if most_ranks() > 2 else "use a machine with 2 GB"),
         Check("most ranks", str(most_ranks())),
@@ -362,7 +357,7 @@ def _framework_check(name: str) -> Check:
     lack = missing_framework(name)
     if lack:
         return Check(name, "no", lack)
-    for distribution in (name, f"{name}-cpu"):
+    for distribution in distributions(name):
         try:
             return Check(name, importlib.metadata.version(distribution))
         except importlib.metadata.PackageNotFoundError:

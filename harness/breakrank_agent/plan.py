@@ -13,6 +13,7 @@ from typing import Any, Optional
 from breakrank_agent.faults import fault_from_json
 from breakrank_agent.protocol.annotated import Unfit, check_fields, shown
 from breakrank_agent.protocol.fault import Strike
+from breakrank_agent.protocol.frameworks import DEFAULT, all_frameworks
 from breakrank_agent.protocol.trigger import PlanError, Trigger
 
 VERSION = 1
@@ -35,7 +36,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 }
 #: The values of a saved plan's text, where that is a closed list.
 _WORDS: Mapping[str, tuple[str, ...]] = {
-    "framework": ("torch", "tensorflow", "none"),
+    "framework": (*all_frameworks(), "none"),
     "runner": ("process", "sandbox", "docker", "slurm", "join"),
     "mode": ("free", "controlled"),
 }
@@ -109,7 +110,7 @@ class Plan:
     case: str
     program: str
     seed: int = 0
-    framework: str = "torch"
+    framework: str = DEFAULT
     ranks: int = 2
     merged: int = 1
     steps: int = 5

@@ -8,9 +8,9 @@ import os
 
 import torch
 
-from breakrank_agent.start.zygote import WARM
+from breakrank_agent.protocol.frameworks import all_frameworks
 
-for _name in WARM["torch"]:
+for _name in all_frameworks()["torch"].warm:
     importlib.import_module(_name)
 
 

@@ -13,28 +13,13 @@ from typing import Any, NamedTuple
 
 from breakrank.verdict import name_ranks
 from breakrank_agent.protocol.clock import MAIN
+from breakrank_agent.protocol.frameworks import all_frameworks
 from breakrank_agent.protocol.log import Event
 
 #: How many of the last collectives of each group are known by their operation.
 _KEPT = 256
 #: The names that people call operators by, where it is not the operator's own.
-SPOKEN = {
-    "allreduce_": "all_reduce",
-    "allreduce_coalesced_": "all_reduce_coalesced",
-    "broadcast_": "broadcast",
-    "allgather_": "all_gather",
-    "_allgather_base_": "all_gather_into_tensor",
-    "reduce_scatter_": "reduce_scatter",
-    "_reduce_scatter_base_": "reduce_scatter_tensor",
-    "reduce_": "reduce",
-    "gather_": "gather",
-    "scatter_": "scatter",
-    "alltoall_": "all_to_all",
-    "alltoall_base_": "all_to_all_single",
-    "recv_": "recv",
-    "recv_any_source_": "recv",
-    "monitored_barrier_": "monitored_barrier",
-}
+SPOKEN = {op: name for framework in all_frameworks().values() for op, name in framework.spoken.items()}
 SENDS, RECEIVES = ("send",), ("recv_", "recv_any_source_")
 #: What stands for the group in which ranks make a new group.
 GROUPING = "(new group)"

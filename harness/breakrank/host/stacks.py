@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from breakrank.errors import BreakrankError
+from breakrank_agent.protocol.frameworks import KnownWait, all_frameworks
 
 #: Reading the stacks of one process takes some 20 ms; a machine that is busy with training needs longer.
 _LIMIT_S = 2.0
@@ -23,11 +24,10 @@ _STANDARD = re.compile(r"/lib(64)?/python\d[\d.]*/|/python\d+\.zip/")
 _PACKAGES = re.compile(r"/(site|dist)-packages/")
 #: Names of files that no file stands behind, but code that the user typed.
 _TYPED = ("<string>", "<stdin>")
-#: Whose frames are never the user's own, also where the user's code is an installed package.
-_FRAMEWORKS = re.compile(
-    r"/(site|dist)-packages/(torch|torchdata|lightning|pytorch_lightning|transformers|accelerate|deepspeed|tensorflow|keras"
-    r"|jax|jaxlib|flax|horovod|numpy|ray|datasets|tqdm)/"
-)
+#: Packages that come with some frameworks or with none, whose frames are never the user's own either.
+_PACKAGES_BESIDE = ("jax", "jaxlib", "flax", "numpy", "ray", "datasets", "tqdm")
+_NOT_OWN = (*(package for one in all_frameworks().values() for package in one.packages), *_PACKAGES_BESIDE)
+_FRAMEWORKS = re.compile(rf"/(site|dist)-packages/({'|'.join(_NOT_OWN)})/")
 
 
 @dataclass(frozen=True)
@@ -92,43 +92,31 @@ class Stack:
     root: tuple[str, str]
 
 
-_C10D = ("torch/distributed/distributed_c10d.py", "torch/distributed/_functional_collectives.py")
+_COLLECTIVES = tuple(file for one in all_frameworks().values() for file in one.collectives)
 #: Stacks in which one of these is, however deep, belong to no rank: a rank has started them to help it.
 _HELPERS = {
-    ("torch/utils/data/_utils/worker.py", "_worker_loop"): "a DataLoader worker",
+    **{call: words for one in all_frameworks().values() for call, words in one.helpers.items()},
     ("multiprocessing/resource_tracker.py", "main"): "multiprocessing's resource tracker",
     ("multiprocessing/forkserver.py", "main"): "multiprocessing's fork server",
     ("multiprocessing/pool.py", "worker"): "a worker of a pool",
     ("concurrent/futures/process.py", "_process_worker"): "a worker of a pool",
-    ("torch/_inductor/compile_worker/__main__.py", "main"): "a compile worker",
 }
 #: What is waited for: file, functions (none named: any), kind, name. The first line that fits one of the frames wins.
-_WAITS: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
-    ("torch/distributed/elastic/agent/", (), "launcher", "torchrun"),
-    ("torch/multiprocessing/spawn.py", ("join",), "launcher", "mp.spawn"),
-    ("torch/nn/parallel/distributed.py", ("_sync_buffers",), "meeting", "DDP's buffer broadcast"),
-    ("torch/distributed/utils.py", ("_verify_param_shape_across_processes",), "meeting", "DDP's constructor"),
-    ("torch/distributed/utils.py", ("_sync_module_states",), "meeting", "DDP's constructor"),
-    ("torch/distributed/rendezvous.py", (), "meeting", "the rendezvous"),
-    ("horovod/torch/mpi_ops.py", ("synchronize",), "meeting", "horovod's synchronize"),
-    ("torch/utils/data/dataloader.py", ("_try_get_data", "_get_data"), "other", "DataLoader for a worker"),
-    ("torch/autograd/graph.py", ("_engine_run_backward",), "backward", "backward"),
-    ("torch/cuda/", ("synchronize",), "other", "synchronize for the device"),
-    ("torch/serialization.py", ("save", "load"), "other", "saving or loading"),
-    ("tensorflow/python/eager/execute.py", ("quick_execute",), "other", "a TensorFlow operation"),
-    ("/subprocess.py", ("wait", "_wait", "communicate", "_communicate"), "other", "subprocess for a child"),
-    ("multiprocessing/popen_fork.py", ("poll", "wait"), "other", "join for a child process"),
-    ("/queue.py", ("get", "put", "join"), "other", "a queue"),
-    ("multiprocessing/queues.py", ("get", "put", "join"), "other", "a queue between processes"),
-    ("concurrent/futures/_base.py", ("result", "exception", "wait"), "other", "a future"),
-    ("/threading.py", ("join", "_wait_for_tstate_lock"), "other", "join for a thread"),
-    ("/threading.py", ("wait", "wait_for", "acquire"), "other", "a lock or condition"),
-    ("multiprocessing/synchronize.py", ("wait", "wait_for"), "other", "a lock between processes"),
-    ("multiprocessing/connection.py", (), "other", "a pipe"),
-    ("/socket.py", (), "other", "a socket"),
-    ("/ssl.py", (), "other", "a socket"),
-    ("/selectors.py", (), "other", "a socket or pipe"),
-    ("<frozen importlib", ("_find_and_load",), "other", "an import"),
+_WAITS = (
+    *(wait for one in all_frameworks().values() for wait in one.waits),
+    KnownWait("/subprocess.py", ("wait", "_wait", "communicate", "_communicate"), "other", "subprocess for a child"),
+    KnownWait("multiprocessing/popen_fork.py", ("poll", "wait"), "other", "join for a child process"),
+    KnownWait("/queue.py", ("get", "put", "join"), "other", "a queue"),
+    KnownWait("multiprocessing/queues.py", ("get", "put", "join"), "other", "a queue between processes"),
+    KnownWait("concurrent/futures/_base.py", ("result", "exception", "wait"), "other", "a future"),
+    KnownWait("/threading.py", ("join", "_wait_for_tstate_lock"), "other", "join for a thread"),
+    KnownWait("/threading.py", ("wait", "wait_for", "acquire"), "other", "a lock or condition"),
+    KnownWait("multiprocessing/synchronize.py", ("wait", "wait_for"), "other", "a lock between processes"),
+    KnownWait("multiprocessing/connection.py", (), "other", "a pipe"),
+    KnownWait("/socket.py", (), "other", "a socket"),
+    KnownWait("/ssl.py", (), "other", "a socket"),
+    KnownWait("/selectors.py", (), "other", "a socket or pipe"),
+    KnownWait("<frozen importlib", ("_find_and_load",), "other", "an import"),
 )
 
 
@@ -264,11 +252,11 @@ def _waited_for(frames: Sequence[Frame]) -> Wait | None:
     """Return what these frames wait for: the collective that the user called, else the first of `_WAITS` that fits."""
     calls = [_call(frame) for frame in frames]
     for file, function in calls:
-        if file.endswith(_C10D) and not function.startswith("_"):
+        if file.endswith(_COLLECTIVES) and not function.startswith("_"):
             return Wait("meeting", function)
-    for part, functions, kind, name in _WAITS:
-        if any(part in file and (not functions or function in functions) for file, function in calls):
-            return Wait(kind, name)
+    for known in _WAITS:
+        if any(known.file in file and (not known.functions or function in known.functions) for file, function in calls):
+            return Wait(known.kind, known.name)
     return None
 
 

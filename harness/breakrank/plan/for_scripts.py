@@ -13,6 +13,7 @@ from breakrank.plan.script import is_script, title
 from breakrank.verdict import SURVIVED
 from breakrank_agent.plan import Plan, Schedule
 from breakrank_agent.protocol.fault import Strike
+from breakrank_agent.protocol.frameworks import DEFAULT, all_frameworks
 from breakrank_agent.protocol.trigger import PlanError
 
 
@@ -55,7 +56,7 @@ def _ways(scenario: Scenario) -> list[tuple[Strike, ...]]:
 
 def _plan_way(scenario: Scenario, strikes: tuple[Strike, ...], command: Sequence[str], choices: Choices) -> Plan:
     """Return the plan of a script, or of a command, that is struck in one way."""
-    framework = choices.framework or "torch"
+    framework = choices.framework or DEFAULT
     case = Case(title(command), "", SURVIVED, framework=framework, strikes=strikes, restarts=scenario.job.restarts)
     made = make_plan(replace(scenario, job=replace(scenario.job, steps=0, data="")), case, choices)
     made = replace(made, command=tuple(command), pin=False, step=choices.step)
@@ -82,7 +83,7 @@ def _left_to_launcher(made: Plan) -> Plan:
 
 def _lies_in_programs(scenario: Scenario) -> bool:
     """Whether all that a scenario has is programs with a fault: no order of its own, and no oracle beyond the usual."""
-    usual = {*DEFAULT_ORACLES, "placement"}
+    usual = {*DEFAULT_ORACLES, *(name for one in all_frameworks().values() for name in one.oracles)}
     in_programs = any(case.control for case in scenario.cases)
     return in_programs and scenario.schedule.mode == "free" and usual.issuperset(scenario.oracles)
 

@@ -10,12 +10,10 @@ from breakrank.errors import BreakrankError
 from breakrank.verdict import Outcome, Record
 from breakrank_agent.plan import Schedule
 from breakrank_agent.protocol.fault import Strike
+from breakrank_agent.protocol.frameworks import DEFAULT, profile
 
 #: What every scenario's oracles are, unless it names others: their order is the order of findings at one step.
 DEFAULT_ORACLES = ("crash", "ends", "progress", "finite", "replicas", "samples", "control", "checkpoint")
-#: What joins them for a case of a framework, before the results are looked at: only TensorFlow records places. A user's
-#: script has to ask for it: what it leaves idle, or asks for where there is none, may be as its author means it.
-DEFAULT_BESIDES = {"tensorflow": "placement"}
 
 #: Where ranks can be: a record holds for all of these, or for one.
 RUNNERS = ("process", "sandbox", "docker")
@@ -58,7 +56,7 @@ class Case:
     name: str
     program: str
     expect: Record
-    framework: str = "torch"
+    framework: str = DEFAULT
     needs: tuple[str, ...] = ()
     control: str = ""
     tolerance: float = 0.0
@@ -118,12 +116,16 @@ class Scenario:
             raise BreakrankError(f"two cases are called {doubled.pop()!r}")
 
     def oracles_of(self, case: Case) -> tuple[str, ...]:
-        """Return what judges a case: the scenario's oracles, and where these are the default, its framework's own."""
-        besides = DEFAULT_BESIDES.get(case.framework)
-        if besides is None or tuple(self.oracles) != DEFAULT_ORACLES or not case.program:
+        """Return what judges a case: the scenario's oracles, and where these are the default, its framework's own.
+
+        A user's script has to ask for its framework's own: what these object to may be as its author means it.
+        """
+        own = profile(case.framework).oracles
+        if not own or tuple(self.oracles) != DEFAULT_ORACLES or not case.program:
             return tuple(self.oracles)
+        # Before the results are looked at.
         before = DEFAULT_ORACLES.index("finite")
-        return (*DEFAULT_ORACLES[:before], besides, *DEFAULT_ORACLES[before:])
+        return (*DEFAULT_ORACLES[:before], *own, *DEFAULT_ORACLES[before:])
 
     def named(self, name: str, summary: str, path: Path) -> Scenario:
         """Return the scenario with what its file says of it."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from breakrank.errors import BreakrankError
+from breakrank_agent.protocol.frameworks import DEFAULT, all_frameworks
 from breakrank_agent.protocol.identity import is_launcher
 
 #: Launchers with an option for the folder in which the ranks run.
@@ -73,7 +74,7 @@ def check_script(command: Sequence[str], folder: Path) -> None:
 
 
 def framework_of(command: Sequence[str], folder: Path) -> str:
-    """Return the framework that the script of a command imports: `tensorflow` for one that imports no torch as well.
+    """Return the framework that the script of a command imports: the default one, if it imports that as well or none.
 
     It decides what the ranks find in their environment. What a module of the script's imports is not looked at.
     """
@@ -85,7 +86,7 @@ def framework_of(command: Sequence[str], folder: Path) -> str:
                 imported |= {name.name.partition(".")[0] for name in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 imported.add(node.module.partition(".")[0])
-    return "tensorflow" if "tensorflow" in imported and "torch" not in imported else "torch"
+    return next((name for name in all_frameworks() if name in imported), DEFAULT)
 
 
 def check_step(step: str, command: Sequence[str], folder: Path) -> None:

@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 
 import pytest
 
+from breakrank_agent.protocol.frameworks import all_frameworks
+
 PREFIX = "--scenario"
 #: The option pairs (flag, settings). Numbers stay text here, so that a bad one gets one line and not argparse's usage.
 _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -23,7 +25,7 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("-seed", {"metavar": "N", "help": "seed of all chance (default: 0)"}),
     ("-seeds", {"metavar": "A..B", "help": "run each case once at every seed from A to B, and say at how many it does "
                 "harm, and which is the first"}),
-    ("-framework", {"metavar": "NAME", "help": "only cases of this framework: torch or tensorflow"}),
+    ("-framework", {"metavar": "NAME", "help": f"only cases of this framework: {' or '.join(all_frameworks())}"}),
     ("-runner", {"metavar": "NAME", "help": "how ranks are started: process, sandbox (each behind "
                 "walls of its own), docker (each in a container), or auto, which takes the walls where a strike needs "
                 "them, and docker for an image"}),

@@ -14,6 +14,7 @@ from breakrank.errors import BreakrankError
 from breakrank.plan.build import AUTO
 from breakrank.plan.script import check_script, check_step, framework_of, is_script
 from breakrank.plugin.command_line import PREFIX, destination, given
+from breakrank_agent.protocol.frameworks import all_frameworks
 
 #: Runners of the design that come later.
 LATER_RUNNERS = ("slurm",)
@@ -278,11 +279,9 @@ def _either(words: Sequence[str]) -> str:
 
 
 def _framework(config: pytest.Config) -> str:
-    from breakrank.doctor import FRAMEWORKS
-
     framework = _text(config, "-framework") or ""
-    if framework and framework not in FRAMEWORKS:
-        raise BreakrankError(f"{PREFIX}-framework is {framework!r}; use {' or '.join(FRAMEWORKS)}")
+    if framework and framework not in all_frameworks():
+        raise BreakrankError(f"{PREFIX}-framework is {framework!r}; use {' or '.join(all_frameworks())}")
     return framework
 
 

@@ -20,6 +20,7 @@ from breakrank.runners.base import Runner
 from breakrank.runners.workdir import View, private_view
 from breakrank.runners.zygotes import Zygotes
 from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.frameworks import distributions
 
 
 class _Closable(Protocol):
@@ -150,8 +151,7 @@ class LocalKind(RunnerKind):
 @functools.cache
 def installed_version(distribution: str) -> str:
     """Return the version of a distribution, or `missing`."""
-    # A framework's build without CUDA is a distribution of its own.
-    for name in (distribution, f"{distribution}-cpu"):
+    for name in distributions(distribution):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(name)
     return "missing"

@@ -29,11 +29,12 @@ from breakrank.runners.workdir import View
 from breakrank.runners.zygotes import Zygotes
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.entry import SITECUSTOMIZE
+from breakrank_agent.protocol.frameworks import all_frameworks, profile
 from breakrank_agent.protocol.log import LogReader, create_log
 
 #: Of the environment that pytest runs in, what a rank must not inherit.
 OURS = ("BREAKRANK_", "TORCHELASTIC_", "PYTEST_")
-RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
+RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 @dataclass
@@ -69,7 +70,7 @@ class ProcessRunner:
     def _find_port(self, plan: Plan) -> int:
         """Return the port of rank 0's store."""
         self._port = _reserve_port()
-        if plan.framework == "tensorflow":
+        if profile(plan.framework).cluster is not None:
             self._ports = [_reserve_port() for _ in range(plan.ranks)]
         return int(self._port.getsockname()[1])
 
@@ -175,10 +176,10 @@ class ProcessRunner:
             "BREAKRANK_MERGED": str(plan.merged),
         }
         # What is asked for before the ranks have a place is what all of them have in common.
-        if plan.framework == "tensorflow" and (addresses := self._addresses()):
-            tasks = plan.environment.get(environment.TASKS, "")
+        framework = profile(plan.framework)
+        if framework.cluster is not None and (addresses := self._addresses()):
             # The walls of an elastic job outlast the ranks that were behind them.
-            env |= environment.cluster(rank, addresses[: plan.ranks], tasks)
+            env |= framework.cluster(rank, addresses[: plan.ranks], plan.environment)
         # All ranks are on this machine; without it gloo looks the host's own name up.
         env.setdefault("GLOO_SOCKET_IFNAME", "lo")
         if plan.command:
@@ -188,8 +189,8 @@ class ProcessRunner:
             # Importing torch's compiler makes a folder for its cache: not outside of ours.
             env.setdefault("TORCHINDUCTOR_CACHE_DIR", f"{os.path.dirname(self._staged())}/torchinductor")
             env |= {
-                **environment.PINNED[""],
-                **environment.PINNED.get(plan.framework, {}),
+                **environment.PINNED,
+                **framework.environment,
                 "PYTHONDONTWRITEBYTECODE": "1",
             }
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [self._staged(), env.get("PYTHONPATH", "")]))
@@ -197,7 +198,8 @@ class ProcessRunner:
 
     def _inherited(self) -> dict[str, str]:
         """Return the environment that the ranks start from: ours, without what is about us."""
-        return {k: v for k, v in os.environ.items() if not k.startswith(OURS) and k not in RANK_VARIABLES}
+        named = {*RANK_VARIABLES, *(name for one in all_frameworks().values() for name in one.variables)}
+        return {k: v for k, v in os.environ.items() if not k.startswith(OURS) and k not in named}
 
     def _staged(self) -> str:
         """Return the path of the agent's copy as the ranks see it."""

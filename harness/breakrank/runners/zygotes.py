@@ -18,6 +18,7 @@ from breakrank.files.private import open_private
 from breakrank.host.session import NO_WALLS, Session
 from breakrank_agent.protocol.checked import Unfit, check, is_text, parse, whole
 from breakrank_agent.protocol.entry import PACKET
+from breakrank_agent.protocol.frameworks import all_frameworks
 
 #: A zygote that does not answer within this time is taken for hung and replaced. Its first answer may take longer: it
 #: imports a framework, on a machine that may be busy.
@@ -25,7 +26,10 @@ ANSWER_S = 20.0
 READY_S = 300.0
 
 #: Variables that differ from rank to rank or run to run and mean nothing to an import.
-_PER_RANK = ("RANK", "MASTER_", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "TORCHELASTIC_", "BREAKRANK_", "TF_CONFIG")
+_PER_RANK = (
+    *("RANK", "MASTER_", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "TORCHELASTIC_", "BREAKRANK_"),
+    *(name for one in all_frameworks().values() for name in one.variables),
+)
 
 
 @dataclass

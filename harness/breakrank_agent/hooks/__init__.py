@@ -18,18 +18,18 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
+from breakrank_agent.protocol.frameworks import all_frameworks
+
 if TYPE_CHECKING:
     from breakrank_agent.agent.agent import Agent
-
-#: The outermost modules of what a zygote imports (`breakrank_agent.start.zygote.WARM`); hooks wait for each of them.
-_FRAMEWORKS = frozenset({"torch", "tensorflow", "keras"})
 
 
 @functools.cache
 def all_hooks() -> tuple[Any, ...]:
     """Return every hook, imported: those of Python first, then in the order of their names."""
     found = []
-    for folder in ("python", "tensorflow", "torch"):
+    folders = [one.name for one in pkgutil.iter_modules(__path__) if one.ispkg]
+    for folder in sorted(folders, key=lambda name: (name != "python", name)):
         package = importlib.import_module(f"{__name__}.{folder}")
         found += [f"{package.__name__}.{one.name}" for one in pkgutil.iter_modules(package.__path__)]
     return tuple(map(importlib.import_module, found))
@@ -73,7 +73,13 @@ def after_import(name: str, follow: Callable[[], None]) -> None:
 
 def imports_framework() -> bool:
     """Whether a framework is just being imported, with all that it brings along."""
-    return not _FRAMEWORKS.isdisjoint(_waiter.running)
+    return not _outermost().isdisjoint(_waiter.running)
+
+
+@functools.cache
+def _outermost() -> frozenset[str]:
+    """Return the outermost modules of the frameworks; hooks wait for each of them."""
+    return frozenset(name for one in all_frameworks().values() for name in one.modules)
 
 
 class _Waiter(importlib.abc.MetaPathFinder):

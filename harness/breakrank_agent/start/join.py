@@ -25,13 +25,12 @@ from breakrank_agent.agent.tracebacks import hide
 from breakrank_agent.hooks import after_import
 from breakrank_agent.protocol.checked import Unfit, check, is_text, parse, whole
 from breakrank_agent.protocol.entry import GUEST, HOME, SECRET
+from breakrank_agent.protocol.frameworks import all_frameworks
 from breakrank_agent.protocol.identity import find_identity, is_launcher, own_command
 
 #: How long a rank of such a job waits until it is taken in.
 _TAKEN_IN_S = 60.0
 _MOST_ANSWER = 1 << 16
-#: What a rank of some framework imports.
-FRAMEWORKS = ("torch", "tensorflow")
 
 _home = _secret = ""
 _guest = False
@@ -46,7 +45,7 @@ def listen() -> None:
     _home, _secret, _guest = os.environ[HOME], os.environ.get(SECRET, ""), GUEST in os.environ
     who = find_identity(os.environ)
     if who is not None and who.world is not None:
-        for name in FRAMEWORKS:
+        for name in all_frameworks():
             after_import(name, functools.partial(call, who.rank, who.world))
     else:
         after_import("torch.distributed.distributed_c10d", _watch_group)

@@ -30,18 +30,12 @@ from typing import Any, NoReturn
 
 from breakrank_agent.protocol.checked import parse
 from breakrank_agent.protocol.entry import PACKET
+from breakrank_agent.protocol.frameworks import profile
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _MADV_COLLAPSE = 25
 #: The size of a huge page. Where it is another one, the kernel rounds.
 HUGE = 1 << 21
-
-#: What a first step imports late, by framework. It costs a second per rank if it is not here.
-WARM = {
-    "torch": ("torch", "torch.distributed", "torch.nn.parallel", "torch.utils.data", "torch._dynamo"),
-    "tensorflow": ("tensorflow", "keras"),
-    "none": (),
-}
 
 #: Ends the process at once, whatever a hook has put in the place of `os._exit`.
 _end = os._exit
@@ -76,7 +70,7 @@ def _warm_up(framework: str) -> None:
     hooks.all_hooks()
     all_faults()
     all_policies()
-    for name in ("breakrank_agent.start.boot", *WARM.get(framework, (framework,))):
+    for name in ("breakrank_agent.start.boot", *profile(framework).warm):
         importlib.import_module(name)
     hooks.warm_up()
     _forget_finalizers()

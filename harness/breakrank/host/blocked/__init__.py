@@ -12,11 +12,12 @@ the thread has found something is told by what it has computed, read and written
 from __future__ import annotations
 
 import enum
+import importlib
 import signal
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from breakrank.host.blocked import gloo, grpc, interpreter, store
+from breakrank.host.blocked import interpreter
 from breakrank.host.blocked.threads import (
     State,
     Thread,
@@ -29,12 +30,16 @@ from breakrank.host.blocked.threads import (
     waits_for_a_thread,
 )
 from breakrank.host.cgroup_files import frozen
+from breakrank_agent.protocol.frameworks import all_frameworks
 
 #: One function per backend: what one of its threads does, or None if it is no thread of the backend's. It is told what
 #: the rank is in, as its log says: nothing special, a `message` (send or recv), the `setup` of a group, or a collective
 #: that is issued `eager`ly, by threads of Python. The interpreter comes first: a backend's thread may want its lock,
 #: too, as one of gloo's does that gives back the tensors of a collective that is over.
-BACKENDS: tuple[Callable[[Thread, str], State | None], ...] = (interpreter.state, gloo.state, store.state, grpc.state)
+BACKENDS: tuple[Callable[[Thread, str], State | None], ...] = (
+    interpreter.state,
+    *(importlib.import_module(f"{__name__}.{b}").state for f in all_frameworks().values() for b in f.backends),
+)
 #: A process that catches one of these can be woken by a timer that nobody sees.
 _ALARMS = sum(1 << (number - 1) for number in (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF))
 

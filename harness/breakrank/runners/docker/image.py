@@ -14,6 +14,7 @@ from breakrank.errors import BreakrankError
 from breakrank.runners.docker import untrusted
 from breakrank.runners.docker.engine import engine, words_of
 from breakrank.runners.docker.registry import DENIED, credentials_for
+from breakrank_agent.protocol.frameworks import distributions
 
 #: The capabilities that are programs which ranks start themselves: they have to be where the ranks are.
 STARTED = {"compiler": "cc"}
@@ -85,7 +86,7 @@ def versions(name: str) -> Mapping[str, str]:
 def lacking(name: str, framework: str) -> str:
     """Return why an image cannot run the cases of a framework, or the empty string. Raises `BreakrankError`."""
     has = versions(name)
-    if framework in ("", "none") or {framework, f"{framework}-cpu"} & has.keys():
+    if framework in ("", "none") or has.keys() & set(distributions(framework)):
         return ""
     return f"there is no {framework} in the image {name} (Python {has['python']})"
 

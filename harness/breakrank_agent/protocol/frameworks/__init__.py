@@ -1,0 +1,82 @@
+"""Profiles of the frameworks, one a file: the folder is the registry.
+
+A profile is what both sides know of a framework beside its hooks, which lie in `breakrank_agent/hooks/NAME/`. It is
+plain facts: to import one imports no framework. A file `NAME.py` holds one value `FRAMEWORK`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Callable, Optional
+
+#: The framework of a case or a script that names none.
+DEFAULT = "torch"
+
+
+@dataclass(frozen=True)
+class KnownWait:
+    """One line of a table that tells from a stack what a thread waits for: frames of `file` in one of `functions`.
+
+    `file` is a part of the file's path; without `functions` any function fits. `kind` is meeting, backward, other or
+    launcher, `name` is for people.
+    """
+
+    file: str
+    functions: tuple[str, ...]
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Framework:
+    """What is known of one framework. `name` is also that of the module that a program imports."""
+
+    name: str
+    #: How it is installed, where it is missing.
+    cure: str
+    #: Its outermost modules: while one of them is being imported, the framework is.
+    modules: tuple[str, ...]
+    #: Modules that a zygote imports. A first step imports some of them late, which would cost each rank a second.
+    warm: tuple[str, ...]
+    #: Variables that a rank of ours starts with, so that results do not depend on the machine.
+    environment: Mapping[str, str] = field(default_factory=dict)
+    #: Names of the variables by which a rank finds its peers, beyond those that torchrun sets.
+    variables: tuple[str, ...] = ()
+    #: Gives these their values, from the rank, the address (host:port) of each rank's own server, and the environment
+    #: that the case asks for. Without it, ranks have no server of their own.
+    cluster: Optional[Callable[[int, Sequence[str], Mapping[str, str]], dict[str, str]]] = None
+    #: Oracles that join the default ones for a case of this framework.
+    oracles: tuple[str, ...] = ()
+    #: The names that people call collectives by, where it is not the operator's own.
+    spoken: Mapping[str, str] = field(default_factory=dict)
+    #: Modules of `breakrank/host/blocked/` that know the threads of its backends.
+    backends: tuple[str, ...] = ()
+    #: Packages whose frames are never the user's own.
+    packages: tuple[str, ...] = ()
+    #: Ends of the paths of the files whose public functions are collectives.
+    collectives: tuple[str, ...] = ()
+    #: Calls, by the end of the file's path and the function, below which a process is a helper of a rank, and which.
+    helpers: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    #: Waits, most telling first.
+    waits: tuple[KnownWait, ...] = ()
+
+
+@functools.cache
+def all_frameworks() -> Mapping[str, Framework]:
+    """Return every profile by name, the default one first."""
+    names = sorted((found.name for found in pkgutil.iter_modules(__path__)), key=lambda name: (name != DEFAULT, name))
+    return {name: importlib.import_module(f"{__name__}.{name}").FRAMEWORK for name in names}
+
+
+def profile(name: str) -> Framework:
+    """Return a framework's profile; that of a name which is none of them, such as `none`, has no facts."""
+    return all_frameworks().get(name) or Framework(name, cure=f"pip install {name}", modules=(), warm=())
+
+
+def distributions(name: str) -> tuple[str, ...]:
+    """Return the names that a framework is installed by: a build without CUDA can be a distribution of its own."""
+    return name, f"{name}-cpu"
