@@ -9,7 +9,9 @@ import pytest
 from support import jobs
 from support.plans import PROGRAMS, plan_of
 
-from breakrank.runs.bench import Bench, Result
+from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
+from breakrank.runs.result import Result
 from breakrank.runs.saved_run import SavedRun, load_run
 from breakrank_agent.protocol.fault import Strike
 
@@ -40,7 +42,7 @@ def run(bench: Bench) -> Run:
 
     def go(program: str, *strikes: Strike, **values: Any) -> tuple[Result, SavedRun]:
         on = values.pop("on", bench)
-        result = on.run(plan_of(program, *strikes, **values), programs=PROGRAMS)
+        result = on.run(Request(plan_of(program, *strikes, **values), programs=PROGRAMS))
         return result, load_run(result.folder)
 
     return go

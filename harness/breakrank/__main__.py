@@ -111,17 +111,17 @@ def sweep(dry_run: bool, session: str) -> int:
     """Remove what dead sessions left behind, or what carries the id `session`, and say what it was."""
     from breakrank.host import session as sessions
     from breakrank.host.agent_link import remove_detours
-    from breakrank.runners import docker_runner
+    from breakrank.runners import all_runners
 
     left = [] if session else [f"process {pid} ({name})" for pid, name in sessions.leftovers().items()]
     if not dry_run and not session:
         sessions.sweep()
     left += remove_detours(session, dry_run)
-    try:
-        docker = docker_runner()
-        left += docker.sweep(dry_run, session)
-    except BreakrankError as error:
-        print(f"no containers were looked for: {' '.join(str(error).split())}")
+    for kind in all_runners().values():
+        try:
+            left += kind.sweep(dry_run, session)
+        except BreakrankError as error:
+            print(f"nothing of the runner {kind.name} was looked for: {' '.join(str(error).split())}")
     print("\n".join(left) if left else "nothing is left of dead sessions")
     return 0
 

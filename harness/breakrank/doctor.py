@@ -17,10 +17,10 @@ from pathlib import Path
 import psutil
 
 from breakrank.errors import BreakrankError
-from breakrank.host import engines
 from breakrank.host.cgroup_files import CONTROLLERS, mounts
 from breakrank.host.gdb import no_debugger
-from breakrank.runners import STARTED, cgroups, docker_runner
+from breakrank.runners import PLAIN, cgroups, find_runner
+from breakrank.runners.docker import endpoint
 from breakrank_agent.faults import all_faults
 from breakrank_agent.kernel.ptrace import let_anybody_trace
 from breakrank_agent.plan import Plan
@@ -42,8 +42,14 @@ class Check:
     cure: str = ""
 
 
-def missing_framework(name: str) -> str:
-    """Return why a framework cannot be used, with the cure, or the empty string. It is looked up, never imported."""
+def missing_framework(name: str, runner: str = PLAIN, image: str = "") -> str:
+    """Return why ranks cannot use a framework, with the cure, or the empty string. It is looked up, never imported.
+
+    Ranks in an image use those of the image. Raises `BreakrankError` for the image.
+    """
+    inside = find_runner(runner).lacks_framework(name, image)
+    if inside is not None:
+        return inside
     if name in ("", "none") or _installed(name):
         return ""
     return f"{name} is not installed for this interpreter ({sys.executable}): {profile(name).cure}"
@@ -93,14 +99,14 @@ def _lack(name: str) -> str:
     return _checks()[name]()
 
 
-def missing(needs: Iterable[str], image: str = "") -> str:
+def missing(needs: Iterable[str], runner: str = PLAIN, image: str = "") -> str:
     """Return why the first of `needs` that this machine lacks is not there, or the empty string.
 
-    What ranks start themselves has to be in their image, where they have one. Raises `BreakrankError` for the image.
+    A program that ranks start has to be in their image, if they have one. Raises `BreakrankError` for the image.
     """
     for need in needs:
-        inside = image and need in STARTED
-        reason = docker_runner().lacks_program(image, STARTED[need]) if inside else _missing(need)
+        inside = find_runner(runner).lacks_program(need, image)
+        reason = _missing(need) if inside is None else inside
         if reason:
             return f"needs {need}: {reason}"
     return ""
@@ -111,9 +117,8 @@ def missing_for(plan: Plan, needs: Iterable[str] = ()) -> str:
 
     Raises `BreakrankError` for the image.
     """
-    walls = ["netns"] if plan.runner == "sandbox" else []
     struck = (need for strike in plan.strikes for need in strike.fault.needs)
-    return missing([*needs, *walls, *struck], plan.image)
+    return missing([*needs, *find_runner(plan.runner).needs, *struck], plan.runner, plan.image)
 
 
 def _missing(need: str) -> str:
@@ -289,21 +294,21 @@ def cgroup_version() -> str:
 def _docker() -> str:
     """Ask the daemon's socket alone: the docker package is only for the runner."""
     try:
-        path = engines.address()
+        path = endpoint.address()
     except BreakrankError as error:
         return str(error)
     if not path.startswith("unix://"):
         return ""
     path = path[len("unix://") :]
     if not os.path.exists(path):
-        cure = engines.cure("start Docker (in a clone, as root: make docker), or set DOCKER_HOST")
+        cure = endpoint.cure("start Docker (in a clone, as root: make docker), or set DOCKER_HOST")
         return f"no Docker daemon at {path}; {cure}"
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(1.0)
         try:
             client.connect(path)
         except OSError as error:
-            cure = engines.cure("start it, or join the group docker")
+            cure = endpoint.cure("start it, or join the group docker")
             return f"the Docker daemon at {path} does not answer ({error.strerror}); {cure}"
     return ""
 

@@ -19,9 +19,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from breakrank.doctor import missing, missing_framework
+from breakrank.plan.build import Choices, make_plan
 from breakrank.plan.catalogue import load_scenarios
 from breakrank.plan.scenario import Case, Scenario
-from breakrank.runs.bench import Bench, Choices, make_plan
+from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank.verdict import Outcome
 
 PAGE = Path(__file__).parents[2] / "docs" / "claims.md"
@@ -124,7 +126,7 @@ def measure(bench: Bench, scenario: Scenario, case: Case) -> Outcome | None:
     needs = [*case.needs, *(need for strike in plan.strikes for need in strike.fault.needs)]
     if missing_framework(case.framework) or missing(needs):
         return None
-    return bench.run(plan).verdict.outcome
+    return bench.run(Request(plan)).verdict.outcome
 
 
 def cell(claim: Claim, found: Sequence[tuple[str, Outcome]]) -> str:

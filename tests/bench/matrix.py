@@ -23,7 +23,9 @@ from breakrank.analysis.collectives import groups, messages
 from breakrank.analysis.endings import reported
 from breakrank.history.reader import History
 from breakrank.judge.blame import NAMED, TIMED_OUT
-from breakrank.runs.bench import Bench, Result
+from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
+from breakrank.runs.result import Result
 from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Finding, Outcome, name_ranks
 from breakrank_agent.plan import Plan
@@ -133,7 +135,7 @@ def ask(bench: Bench, row: str) -> list[Answer]:
 
     def go(made: Plan) -> tuple[Result, History]:
         where = PROGRAMS if made.command else None
-        result = bench.run(made, programs=PROGRAMS, where=where)
+        result = bench.run(Request(made, programs=PROGRAMS, where=where))
         if result.verdict.outcome is Outcome.VOID:
             sys.exit(f"{row}: {result.verdict.sentence()} ({result.folder})")
         return result, load_run(result.folder).history

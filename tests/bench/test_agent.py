@@ -13,6 +13,7 @@ import pytest
 from measure import Measured, aim, ratio, say
 
 from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.log import LogReader, LogWriter, create_log
@@ -38,7 +39,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 def steps(bench: Bench, plan: Plan, agent: bool = True) -> list[list[float]]:
     """Run the plan; return what its steps took, by the clock and of the processor."""
-    result = bench.run(plan, programs=PROGRAMS, agent=agent)
+    result = bench.run(Request(plan, programs=PROGRAMS, agent=agent))
     taken: list[list[float]] = json.loads((result.folder / "work" / "steps.json").read_text())
     assert len(taken) == plan.steps - 6
     return taken

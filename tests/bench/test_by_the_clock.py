@@ -14,7 +14,9 @@ import pytest
 from measure import Measured, say
 
 from breakrank.history.reader import RankHistory
-from breakrank.runs.bench import Bench, Result
+from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
+from breakrank.runs.result import Result
 from breakrank.runs.saved_run import load_run
 from breakrank_agent import faults
 from breakrank_agent.plan import Plan
@@ -34,7 +36,7 @@ def warm(tmp_path: Path) -> Iterator[Bench]:
 
 
 def ran(bench: Bench, plan: Plan) -> Result:
-    return bench.run(plan, programs=Path(__file__).parent / "programs")
+    return bench.run(Request(plan, programs=Path(__file__).parent / "programs"))
 
 
 def struck(result: Result) -> RankHistory:

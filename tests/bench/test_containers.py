@@ -16,6 +16,7 @@ from support import containers
 
 from breakrank.plan.scenario import DEFAULT_ORACLES
 from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Plan
 
@@ -46,7 +47,7 @@ def judged(bench: Bench) -> Callable[[], None]:
     """Return what runs the plan once, and is sure of its verdict."""
 
     def once() -> None:
-        result = bench.run(PLAN, programs=PROGRAMS)
+        result = bench.run(Request(PLAN, programs=PROGRAMS))
         assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
 
     return once

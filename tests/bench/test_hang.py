@@ -15,6 +15,7 @@ from breakrank.oracles import Terms
 from breakrank.oracles.collectives import judge
 from breakrank.plan.scenario import DEFAULT_ORACLES
 from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
@@ -47,7 +48,7 @@ def latency(bench: Bench, strike: Strike) -> float:
     """Return the seconds from the strike to the hung event of one run."""
     struck = Strike(strike.fault, strike.trigger, (1,))
     plan = Plan("bench", "hang", "small:train", steps=4, oracles=DEFAULT_ORACLES, strikes=(struck,))
-    result = bench.run(plan, programs=SMALL)
+    result = bench.run(Request(plan, programs=SMALL))
     assert result.verdict.outcome is Outcome.HUNG, result.verdict
     history = load_run(result.folder).history
     fired = [e["t"] for e in history.ranks[0, 1].of_kind("strike") if e["phase"] == "fired"]

@@ -15,6 +15,7 @@ from measure import Way, aim, alternate, ratio, say
 
 from breakrank.plan.scenario import DEFAULT_ORACLES
 from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Plan
 
@@ -35,7 +36,7 @@ def judged(bench: Bench, runner: str = "process") -> Callable[[], None]:
     """Return what runs the plan once, and is sure of its verdict."""
 
     def once() -> None:
-        result = bench.run(replace(PLAN, runner=runner), programs=PROGRAMS)
+        result = bench.run(Request(replace(PLAN, runner=runner), programs=PROGRAMS))
         assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
 
     return once

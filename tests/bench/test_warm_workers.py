@@ -20,6 +20,7 @@ from measure import Measured, Way, aim, alternate, ratio
 from breakrank.plan.scenario import DEFAULT_ORACLES
 from breakrank.runners.process import ProcessRunner
 from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
@@ -61,7 +62,7 @@ def by_hand() -> None:
 
 def test_a_warm_job_beside_two_cold_interpreters(bench):
     def warm() -> None:
-        assert bench.run(PLAN, programs=PROGRAMS).verdict.outcome is Outcome.SURVIVED
+        assert bench.run(Request(PLAN, programs=PROGRAMS)).verdict.outcome is Outcome.SURVIVED
 
     slow, fast = alternate(
         RUNS,
@@ -112,7 +113,7 @@ def test_how_soon_a_missing_worker_is_known(bench, monkeypatch):
     entered, listened = [], []
     for _ in range(RUNS):
         servers.listened.clear()
-        result = bench.run(plan, programs=PROGRAMS)
+        result = bench.run(Request(plan, programs=PROGRAMS))
         assert result.verdict.outcome is Outcome.HUNG, result.verdict
         history = load_run(result.folder).history
         proven = float(history.seen("hung")[0]["t"])

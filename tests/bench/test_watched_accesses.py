@@ -12,6 +12,7 @@ import pytest
 from measure import Measured, aim, say
 
 from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank_agent.plan import Plan, Schedule
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -35,7 +36,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 def rounds(bench: Bench, plan: Plan, agent: bool = True) -> list[float]:
     """Run the plan; return what a call took of its thread's processor time, round by round."""
-    folder = bench.run(plan, programs=PROGRAMS, agent=agent).folder
+    folder = bench.run(Request(plan, programs=PROGRAMS, agent=agent)).folder
     return [processor for processor, _ in json.loads((folder / "work" / "taken.json").read_text())]
 
 

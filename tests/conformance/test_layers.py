@@ -136,7 +136,9 @@ def test_pytest_is_imported_by_the_plugin_alone():
 
 def test_docker_is_imported_by_its_runner_alone():
     importers = {OURS[p] for p in OURS if any(n.split(".")[0] == "docker" for n in imports(p))}
-    assert importers == {"breakrank/runners/docker"}
+    assert importers and all(name.startswith("breakrank/runners/docker/") for name in importers)
+    # The registry of runners imports these two wherever docker's package is missing.
+    assert not importers & {"breakrank/runners/docker/__init__", "breakrank/runners/docker/endpoint"}
 
 
 def test_faults_import_no_framework():

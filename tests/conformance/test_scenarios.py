@@ -9,7 +9,8 @@ import pytest
 from support.catalogued import CASES, COVERING, SCENARIOS, check, names
 
 from breakrank.oracles import all_oracles
-from breakrank.runs.bench import Choices, make_plan
+from breakrank.plan.build import Choices, make_plan
+from breakrank.runs.request import Request
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Plan
 
@@ -77,5 +78,5 @@ def test_the_canary_dies_when_its_oracles_are_asleep(bench):
     canary = SCENARIOS["canary"]
     asleep = replace(canary, oracles=tuple(o for o in canary.oracles if o not in ("replicas", "control")))
     for case in canary.cases:
-        result = bench.run(make_plan(asleep, case, Choices()), case.expect)
+        result = bench.run(Request(make_plan(asleep, case, Choices()), case.expect))
         assert not result.as_recorded

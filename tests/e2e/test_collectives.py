@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 from support.plans import PROGRAMS, plan_of
 
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 from breakrank.schemas import schema
 from breakrank.verdict import Outcome
@@ -52,7 +53,7 @@ WORLD = 3
 def seen(bench):
     """Return the history and the folder of a run of every collective."""
     plan = plan_of("every_collective:main", ranks=WORLD, steps=2, deadline_s=60.0, oracles=("ends",))
-    result = bench.run(plan, programs=PROGRAMS)
+    result = bench.run(Request(plan, programs=PROGRAMS))
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
     return load_run(result.folder).history, result.folder
 
@@ -61,7 +62,7 @@ def seen(bench):
 def watched(bench):
     """Return the same of a run in which contents are recorded."""
     plan = plan_of("every_collective:main", ranks=WORLD, steps=2, deadline_s=60.0, oracles=("ends", "collectives"))
-    folder = bench.run(plan, programs=PROGRAMS).folder
+    folder = bench.run(Request(plan, programs=PROGRAMS)).folder
     return load_run(folder).history, folder
 
 
@@ -183,7 +184,7 @@ def test_the_contents_obey_the_laws_of_a_sound_program(watched):
 
 def test_results_are_the_same_without_the_agent_with_it_and_with_contents(bench, seen, watched):
     plan = plan_of("every_collective:main", ranks=WORLD, steps=2, deadline_s=60.0, oracles=("ends",))
-    without = bench.run(plan, programs=PROGRAMS, agent=False).folder
+    without = bench.run(Request(plan, programs=PROGRAMS, agent=False)).folder
     for rank in range(WORLD):
         told = {(folder / "work" / f"results-{rank}.txt").read_text() for folder in (without, seen[1], watched[1])}
         assert len(told) == 1

@@ -11,7 +11,8 @@ from test_scripts import plan_of_script
 
 from breakrank.errors import BreakrankError
 from breakrank.host import crash_dump, gdb
-from breakrank.runs.bench import packaged_programs
+from breakrank.plan.catalogue import packaged_programs
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 from breakrank.schemas import schema
 from breakrank.verdict import Outcome
@@ -40,7 +41,7 @@ def line_of(program: str, text: str) -> int:
 
 def crash(bench, program: str, **values):
     """Run a program of fixtures/programs, and return its finding and what was saved."""
-    result = bench.run(plan_of(program, data="digits", oracles=("crash", "ends"), **values))
+    result = bench.run(Request(plan_of(program, data="digits", oracles=("crash", "ends"), **values)))
     assert result.verdict.outcome is Outcome.CRASHED, result.verdict
     (finding,) = result.verdict.findings
     return finding, load_run(result.folder)
@@ -80,7 +81,7 @@ def test_a_missing_debugger_is_said_with_its_cure(monkeypatch):
 
 
 def test_a_run_that_does_not_ask_for_it_is_not_stopped_and_dies_of_the_same(bench):
-    result = bench.run(plan_of("unchecked:trusting_indices", data="digits", oracles=("ends",)))
+    result = bench.run(Request(plan_of("unchecked:trusting_indices", data="digits", oracles=("ends",))))
     saved = load_run(result.folder)
     assert result.verdict.outcome is Outcome.CRASHED and result.verdict.findings == ()
     assert saved.history.ranks[0, 1].status == -signal.SIGSEGV
@@ -98,7 +99,7 @@ def test_what_the_conductor_writes_is_as_the_schema_says(bench):
 def test_a_users_script_dies_as_it_would_without_us_and_prints_the_same(bench, tmp_path):
     (tmp_path / "train.py").write_text(DIES)
     plan = plan_of_script("train.py", ranks=2)
-    runs = [bench.run(plan, where=tmp_path, agent=agent) for agent in (True, False)]
+    runs = [bench.run(Request(plan, where=tmp_path, agent=agent)) for agent in (True, False)]
     statuses, outputs = [], []
     for result in runs:
         events = [json.loads(line) for line in (result.folder / "conductor.jsonl").read_text().splitlines()]

@@ -18,10 +18,12 @@ from support import containers
 from breakrank.doctor import missing_for
 from breakrank.errors import BreakrankError
 from breakrank.host.session import Session
+from breakrank.plan.build import Choices, make_plan
 from breakrank.plan.catalogue import load_scenarios, select
-from breakrank.runners import docker_runner
+from breakrank.runners.docker import part
 from breakrank.runners.process import stage_agent
-from breakrank.runs.bench import Bench, Choices, make_plan
+from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
@@ -49,7 +51,7 @@ def labelled(session: str) -> list[str]:
     """Return the containers, networks and volumes that carry a session's id, as the engine lists them."""
     found: list[str] = []
     for kind in (["ps", "-a"], ["network", "ls"], ["volume", "ls"]):
-        command = ["docker", *kind, "-q", "--filter", f"label={docker_runner().LABEL}={session}"]
+        command = ["docker", *kind, "-q", "--filter", f"label={part('sweep').LABEL}={session}"]
         found += subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     return found
 
@@ -71,13 +73,13 @@ def labelled(session: str) -> list[str]:
 def test_a_case_comes_to_its_record_in_containers(bench, image, name):
     for scenario, case in select(load_scenarios(), [name]):
         plan = make_plan(scenario, case, Choices(runner="docker", image=image))
-        result = bench.run(plan, case.record("docker"))
+        result = bench.run(Request(plan, case.record("docker")))
         assert result.as_recorded, result.verdict
 
 
 def test_a_port_where_a_store_was_just_now_can_be_taken(bench, image):
     for name in ("baseline::torch-ddp", "port_in_use::torch-stranger"):
-        result = bench.run(*plan_of(name, image))
+        result = bench.run(Request(*plan_of(name, image)))
         assert result.as_recorded, result.verdict.sentence()
 
 
@@ -85,7 +87,7 @@ def test_a_container_that_the_engine_takes_off_its_network_is_where_it_was_when_
     plan, _ = plan_of("cut_link::torch-limited", image)
     (cut,) = plan.strikes
     off = Strike(faults.DisconnectContainer(), cut.trigger, cut.ranks)
-    result = bench.run(replace(plan, strikes=(off,), restarts=1))
+    result = bench.run(Request(replace(plan, strikes=(off,), restarts=1)))
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
     first, second = (load_run(result.folder).history.attempt(attempt) for attempt in (0, 1))
     assert [lived.status for lived in first] != [0, 0]
@@ -94,15 +96,15 @@ def test_a_container_that_the_engine_takes_off_its_network_is_where_it_was_when_
 
 def test_a_run_in_containers_has_the_digest_of_a_run_without(bench, image):
     plan, _ = plan_of("baseline::torch-ddp", image)
-    inside = bench.run(plan)
-    outside = bench.run(replace(plan, runner="process", image=""))
+    inside = bench.run(Request(plan))
+    outside = bench.run(Request(replace(plan, runner="process", image="")))
     assert inside.verdict.digest == outside.verdict.digest
 
 
 def test_the_ranks_run_in_the_images_own_python(bench, image):
     plan, _ = plan_of("baseline::torch-ddp", image)
-    result = bench.run(plan)
-    has = docker_runner().versions(image)
+    result = bench.run(Request(plan))
+    has = part("image").versions(image)
     begun = [lived.events[0] for lived in load_run(result.folder).history.last]
     assert {event["python"] for event in begun} == {has["python"]}
     assert json.loads((result.folder / "meta.json").read_text())["versions"] == has
@@ -125,7 +127,7 @@ def test_the_agent_boots_where_there_is_nothing_but_python(python, tmp_path):
     (tmp_path / "alone.py").write_text(ALONE)
     plan = Plan("test", "alone", "alone:main", framework="none", steps=3, oracles=("ends",))
     with Bench(tmp_path / "runs") as bench:
-        result = bench.run(replace(plan, runner="docker", image=image), programs=tmp_path)
+        result = bench.run(Request(replace(plan, runner="docker", image=image), programs=tmp_path))
     last = load_run(result.folder).history.last
     assert [(lived.status, lived.last_step) for lived in last] == [(0, 3), (0, 3)]
     assert all(lived.events[0]["python"].startswith(f"{python}.") for lived in last)
@@ -139,7 +141,7 @@ def test_an_image_without_python_leaves_no_container():
     docker("rm", made)
     try:
         with pytest.raises(BreakrankError, match=r"has no python3 that runs: .*nobody-at-all"):
-            docker_runner().versions(other)
+            part("image").versions(other)
         assert docker("ps", "-aq", "--filter", f"ancestor={other}") == ""
     finally:
         docker("rmi", "--force", other)
@@ -174,7 +176,7 @@ def test_ranks_run_as_the_images_own_user_who_may_write_where_they_work(user, nu
     plan = Plan("test", "alone", "alone:main", framework="none", steps=1, oracles=("ends",), runner="docker")
     try:
         with Bench(tmp_path / "runs") as bench:
-            result = bench.run(replace(plan, image=other), programs=tmp_path)
+            result = bench.run(Request(replace(plan, image=other), programs=tmp_path))
     finally:
         docker("rmi", "--force", other)
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
@@ -183,7 +185,7 @@ def test_ranks_run_as_the_images_own_user_who_may_write_where_they_work(user, nu
 
 def test_a_case_whose_framework_an_image_lacks_is_refused_by_name():
     image = containers.require(containers.BARE["3.13"])
-    assert docker_runner().lacking(image, "torch").startswith(f"there is no torch in the image {image} (Python 3.13")
+    assert part("image").lacking(image, "torch").startswith(f"there is no torch in the image {image} (Python 3.13")
 
 
 def test_what_an_image_has_is_known_by_its_normalized_name(tmp_path):
@@ -191,7 +193,7 @@ def test_what_an_image_has_is_known_by_its_normalized_name(tmp_path):
     about = tmp_path / "Some_Frame.work-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: Some_Frame.work\nVersion: 1.0\n")
-    ask = [sys.executable, "-c", docker_runner()._ASK, "own", "no-such-program"]
+    ask = [sys.executable, "-c", part("image").ASK, "own", "no-such-program"]
     (tmp_path / "own").touch(0o755)
     found = {"PYTHONPATH": str(tmp_path), "PATH": str(tmp_path)}
     done = subprocess.run(ask, env=found, check=True, capture_output=True)
@@ -213,7 +215,7 @@ def test_an_image_that_is_nowhere_is_one_line():
     if reason:
         pytest.skip(reason)
     with pytest.raises(BreakrankError, match="there is no image no-such-image, and it cannot be pulled"):
-        docker_runner().versions("no-such-image")
+        part("image").versions("no-such-image")
 
 
 SCRIPT = """
@@ -235,7 +237,7 @@ def test_a_script_runs_in_containers_and_its_folder_stays_as_it_was(tmp_path):
     (where / "notes.txt").write_text("kept")
     plan = Plan("test", "train.py", "", framework="none", command=("train.py",), pin=False, steps=0, oracles=("ends",))
     with Bench(tmp_path / "runs") as bench:
-        result = bench.run(replace(plan, runner="docker", image=image), where=where)
+        result = bench.run(Request(replace(plan, runner="docker", image=image), where=where))
     printed = [(result.folder / f"attempt-0/rank-{rank}.out").read_text().split() for rank in (0, 1)]
     assert [words[0][:4] + words[1] + words[3] for words in printed] == ["3.9.0True", "3.9.1True"]
     assert sorted(path.name for path in where.iterdir()) == ["notes.txt", "train.py"]
@@ -251,7 +253,7 @@ def test_a_script_has_the_environment_that_the_engine_gives_to_any(tmp_path):
     (tmp_path / "train.py").write_text(says)
     plan = Plan("test", "train.py", "", framework="none", command=("train.py",), pin=False, steps=0, oracles=("ends",))
     with Bench(tmp_path / "runs") as bench:
-        result = bench.run(replace(plan, runner="docker", image=image), where=tmp_path)
+        result = bench.run(Request(replace(plan, runner="docker", image=image), where=tmp_path))
     found = [json.loads((result.folder / f"attempt-0/rank-{rank}.out").read_text()) for rank in (0, 1)]
     assert {"PATH", "HOME"} <= usual.keys()
     assert all(usual.items() <= env.items() for env in found)
@@ -261,19 +263,19 @@ def test_a_script_has_the_environment_that_the_engine_gives_to_any(tmp_path):
 
 def test_two_sessions_leave_each_others_containers_alone(tmp_path):
     image = containers.require(containers.BARE["3.13"])
-    docker, staged = docker_runner(), stage_agent(tmp_path)
-    env = {"PYTHONPATH": f"{docker.SHARED}/{staged.name}"}
+    cluster_of, sweep, staged = part("cluster"), part("sweep").sweep, stage_agent(tmp_path)
+    env = {"PYTHONPATH": f"{cluster_of.SHARED}/{staged.name}"}
     one, other = Session(), Session()
     try:
-        clusters = [docker.Cluster(session, staged, image, "", env) for session in (one, other)]
+        clusters = [cluster_of.Cluster(session, staged, image, "", env) for session in (one, other)]
         for cluster in clusters:
             cluster.grow(2)
         there = labelled(other.id)
         clusters[0].close()
-        assert docker.sweep() == []
-        assert len(docker.sweep(show=True, session=other.id)) == 4
+        assert sweep() == []
+        assert len(sweep(show=True, session=other.id)) == 4
         assert labelled(one.id) == [] and sorted(labelled(other.id)) == sorted(there) and len(there) == 4
-        assert len(docker.sweep(session=other.id)) == 4
+        assert len(sweep(session=other.id)) == 4
         assert labelled(other.id) == []
     finally:
         one.close()
@@ -283,13 +285,13 @@ def test_two_sessions_leave_each_others_containers_alone(tmp_path):
 HELD = """
 import os, sys
 from pathlib import Path
-from breakrank.runners import docker_runner
+from breakrank.runners.docker import part
 from breakrank.runners.process import stage_agent
 from breakrank.host.session import Session
 
 session, staged = Session(), stage_agent(Path(sys.argv[1]))
 print(session.id, session.warden_pid, flush=True)
-cluster = docker_runner().Cluster(session, staged, sys.argv[2], "", {"PYTHONPATH": f"/breakrank/{staged.name}"})
+cluster = part("cluster").Cluster(session, staged, sys.argv[2], "", {"PYTHONPATH": f"/breakrank/{staged.name}"})
 cluster.grow(2)
 print("stands", flush=True)
 sys.stdin.read()
@@ -329,13 +331,14 @@ from dataclasses import replace
 from pathlib import Path
 from pathlib import Path
 from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
 from breakrank_agent.plan import Plan, Strike
 
 plan = Plan("test", "alone", "alone:main", framework="none", steps=3, oracles=("ends",))
 with Bench(Path("/tmp/runs")) as bench:
-    result = bench.run(replace(plan, runner="docker", image=sys.argv[1]), programs=Path("/programs"))
+    result = bench.run(Request(replace(plan, runner="docker", image=sys.argv[1]), programs=Path("/programs")))
 print(result.verdict.outcome, result.verdict.digest)
 """
 
@@ -355,7 +358,7 @@ def test_pytest_may_itself_be_in_a_container_with_the_engines_socket(tmp_path):
     assert done.returncode == 0, done.stderr
     plan = Plan("test", "alone", "alone:main", framework="none", steps=3, oracles=("ends",))
     with Bench(tmp_path / "runs") as bench:
-        result = bench.run(replace(plan, runner="docker", image=image), programs=tmp_path)
+        result = bench.run(Request(replace(plan, runner="docker", image=image), programs=tmp_path))
     assert done.stdout.split() == ["SURVIVED", result.verdict.digest]
 
 

@@ -8,6 +8,7 @@ from support.plans import PROGRAMS, plan_of
 
 from breakrank.errors import BreakrankError
 from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
 from breakrank_agent.protocol.trigger import at
@@ -182,5 +183,5 @@ def test_a_control_whose_ranks_cannot_be_started_is_refused_again_in_the_next_ca
             within.setattr(bench, "_conduct", refuse)
             for _ in range(2):
                 with pytest.raises(BreakrankError, match="no rank can run here"):
-                    bench.run(plan, programs=PROGRAMS)
-        assert bench.run(plan, programs=PROGRAMS).verdict.outcome is not Outcome.VOID
+                    bench.run(Request(plan, programs=PROGRAMS))
+        assert bench.run(Request(plan, programs=PROGRAMS)).verdict.outcome is not Outcome.VOID

@@ -25,11 +25,12 @@ RUN = """
 import json, sys
 from pathlib import Path
 from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from support.plans import PROGRAMS, plan_of
 
 plan = plan_of("stuck:comes_on_another_interface", ranks=3, steps=2, deadline_s=5.0, oracles=("ends", "progress"))
 with Bench(Path(sys.argv[1])) as bench:
-    verdict = bench.run(plan, programs=PROGRAMS).verdict
+    verdict = bench.run(Request(plan, programs=PROGRAMS)).verdict
 print(json.dumps([str(verdict.outcome), [f.cause for f in verdict.findings], verdict.blame.ranks, verdict.sentence()]))
 """
 

@@ -13,9 +13,11 @@ import jsonschema
 import pytest
 
 from breakrank.errors import BreakrankError
+from breakrank.plan.build import Choices
+from breakrank.plan.for_scripts import make_script_plans
 from breakrank.plan.scenario import Job, Scenario
 from breakrank.plan.script import check_script
-from breakrank.runs.bench import Choices, make_script_plans
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 from breakrank.schemas import schema
 from breakrank.verdict import Outcome
@@ -35,7 +37,7 @@ def launch(bench, tmp_path, monkeypatch):
         shutil.copy(path, tmp_path)
 
     def go(command, *strikes, **options):
-        result = bench.run(plan_of(command, *strikes), where=tmp_path, **options)
+        result = bench.run(Request(plan_of(command, *strikes), where=tmp_path, **options))
         return result, load_run(result.folder)
 
     return go

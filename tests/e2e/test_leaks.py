@@ -11,7 +11,10 @@ import statistics
 import pytest
 from support.plans import plan_of
 
-from breakrank.runs.bench import Bench, Result, packaged_programs
+from breakrank.plan.catalogue import packaged_programs
+from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
+from breakrank.runs.result import Result
 from breakrank.runs.saved_run import SavedRun, load_run
 from breakrank.schemas import schema
 from breakrank.verdict import Outcome
@@ -34,7 +37,7 @@ NAMED = {
 def go(bench: Bench, program: str, oracle: str = "leak", **values: object) -> tuple[Result, SavedRun]:
     """Run a program of fixtures/programs for 20 steps."""
     fields = {"steps": 20, "data": "digits", "oracles": ("ends", oracle), **values}
-    result = bench.run(plan_of(program, **fields))
+    result = bench.run(Request(plan_of(program, **fields)))
     return result, load_run(result.folder)
 
 

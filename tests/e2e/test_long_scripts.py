@@ -8,9 +8,11 @@ import sys
 import pytest
 
 from breakrank.errors import BreakrankError
+from breakrank.plan.build import Choices
+from breakrank.plan.for_scripts import make_script_plans
 from breakrank.plan.scenario import Job, Scenario
 from breakrank.plan.script import check_step
-from breakrank.runs.bench import Choices, make_script_plans
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
@@ -81,7 +83,7 @@ def launch(bench, tmp_path, monkeypatch):
         (tmp_path / "script.py").write_text(text)
         scenario = Scenario((), Job(steps=0, data="", deadline_s=60.0), strikes, name="long")
         (plan,) = make_script_plans(scenario, command.split(), Choices(**choices)).values()
-        result = bench.run(plan, where=tmp_path)
+        result = bench.run(Request(plan, where=tmp_path))
         return result, load_run(result.folder)
 
     return go

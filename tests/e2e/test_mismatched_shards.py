@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from breakrank.plan.build import Choices, make_plan
 from breakrank.plan.catalogue import load_scenarios
-from breakrank.runs.bench import Choices, Result, make_plan
+from breakrank.runs.request import Request
+from breakrank.runs.result import Result
 from breakrank.runs.saved_run import SavedRun, load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
@@ -22,7 +24,7 @@ def try_case(bench):
     """Run a case of the scenario, and return the result with what was saved."""
 
     def go(name: str) -> tuple[Result, SavedRun]:
-        result = bench.run(make_plan(SCENARIO, CASES[name], Choices()))
+        result = bench.run(Request(make_plan(SCENARIO, CASES[name], Choices())))
         return result, load_run(result.folder)
 
     return go
@@ -57,7 +59,7 @@ def test_what_fits_is_silent_and_still_blamed_on_the_rank_that_alone_had_another
 @pytest.mark.parametrize("program", ["trusting", "agreeing"])
 def test_shards_of_one_form_are_trained_on(bench, program):
     plan = make_plan(SCENARIO, CASES[f"torch-{program}-width"], Choices())
-    result = bench.run(replace(plan, strikes=(), control=""))
+    result = bench.run(Request(replace(plan, strikes=(), control="")))
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
 
 

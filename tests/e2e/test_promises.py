@@ -9,6 +9,7 @@ from support.plans import PROGRAMS, plan_of
 
 from breakrank.judge.run_digest import digest
 from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
@@ -78,7 +79,7 @@ def test_another_seed_changes_the_digest_of_a_controlled_schedule(run):
 @pytest.mark.parametrize("program", ["train", "raises", "leaves_with_three", "floods"])
 def test_without_the_agent_a_program_ends_the_same(bench, run, program):
     with_agent, saved = run(f"small:{program}", oracles=("ends",))
-    without = bench.run(plan_of(f"small:{program}", oracles=("ends",)), programs=PROGRAMS, agent=False)
+    without = bench.run(Request(plan_of(f"small:{program}", oracles=("ends",)), programs=PROGRAMS, agent=False))
     bare = load_run(without.folder).history
     assert {r: lived.status for (_, r), lived in bare.ranks.items()} == {
         r: lived.status for (_, r), lived in saved.history.ranks.items()
@@ -119,7 +120,7 @@ def test_a_replay_gives_the_same_digest_and_a_changed_program_is_void(bench, tmp
     source = (PROGRAMS / "small.py").read_text()
     (programs / "small.py").write_text(source)
     plan = plan_of("small:one_leaves_the_barrier", controlled="random", oracles=("ends",))
-    first = bench.run(plan, programs=programs)
+    first = bench.run(Request(plan, programs=programs))
     again, saved = bench.replay(first.folder, programs)
     assert again.verdict.digest == first.verdict.digest == saved["digest"]
     assert again.plan.schedule.policy == "replay"
@@ -165,11 +166,11 @@ def test_the_history_can_be_judged_again_offline(run):
 
 
 def test_a_race_is_replayed_move_by_move(bench):
+    from breakrank.plan.build import Choices, make_plan
     from breakrank.plan.catalogue import load_scenarios
-    from breakrank.runs.bench import Choices, make_plan
 
     scenario = load_scenarios()["race_condition"]
-    first = bench.run(make_plan(scenario, scenario.cases[0], Choices(seed=5)))
+    first = bench.run(Request(make_plan(scenario, scenario.cases[0], Choices(seed=5))))
     again, _ = bench.replay(first.folder)
     assert (again.verdict.outcome, again.verdict.digest) == (Outcome.SILENT, first.verdict.digest)
     assert again.verdict.findings == first.verdict.findings

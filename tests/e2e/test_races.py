@@ -11,9 +11,11 @@ from collections.abc import Iterator
 import pytest
 from support.plans import PROGRAMS
 
+from breakrank.plan.build import Choices
 from breakrank.plan.catalogue import load_scenarios
+from breakrank.plan.for_scripts import make_script_plans
 from breakrank.plan.scenario import Job, Scenario
-from breakrank.runs.bench import Choices, make_script_plans
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Schedule
@@ -123,7 +125,7 @@ def test_a_users_script_is_scheduled_as_far_as_it_can_be_and_ends(bench):
     """Its loader worker and the thread that waits on a socket cannot be; they are named, and nothing waits for ever."""
     scenario = load_scenarios()["race_condition"]
     (plan,) = make_script_plans(scenario, ["threaded.py"], Choices(ranks=1, deadline_s=120.0)).values()
-    result = bench.run(plan, where=PROGRAMS.parent / "scripts")
+    result = bench.run(Request(plan, where=PROGRAMS.parent / "scripts"))
     assert (result.folder / "attempt-0" / "rank-0.out").read_text() == "trained 3\n"
     assert result.verdict.outcome is Outcome.SILENT
     assert {f.oracle for f in result.verdict.findings} == {"race"}
@@ -140,7 +142,7 @@ def test_a_pool_is_watched_under_any_launcher_and_what_cannot_be_is_said(bench, 
     scenario = load_scenarios()["race_condition"]
     choices = Choices(deadline_s=120.0) if launcher else Choices(ranks=1, deadline_s=120.0)
     (plan,) = make_script_plans(scenario, [*launcher.split(), "crowded.py"], choices).values()
-    result = bench.run(plan, where=PROGRAMS.parent / "scripts")
+    result = bench.run(Request(plan, where=PROGRAMS.parent / "scripts"))
     out = result.folder / ("launcher.out" if launcher else "attempt-0/rank-0.out")
     assert out.read_text() == "trained 6\n" * (2 if launcher else 1)
     assert result.verdict.outcome is Outcome.SILENT
@@ -208,7 +210,7 @@ def test_what_multiprocessing_orders_ranks_with_is_understood_although_it_was_ma
     def share(ways: str):
         command = [sys.executable, "-u", "sharing.py", ways, str(tmp_path / f"{ways}.store"), "fork"]
         (plan,) = make_script_plans(scenario, command, Choices()).values()
-        return bench.run(plan, where=tmp_path).verdict
+        return bench.run(Request(plan, where=tmp_path)).verdict
 
     clean, racy = share("clean"), share("racy")
     assert clean.outcome is Outcome.SURVIVED, clean

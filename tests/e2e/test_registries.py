@@ -21,7 +21,7 @@ import pytest
 from support import containers
 
 from breakrank.errors import BreakrankError
-from breakrank.runners import docker_runner
+from breakrank.runners.docker import part
 
 USER, PASSWORD = "somebody", "secret"
 #: The registry takes nothing but bcrypt.
@@ -72,7 +72,7 @@ def lacking() -> str:
     reason = containers.lacking()
     if reason or shutil.which("docker-registry") is None:
         return reason or "there is no program docker-registry on the path; apt-get install docker-registry"
-    if docker_runner()._rootless():
+    if part("engine").is_rootless():
         return "an engine that runs without root has a loopback device of its own: DOCKER_HOST names one"
     return ""
 
@@ -132,10 +132,10 @@ def pull(registry, monkeypatch) -> Iterator:
 
     def found(name: str, config: Path):
         monkeypatch.setenv("DOCKER_CONFIG", str(config))
-        return docker_runner().find_image(name)
+        return part("image").find_image(name)
 
     yield found
-    docker_runner().find_image.cache_clear()
+    part("image").find_image.cache_clear()
     subprocess.run(["docker", "rmi", "--force", registry.image], capture_output=True)
 
 

@@ -7,8 +7,10 @@ import sys
 import psutil
 import pytest
 
+from breakrank.plan.build import Choices
+from breakrank.plan.for_scripts import make_script_plans
 from breakrank.plan.scenario import Job, Scenario
-from breakrank.runs.bench import Choices, make_script_plans
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
@@ -59,7 +61,7 @@ def launch(bench, tmp_path, request):
         choices = Choices(ranks=1) if request.param == "process" else Choices()
         scenario = Scenario((), Job(steps=0, data="", deadline_s=60.0), strikes, name="rough")
         (plan,) = make_script_plans(scenario, COMMANDS[request.param].split(), choices).values()
-        result = bench.run(plan, where=tmp_path)
+        result = bench.run(Request(plan, where=tmp_path))
         assert [path.name for path in tmp_path.iterdir()] == ["script.py"], "the user's folder was touched"
         assert (tmp_path / "script.py").read_text() == text
         return result, load_run(result.folder)

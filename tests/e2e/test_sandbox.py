@@ -12,9 +12,10 @@ import pytest
 from support.plans import plan_of
 
 from breakrank.doctor import missing
+from breakrank.plan.build import Choices, make_plan
 from breakrank.plan.scenario import Case, Job, Scenario
 from breakrank.runners.namespaces import Walls
-from breakrank.runs.bench import Choices, make_plan
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 from breakrank.verdict import SURVIVED, Outcome
 from breakrank_agent import faults
@@ -59,7 +60,7 @@ def test_a_script_that_starts_cold_is_behind_the_same_walls_and_in_a_view_of_its
     (tmp_path / "train.py").write_text(SCRIPT)
     (tmp_path / "notes.txt").write_text("kept")
     plan = replace(plan_of(""), command=("train.py",), runner="sandbox", pin=False, steps=0, oracles=("ends",))
-    result = bench.run(plan, where=tmp_path)
+    result = bench.run(Request(plan, where=tmp_path))
     for rank in (0, 1):
         printed = (result.folder / f"attempt-0/rank-{rank}.out").read_text().split()
         assert printed == [f"rank-{rank}", f"10.77.0.{rank + 1}", "10.77.0.1", "True"]
@@ -79,7 +80,7 @@ def test_what_was_healed_serves_the_next_attempt_in_the_same_place(bench, fault)
     strikes = [fault @ AT] if closes else [fault @ AT, LATER]
     case = Case("waits", "averaging:limited" if closes else "averaging:plain", SURVIVED, restarts=1)
     scenario = Scenario([case], Job(ranks=2, steps=5, data="digits", patience_s=5.0), strikes, name="healed")
-    result = bench.run(make_plan(scenario, case, Choices()))
+    result = bench.run(Request(make_plan(scenario, case, Choices())))
     saved = load_run(result.folder)
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
     assert saved.history.attempts == [0, 1]

@@ -14,8 +14,9 @@ from support.plans import PROGRAMS
 
 from breakrank.oracles import Terms
 from breakrank.oracles.collectives import judge
+from breakrank.plan.build import Choices, make_plan
 from breakrank.plan.scenario import Case, Job, Scenario
-from breakrank.runs.bench import Choices, make_plan
+from breakrank.runs.request import Request
 from breakrank.verdict import DETECTED, Outcome, detected, silent
 
 DETAIL = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
@@ -110,7 +111,7 @@ def test_the_debug_mode_and_the_time_out_are_dimensions_of_a_case(bench, row, en
     case = Case(row, f"mismatches:{row}", record or DETECTED, control=f"mismatches:{sound}")
     case = replace(case, environment=environment, patience_s=30.0 if environment is SHORT else None)
     scenario = Scenario([case], job=Job(steps=3, data=""), oracles=("collectives", "progress"), name="dimensions")
-    result = bench.run(make_plan(scenario, case, Choices()), case.expect, programs=PROGRAMS)
+    result = bench.run(Request(make_plan(scenario, case, Choices()), case.expect, programs=PROGRAMS))
     if record is None:
         assert (result.verdict.outcome, result.verdict.findings) == (Outcome.SURVIVED, ())
     else:

@@ -9,6 +9,7 @@ from support import styles
 
 from breakrank.doctor import missing_framework
 from breakrank.plan.script import framework_of
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 
 pytestmark = pytest.mark.skipif(bool(missing_framework("tensorflow")), reason=missing_framework("tensorflow"))
@@ -27,7 +28,7 @@ def test_the_agent_changes_nothing_in_a_script_of_tensorflow(bench, tmp_path, st
     shutil.copy(SCRIPTS / style, tmp_path)
     # Without the agent a rank makes no points, and the deadline is for the whole of it.
     plan = plan_of(style, tmp_path, deadline_s=600.0)
-    runs = [bench.run(plan, where=tmp_path, agent=agent) for agent in (True, False)]
+    runs = [bench.run(Request(plan, where=tmp_path, agent=agent)) for agent in (True, False)]
     with_agent, without = (load_run(result.folder).history for result in runs)
     assert [lived.status for lived in with_agent.last] == [lived.status for lived in without.last] == [0, 0]
     for name in PRINTED:
@@ -46,7 +47,7 @@ def test_the_agent_changes_nothing_in_a_script_of_tensorflow(bench, tmp_path, st
 def test_a_script_that_trains_with_torch_and_imports_tensorflow_is_known_by_its_torch_parameters(bench, tmp_path):
     shutil.copy(SCRIPTS / "both.py", tmp_path)
     assert framework_of(["both.py"], tmp_path) == "torch"
-    result = bench.run(plan_of("both.py", tmp_path), where=tmp_path)
+    result = bench.run(Request(plan_of("both.py", tmp_path), where=tmp_path))
     for lived in load_run(result.folder).history.last:
         steps = lived.payloads("step")
         assert len(steps) == 3 and len({event["params"] for event in steps}) == 3, result.verdict.sentence()

@@ -9,6 +9,7 @@ import pytest
 from support.plans import plan_of
 
 from breakrank.doctor import missing_framework
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 from breakrank.schemas import schema
 from breakrank.verdict import Outcome
@@ -25,7 +26,7 @@ def run_ours(bench):
 
     def go(program, *strikes, **values):
         values = {"framework": "tensorflow", "data": "digits", "steps": 3, "deadline_s": 30.0, **values}
-        result = bench.run(plan_of(program, *strikes, **values))
+        result = bench.run(Request(plan_of(program, *strikes, **values)))
         return result, load_run(result.folder)
 
     return go

@@ -18,8 +18,8 @@ from support import containers
 from breakrank.errors import BreakrankError
 from breakrank.host.name_lookup import read_answer
 from breakrank.host.session import Session
-from breakrank.runners import docker_runner, untrusted
 from breakrank.runners.bridge import answer_name
+from breakrank.runners.docker import part, untrusted
 from breakrank.runners.process import stage_agent
 
 DEEP = b"[" * 200_000
@@ -176,9 +176,9 @@ SWAPS = {
 @pytest.mark.parametrize("swap", SWAPS)
 def test_a_container_that_lays_something_in_the_place_of_a_socket_is_told_in_one_line(tmp_path, swap):
     image = containers.require(containers.BARE["3.13"])
-    docker, staged, session = docker_runner(), stage_agent(tmp_path), Session()
+    clusters, staged, session = part("cluster"), stage_agent(tmp_path), Session()
     try:
-        cluster = docker.Cluster(session, staged, image, "", {"PYTHONPATH": f"{docker.SHARED}/{staged.name}"})
+        cluster = clusters.Cluster(session, staged, image, "", {"PYTHONPATH": f"{clusters.SHARED}/{staged.name}"})
         (first, _) = cluster.grow(2)
         assert first.handle.exec_run(["python3", "-c", f"import os; {SWAPS[swap]}"]).exit_code == 0
         with pytest.raises(BreakrankError, match="no rank can run in a container of") as error:

@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
+from breakrank.plan.build import Choices
+from breakrank.plan.for_scripts import make_script_plans
 from breakrank.plan.scenario import Job, Scenario
-from breakrank.runs.bench import Choices, make_script_plans
+from breakrank.runs.request import Request
 from breakrank.verdict import Outcome
 
 BEGINS = "import json, os, socket, time; import breakrank_agent; from breakrank_agent.start import join\n"
@@ -36,7 +38,7 @@ def launch(bench, tmp_path):
         scenario = Scenario((), Job(steps=0, data="", deadline_s=60.0), (), name="join")
         command = ["env", "RANK=0", "WORLD_SIZE=1", sys.executable, "lie.py"]
         (plan,) = make_script_plans(scenario, command, Choices()).values()
-        return bench.run(plan, where=tmp_path).verdict
+        return bench.run(Request(plan, where=tmp_path)).verdict
 
     return go
 

@@ -19,6 +19,7 @@ from breakrank.history.output import KEEP, PIPE_BYTES, Output, open_pipe
 from breakrank.host.blocked import Condition, look
 from breakrank.host.blocked.threads import read_threads
 from breakrank.runners.join import JoinRunner
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 
@@ -48,7 +49,7 @@ def printing(kind, to):
 def test_ranks_that_print_much_are_judged_by_what_they_did(bench, tmp_path, kind, to):
     (tmp_path / "train.py").write_text(printing(kind, to))
     plan = replace(plan_of(""), command=("train.py",), pin=False, steps=0, deadline_s=DEADLINE_S, oracles=("ends",))
-    result = bench.run(plan, where=tmp_path)
+    result = bench.run(Request(plan, where=tmp_path))
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.to_json()
     for rank in (0, 1):
         kept = (result.folder / f"attempt-0/rank-{rank}.{'out' if to == 1 else 'err'}").read_bytes()
@@ -62,7 +63,7 @@ def test_what_a_launcher_prints_is_read_as_it_comes(bench, tmp_path):
     (tmp_path / "launch.py").write_text(launcher)
     command = (sys.executable, "-c", "exec(open('launch.py').read())")
     plan = replace(plan_of(""), command=command, pin=False, steps=0, ranks=0, runner="join", deadline_s=DEADLINE_S)
-    result = bench.run(plan, where=tmp_path)
+    result = bench.run(Request(plan, where=tmp_path))
     kept = (result.folder / "launcher.out").read_bytes()
     # It starts no rank, so nothing can be said; it came to its own end all the same.
     assert kept.endswith(b"the end") and "called home" in result.verdict.void[0]

@@ -64,12 +64,13 @@ def bench_in():
     from support.plans import plan_of
 
     from breakrank.runs.bench import Bench
+    from breakrank.runs.request import Request
 
     def go(folder):
         (folder / "train.py").write_text(script("open('written.txt', 'w').close()"))
         plan = replace(plan_of(""), command=("train.py",), ranks=1, pin=False, steps=0, oracles=("ends",))
         with Bench(folder / ".breakrank", cold=True) as bench:
-            return bench.run(plan, where=folder)
+            return bench.run(Request(plan, where=folder))
 
     return go
 

@@ -12,6 +12,7 @@ from support import canary, containers
 
 from breakrank.doctor import missing
 from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
@@ -102,7 +103,7 @@ def strike(bench: Bench, where: Path, runner: str, *struck: faults.Fault, change
         runner=runner,
         image=image,
     )
-    result = bench.run(plan, where=where)
+    result = bench.run(Request(plan, where=where))
     events = load_run(result.folder).history.seen("strike")
     return result, [[(e["phase"], e.get("why", "")) for e in events if e["strike"] == n] for n in range(len(struck))]
 
@@ -242,7 +243,7 @@ def in_container(bench: Bench, where: Path, script: str):
     (where / "train.py").write_text(f"import os, shutil\nif os.environ['RANK'] == '0':\n    {script}\n")
     plan = Plan("test", "train.py", "", framework="none", command=("train.py",), pin=False, steps=0, oracles=("ends",))
     plan = replace(plan, runner="docker", image=containers.require(containers.BARE["3.13"]), control="")
-    return bench.run(plan, where=where)
+    return bench.run(Request(plan, where=where))
 
 
 @pytest.mark.parametrize("to", ["/etc", "/proc/self/root/etc", "/"])

@@ -13,6 +13,7 @@ from support.plans import PROGRAMS, plan_of
 
 from breakrank.runs import provenance
 from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import programs_of
 from breakrank_agent.plan import Plan
 
@@ -27,7 +28,7 @@ def made(tmp_path_factory):
     plan = Plan("test", "leaves", "leaves:main", ranks=1, steps=0, oracles=("ends",), environment={"COLOUR": "blue"})
     with pytest.MonkeyPatch.context() as patch, Bench(root / "runs", cold=True) as bench:
         patch.setenv("XDG_STATE_HOME", str(root / "state"))
-        return bench.run(plan, programs=root / "programs").folder, root / "state", root / "it ran"
+        return bench.run(Request(plan, programs=root / "programs")).folder, root / "state", root / "it ran"
 
 
 @pytest.fixture

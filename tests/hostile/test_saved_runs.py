@@ -17,6 +17,7 @@ from breakrank.files.bounded import MOST_FILE, Folder, parse, plain
 from breakrank.history.reader import read_history
 from breakrank.runs import retention
 from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import limits, load_run
 from breakrank_agent import faults
 from breakrank_agent.protocol.log import DEFAULT_SIZE, HEADER_SIZE, LogWriter, create_log, encode
@@ -28,7 +29,7 @@ def sound_runs(bench):
     """Two runs: one with a strike, its control and a restart, and one that hung."""
     kill = faults.Kill() @ at(rank=1, step=2, point="collective")
     plans = [plan_of("small:train", kill, restarts=1), plan_of("small:train", faults.Stop() @ at(rank=1, step=2))]
-    return [bench.run(plan, programs=PROGRAMS).folder for plan in plans]
+    return [bench.run(Request(plan, programs=PROGRAMS)).folder for plan in plans]
 
 
 @pytest.fixture

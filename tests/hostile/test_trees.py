@@ -12,7 +12,7 @@ import pytest
 from support import canary
 
 from breakrank.conductor.left_files import tell_remains
-from breakrank.runners import retrieval
+from breakrank.runners.docker import retrieval
 from breakrank_agent import faults
 from breakrank_agent.kernel import trees
 from breakrank_agent.kernel.rooted import WorkingFolder, opened

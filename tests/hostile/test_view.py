@@ -20,6 +20,7 @@ from breakrank.doctor import missing
 from breakrank.errors import BreakrankError
 from breakrank.runners import overlay
 from breakrank.runners.workdir import copy_folder
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 
@@ -119,7 +120,7 @@ def script_plan(how):
 def test_what_is_mounted_below_the_folder_is_there_and_stays_untouched(bench, mounted, how):
     (mounted / "train.py").write_text(LOOKS)
     before = state(mounted)
-    result = bench.run(script_plan(how), where=mounted)
+    result = bench.run(Request(script_plan(how), where=mounted))
     assert state(mounted) == before
     work = result.folder / "work"
     found, proc, answers = (work / "seen.txt").read_text().splitlines()
@@ -159,11 +160,11 @@ def test_a_script_that_empties_its_folder_destroys_no_record(tmp_path, how):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "old").write_text("old")
     with Bench(tmp_path / ".breakrank") as bench:
-        earlier = bench.run(script_plan(how), where=tmp_path)
+        earlier = bench.run(Request(script_plan(how), where=tmp_path))
         before = state(earlier.folder)
         command = script_plan(how).command
         env = {"RANK": "0", "WORLD_SIZE": "1"} if how == "launcher" else {}
-        result = bench.run(replace(script_plan(how), command=command, environment=env), where=tmp_path)
+        result = bench.run(Request(replace(script_plan(how), command=command, environment=env), where=tmp_path))
     assert (tmp_path / "data" / "old").read_text() == "old" and (tmp_path / "train.py").exists()
     assert state(earlier.folder) == before
     # All that was there could be removed: nothing of ours was among it.
@@ -219,7 +220,7 @@ def test_without_root_a_view_leaves_nothing_behind_and_a_copy_has_what_is_mounte
 def test_the_runs_cannot_lie_in_the_folder_itself(bench, tmp_path):
     (bench.runs / "train.py").write_text("")
     with pytest.raises(BreakrankError, match="cannot be kept in the folder of the script itself"):
-        bench.run(script_plan("process"), where=bench.runs)
+        bench.run(Request(script_plan("process"), where=bench.runs))
 
 
 def test_a_mount_that_another_one_hides_is_none_of_the_view(mounted):

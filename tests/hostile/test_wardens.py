@@ -15,6 +15,7 @@ from breakrank.errors import BreakrankError
 from breakrank.host import session as sessions
 from breakrank.host.session import VARIABLE, Session
 from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank.verdict import Outcome
 
 LIMIT_S = 60.0
@@ -77,7 +78,7 @@ def test_a_warden_that_works_is_kept(session):
 def test_between_two_runs_it_costs_none(tmp_path):
     with Bench(tmp_path, cold=True) as bench:
         os.kill(bench.warden_pid, signal.SIGKILL)
-        result = bench.run(plan_of("plain:steps"), programs=PROGRAMS)
+        result = bench.run(Request(plan_of("plain:steps"), programs=PROGRAMS))
         assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.to_json()
 
 
@@ -99,8 +100,8 @@ def test_a_warden_killed_in_a_run_costs_that_run_and_the_next_has_another(tmp_pa
                 struck.append(bench.warden_pid)
                 os.kill(bench.warden_pid, signal.SIGKILL)
 
-        cut = bench.run(plan_of("small:never_ends", steps=1_000_000), programs=PROGRAMS, progress=strike)
+        cut = bench.run(Request(plan_of("small:never_ends", steps=1_000_000), programs=PROGRAMS, progress=strike))
         assert struck
         assert cut.verdict.outcome is Outcome.VOID and cut.verdict.void[0].startswith("the warden process is gone")
-        result = bench.run(plan_of("small:train"), programs=PROGRAMS)
+        result = bench.run(Request(plan_of("small:train"), programs=PROGRAMS))
         assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.to_json()

@@ -20,6 +20,7 @@ from breakrank.files.private import make_runs, seal
 from breakrank.host.stacks import print_stacks
 from breakrank.runners.process import stage_agent
 from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
 from breakrank_agent.plan import Plan
@@ -66,7 +67,7 @@ def conducted(bench, tmp_path, way, **values):
     plan = replace(
         plan_of("", deadline_s=DEADLINE_S), command=("train.py",), pin=False, steps=0, ranks=1, oracles=oracles
     )
-    return bench.run(replace(plan, **values), where=tmp_path / "job")
+    return bench.run(Request(replace(plan, **values), where=tmp_path / "job"))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_nothing_secret_is_kept_of_containers(runs, tmp_path):
     (tmp_path / "job").mkdir()
     (tmp_path / "job/train.py").write_text(f"{text}for _ in range(3): breakrank_agent.step()\n")
     plan = Plan("test", "train.py", "", framework="none", command=("train.py",), pin=False, steps=0, oracles=("ends",))
-    result = runs.run(replace(plan, runner="docker", image=image, ranks=2), where=tmp_path / "job")
+    result = runs.run(Request(replace(plan, runner="docker", image=image, ranks=2), where=tmp_path / "job"))
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.to_json()
     assert holding(runs.runs) == []
     assert_private(result.folder)
@@ -113,7 +114,7 @@ def test_nothing_secret_is_kept_of_a_launchers_ranks(runs, tmp_path, option, way
     (tmp_path / "job/launch.sh").chmod(0o755)
     (tmp_path / "job/train.py").write_text(script(f"import threading\n{way}"))
     plan = plan_of("", deadline_s=DEADLINE_S, steps=0, ranks=0, runner="join", oracles=("ends", "progress"))
-    result = runs.run(replace(plan, command=("./launch.sh",), pin=False), where=tmp_path / "job")
+    result = runs.run(Request(replace(plan, command=("./launch.sh",), pin=False), where=tmp_path / "job"))
     if way == HANGS:
         assert result.verdict.outcome is Outcome.HUNG, result.verdict.to_json()
         assert "acquire" in (result.folder / "conductor.jsonl").read_text()

@@ -42,6 +42,7 @@ def test_an_unknown_scenario_is_answered_with_the_nearest_names(project):
         (["--scenario-compare=some"], "--scenario-compare compares images"),
         (["--scenario-runner=slurm"], "--scenario-runner=slurm comes later"),
         (["--scenario-runner=tin"], "use auto, process, sandbox or docker"),
+        (["--scenario-runner=sandbx"], "did you mean sandbox? Use auto, process, sandbox or docker"),
         (["--scenario-framework=jax"], "use torch or tensorflow"),
         (["--scenario-replay=x"], "--scenario-replay runs the saved plan as it is; leave out --scenario"),
     ],

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from breakrank.plan.build import Choices, make_plan
 from breakrank.plan.catalogue import load_scenarios
-from breakrank.runs.bench import Bench, Choices, make_plan
+from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 
 pytestmark = pytest.mark.soak
 
@@ -21,6 +23,6 @@ def cold(tmp_path_factory):
 @pytest.mark.parametrize(("scenario", "case"), CASES, ids=[f"{s.name}::{c.name}" for s, c in CASES])
 def test_a_cold_run_is_judged_as_a_warm_one(bench, cold, scenario, case):
     plan = make_plan(scenario, case, Choices())
-    warm, other = bench.run(plan, case.expect), cold.run(plan, case.expect)
+    warm, other = bench.run(Request(plan, case.expect)), cold.run(Request(plan, case.expect))
     assert (other.verdict.outcome, other.verdict.digest) == (warm.verdict.outcome, warm.verdict.digest)
     assert other.as_recorded

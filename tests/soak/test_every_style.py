@@ -7,6 +7,7 @@ import shutil
 import pytest
 from support import styles
 
+from breakrank.runs.request import Request
 from breakrank_agent import faults
 from breakrank_agent.protocol.trigger import at
 
@@ -21,6 +22,6 @@ def test_the_agent_changes_nothing(bench, tmp_path, style):
 def test_a_struck_script_is_replayed_with_the_same_digest(bench, tmp_path):
     shutil.copy(styles.SCRIPTS / "functions.py", tmp_path)
     kill = faults.Kill() @ at(rank=1, step=3, point="collective")
-    result = bench.run(styles.plan_of_script("functions.py --steps 5", [kill]), where=tmp_path)
+    result = bench.run(Request(styles.plan_of_script("functions.py --steps 5", [kill]), where=tmp_path))
     again, saved = bench.replay(result.folder)
     assert again.verdict.digest == saved["digest"]

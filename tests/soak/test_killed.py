@@ -12,7 +12,7 @@ from support import containers
 from support.killed import MOMENTS, Job, dead, network
 
 from breakrank.doctor import missing
-from breakrank.runners import docker_runner
+from breakrank.runners.docker import part
 from breakrank_agent.plan import Plan
 
 pytestmark = pytest.mark.soak
@@ -27,7 +27,7 @@ def in_the_engine(job: Job, *kinds: str) -> list[str]:
     found: list[str] = []
     for kind in kinds or ("container", "network", "volume"):
         every = ["--all"] if kind == "container" else []
-        label = docker_runner().LABEL
+        label = part("sweep").LABEL
         shown = f'{kind} {{{{{NAMES[kind]}}}}} {{{{.Label "{label}"}}}}'
         command = ["docker", kind, "ls", *every, "--filter", f"label={label}", "--format", shown]
         lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()

@@ -8,6 +8,7 @@ import pytest
 
 from breakrank.plan.scenario import DEFAULT_ORACLES
 from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Plan
 
@@ -20,5 +21,5 @@ def test_no_healthy_job_is_called_anything_else(tmp_path):
     """Two workers end at once after their last all-reduce: 2 of 40 such jobs failed while nothing held them."""
     plan = Plan("soak", "workers", "reduce_workers:main", framework="tensorflow", oracles=DEFAULT_ORACLES)
     with Bench(tmp_path) as bench:
-        verdicts = [bench.run(plan, programs=PROGRAMS).verdict for _ in range(RUNS)]
+        verdicts = [bench.run(Request(plan, programs=PROGRAMS)).verdict for _ in range(RUNS)]
     assert [verdict for verdict in verdicts if verdict.outcome is not Outcome.SURVIVED] == []

@@ -219,7 +219,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from breakrank.plan.catalogue import load_scenarios, select
-from breakrank.runs.bench import Bench, Choices, make_plan
+from breakrank.plan.build import Choices, make_plan
+from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 from breakrank_agent import faults
 from breakrank_agent.plan import Strike
@@ -228,7 +230,7 @@ from breakrank_agent.plan import Strike
 plan = make_plan(scenario, case, Choices(runner="docker", image=sys.argv[1]))
 off = Strike(faults.DisconnectContainer(), plan.strikes[0].trigger, plan.strikes[0].ranks)
 with Bench(Path.cwd() / "runs") as bench:
-    result = bench.run(replace(plan, strikes=(off,), restarts=1))
+    result = bench.run(Request(replace(plan, strikes=(off,), restarts=1)))
     history = load_run(result.folder).history
     print(result.verdict.outcome, *([lived.status for lived in history.attempt(attempt)] for attempt in (0, 1)))
 """
@@ -277,6 +279,6 @@ def test_an_engine_is_found_by_its_users_context_and_the_doctor_says_where_it_is
     assert json.loads((home / ".docker/config.json").read_text())["currentContext"] == "mine"
     assert re.search("^docker +yes$", entered(*doctor), re.MULTILINE)
     found = entered(
-        sys.executable, "-c", "from breakrank.runners.docker import versions; print(versions('breakrank-torch'))"
+        sys.executable, "-c", "from breakrank.runners.docker.image import versions; print(versions('breakrank-torch'))"
     )
     assert "'torch'" in found

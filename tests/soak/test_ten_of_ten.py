@@ -11,8 +11,9 @@ from support.catalogued import CASES, SCENARIOS, names
 
 from breakrank.doctor import missing, missing_for, missing_framework
 from breakrank.errors import BreakrankError
-from breakrank.runners import docker_runner
-from breakrank.runs.bench import Choices, make_plan
+from breakrank.plan.build import Choices, make_plan
+from breakrank.runners.docker import part
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 
@@ -48,7 +49,7 @@ def test_it_ends_alike_each_time_and_a_clean_job_runs_where_it_ran(bench, scenar
         pytest.skip(lack)
     ended, pythons = set(), set()
     for _ in range(RUNS):
-        result = bench.run(plan, case.record(runner))
+        result = bench.run(Request(plan, case.record(runner)))
         assert result.as_recorded, f"{result.verdict.outcome}: {result.verdict.sentence()} ({result.folder})"
         history = load_run(result.folder).history
         assert not [e for e in history.seen("strike") if e["phase"] == "unhealed"]
@@ -56,12 +57,12 @@ def test_it_ends_alike_each_time_and_a_clean_job_runs_where_it_ran(bench, scenar
         ended.add((result.verdict.outcome, result.verdict.digest))
     assert len(ended) == 1, ended
     if runner == "docker":
-        assert pythons <= {docker_runner().versions(plan.image)["python"]}, "the ranks' Python is the image's own"
+        assert pythons <= {part("image").versions(plan.image)["python"]}, "the ranks' Python is the image's own"
     clean = make_plan(BASELINE, CLEAN[case.framework], chosen)
     if plan.ranks > clean.ranks:
         # The goal of TensorFlow's is one of two workers: more of them miss it, however many steps they make.
         left_out = "progress" if case.framework == "tensorflow" else ""
         oracles = tuple(name for name in clean.oracles if name != left_out)
         clean = replace(clean, ranks=plan.ranks, oracles=oracles)
-    after = bench.run(clean).verdict
+    after = bench.run(Request(clean)).verdict
     assert after.outcome is Outcome.SURVIVED, after.sentence()

@@ -12,6 +12,7 @@ import pytest
 from support.plans import PROGRAMS, plan_of
 
 from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank_agent import faults
 from breakrank_agent.protocol.trigger import at
 
@@ -49,7 +50,7 @@ def test_nothing_is_left_and_nothing_grows(tmp_path, monkeypatch):
     with Bench(tmp_path / "runs", limit_mb=1) as bench:
         for number in range(RUNS):
             turn = number % len(plans)
-            result = bench.run(plans[turn], programs=PROGRAMS)
+            result = bench.run(Request(plans[turn], programs=PROGRAMS))
             digests[turn].add(result.verdict.digest)
             below = psutil.Process(bench.warden_pid).children(recursive=True)
             (warm,) = below

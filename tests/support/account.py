@@ -24,7 +24,10 @@ USED = "capability"
 #: What the runners need.
 RUNNERS = {"sandbox": ("netns",), "docker": ("docker",)}
 #: Functions whose call is the use of a capability that nobody asks for by name.
-CALLS = {"debugger": ("breakrank.host.crash_dump", "read_native"), "namespaces": ("breakrank.runs.bench", "make_view")}
+CALLS = {
+    "debugger": ("breakrank.host.crash_dump", "read_native"),
+    "namespaces": ("breakrank.runners.workdir", "make_view"),
+}
 
 
 def listed(text: str) -> list[str]:

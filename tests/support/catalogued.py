@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from breakrank.doctor import missing, missing_framework
+from breakrank.plan.build import Choices, make_plan
 from breakrank.plan.catalogue import load_scenarios
 from breakrank.plan.scenario import Case, Scenario
-from breakrank.runs.bench import Bench, Choices, make_plan
+from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 
 SCENARIOS = load_scenarios()
 CASES = [(scenario, case) for scenario in SCENARIOS.values() for case in scenario.cases]
@@ -44,5 +46,5 @@ def check(bench: Bench, scenario: Scenario, case: Case) -> None:
     lack = missing_framework(case.framework) or missing(needs)
     if lack:
         pytest.skip(lack)
-    result = bench.run(plan, case.record(plan.runner))
+    result = bench.run(Request(plan, case.record(plan.runner)))
     assert result.as_recorded, f"{result.verdict.outcome}: {result.verdict.sentence()} ({result.folder})"

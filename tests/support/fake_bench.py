@@ -17,8 +17,9 @@ import pytest
 
 from breakrank.conductor.conductor import Progress
 from breakrank.errors import BreakrankError
-from breakrank.runs.bench import Result
 from breakrank.runs.provenance import MARK, mark
+from breakrank.runs.request import Request
+from breakrank.runs.result import Result
 from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Blame, Finding, Outcome, Verdict
 
@@ -56,7 +57,8 @@ class FakeBench:
     def close(self):
         (self.runs / "closed").touch()
 
-    def run(self, plan, record=None, programs=None, progress=None, where=None, in_place=False):
+    def run(self, request):
+        plan, record = request.plan, request.record
         if plan.program == "fake:broken":
             raise BreakrankError("the warden process is gone;\nwas it killed?")
         if plan.program == "fake:interrupt":
@@ -66,7 +68,7 @@ class FakeBench:
         if plan.program == "fake:slow":
             for step in range(1, 5):
                 time.sleep(0.15)
-                progress(Progress("run", 0, {0: (step, "collective"), 1: (step, "backward")}))
+                request.progress(Progress("run", 0, {0: (step, "collective"), 1: (step, "backward")}))
         self.made += 1
         digest = f"{plan.key()}{self.made if plan.program == 'fake:flaky' else ''}"
         digest = os.environ.get("FAKE_DIGEST", digest)
@@ -78,7 +80,7 @@ class FakeBench:
 
     def replay(self, folder, programs=None, progress=None):
         saved = load_run(folder)
-        return self.run(saved.plan, None, programs, progress), saved.verdict
+        return self.run(Request(saved.plan, programs=programs, progress=progress)), saved.verdict
 
     def _folder(self, plan):
         for number in range(1000):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from breakrank.plan.scenario import DEFAULT_ORACLES
 from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank.verdict import Outcome
 from support.plans import PROGRAMS, plan_of
 
@@ -18,7 +19,7 @@ def objections(bench: Bench, seeds: Iterable[int]) -> list[tuple[int, str]]:
     wrong = []
     for seed in seeds:
         plan = plan_of("healthy:any_job", ranks=2 + seed % 2, steps=3, seed=seed, deadline_s=60.0, oracles=ORACLES)
-        verdict = bench.run(plan, programs=PROGRAMS).verdict
+        verdict = bench.run(Request(plan, programs=PROGRAMS)).verdict
         if verdict.outcome is not Outcome.SURVIVED:
             wrong.append((seed, f"{verdict.outcome}: {verdict.sentence()}"))
     return wrong

@@ -15,8 +15,12 @@ from typing import NamedTuple
 import pytest
 
 from breakrank import DETECTED, SURVIVED, silent
+from breakrank.plan.build import Choices
 from breakrank.plan.catalogue import load_scenarios
-from breakrank.runs.bench import Bench, Choices, Result, make_script_plans
+from breakrank.plan.for_scripts import make_script_plans
+from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
+from breakrank.runs.result import Result
 from breakrank.verdict import Record
 
 SCRIPTS = Path(__file__).parents[1] / "scripts" / "jobs"
@@ -120,7 +124,7 @@ def run(bench: Bench, row: Row, folder: Path) -> Result:
     # A launcher that imports torch before its ranks do takes minutes on a busy machine. No row ends by the deadline.
     plans = make_script_plans(load_scenarios()[row.scenario], command, Choices(deadline_s=600.0))
     (plan,) = [plan for name, plan in plans.items() if name.endswith(row.way)]
-    return bench.run(plan, row.record, where=folder)
+    return bench.run(Request(plan, row.record, where=folder))
 
 
 def check(bench: Bench, row: Row, folder: Path, patch: pytest.MonkeyPatch) -> None:

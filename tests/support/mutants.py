@@ -19,6 +19,7 @@ from typing import Any
 
 from breakrank.__main__ import main
 from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank_agent import faults
 from breakrank_agent.protocol.trigger import at
 from support.plans import PROGRAMS, plan_of
@@ -57,11 +58,11 @@ def make_kinds(bench: Bench, folder: Path) -> dict[str, Path]:
         "crashed": plan_of("small:segfaults"),
         "restarted": plan_of("small:train", kill, restarts=1),
     }
-    kinds = {name: bench.run(plan, programs=PROGRAMS).folder for name, plan in plans.items()}
+    kinds = {name: bench.run(Request(plan, programs=PROGRAMS)).folder for name, plan in plans.items()}
     folder.mkdir()
     shutil.copy(SCRIPTS / "functions.py", folder)
     script = plan_of_script("functions.py --steps 4", [faults.Kill() @ at(rank=1, step=3, point="collective")])
-    return {**kinds, "script": bench.run(script, where=folder).folder}
+    return {**kinds, "script": bench.run(Request(script, where=folder)).folder}
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,11 @@ import shutil
 import signal
 from pathlib import Path
 
+from breakrank.plan.build import Choices
+from breakrank.plan.for_scripts import make_script_plans
 from breakrank.plan.scenario import Job, Scenario
-from breakrank.runs.bench import Bench, Choices, make_script_plans
+from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
@@ -42,7 +45,7 @@ def check(bench: Bench, style: str, folder: Path) -> None:
     before = files(folder)
     # Without the agent a rank makes no points, and the deadline is for the whole of it.
     plan = plan_of_script(style, deadline_s=600.0)
-    runs = [bench.run(plan, where=folder, agent=agent) for agent in (True, False)]
+    runs = [bench.run(Request(plan, where=folder, agent=agent)) for agent in (True, False)]
     assert files(folder) == before, "the user's folder was touched"
     with_agent, without = (load_run(result.folder).history for result in runs)
     codes = [{key: _code(lived.status) for key, lived in h.ranks.items()} for h in (with_agent, without)]

@@ -6,13 +6,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from breakrank.doctor import missing_for
+from breakrank.doctor import missing_for, missing_framework
 from breakrank.errors import BreakrankError
+from breakrank.plan.build import Choices, make_plan
 from breakrank.plan.catalogue import load_scenarios, select
 from breakrank.plan.scenario import Case, Scenario
 from breakrank.report.compare import Comparison, Standing, Stood, finding, key, new_standing
-from breakrank.runners import docker_runner
-from breakrank.runs.bench import Bench, Choices, make_plan
+from breakrank.runners import image_runner
+from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
 from breakrank_agent.protocol.trigger import PlanError
 
 #: How a case's sentence begins where what went wrong was not the image's doing, nor the user's.
@@ -37,9 +39,9 @@ def validate(new: str, old: str, names: Sequence[str], seed: int, runs: Path) ->
 
 def stand(standing: Standing, cases: Sequence[tuple[Scenario, Case]], seed: int, runs: Path) -> None:
     """Run cases on the image of a standing, one line each, and save what they came to. Raises `BreakrankError`."""
-    choices = Choices(seed=seed, runner="docker", image=standing.image)
+    choices = Choices(seed=seed, runner=image_runner(), image=standing.image)
     lacks = {
-        name: docker_runner().lacking(standing.image, name)
+        name: missing_framework(name, choices.runner, standing.image)
         for name in dict.fromkeys(case.framework for _, case in cases)
     }
     number, total = 0, sum(not lacks[case.framework] for _, case in cases)
@@ -74,7 +76,8 @@ def _case(bench: Bench, scenario: Scenario, case: Case, choices: Choices, lack: 
         if reason:
             return mechanism, Stood("", sentence=reason)
         programs = scenario.path.parent / "programs"
-        verdict = bench.run(plan, case.record(plan.runner), programs if programs.is_dir() else None).verdict
+        request = Request(plan, case.record(plan.runner), programs if programs.is_dir() else None)
+        verdict = bench.run(request).verdict
         return mechanism, Stood(str(verdict.outcome), finding(verdict), verdict.sentence())
     except (BreakrankError, PlanError) as error:
         return mechanism, Stood("", sentence=" ".join(str(error).split()))

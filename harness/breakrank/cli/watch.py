@@ -26,7 +26,8 @@ from breakrank.oracles.progress import judge as judge_waits
 from breakrank.plan.script import check_script, command_line, framework_of, title
 from breakrank.report.groups import draw_answer
 from breakrank.report.terminal import live_line
-from breakrank.runs.bench import Bench, Result
+from breakrank.runs.bench import Bench
+from breakrank.runs.result import Result
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.log import Event

@@ -75,10 +75,11 @@ class Attempt:
 
     def _loop(self) -> bool:
         """Answer and watch until every rank has ended; return whether one had to be ended because it hung."""
-        while self._group.live or not self._run.runner.over():
+        launcher = self._run.launcher
+        while self._group.live or not (launcher is None or launcher.over()):
             self._excuse()
             self._inbox.wait()
-            for process in self._run.runner.arrivals():
+            for process in launcher.arrivals() if launcher is not None else ():
                 self._inbox.admit(process)
             self._inbox.drain()
             for number in self._strikes.advance():
@@ -161,7 +162,7 @@ class Attempt:
 
     def _launcher_acts(self) -> bool:
         """Return whether it is the launcher's turn: ranks are still to come, or one has failed and it ends the rest."""
-        return self._run.runner.launches and (self._group.incomplete or self._group.failed)
+        return self._run.launcher is not None and (self._group.incomplete or self._group.failed)
 
     def _close(self) -> None:
         """End what the ranks left running, read what is left to read, and give everything back."""

@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,23 +69,21 @@ class Conductor:
     def run(self) -> None:
         """Start the group, and again as often as it may be restarted, until an attempt needs no other."""
         number: int | None = 0
-        run, runner = self._run, self._run.runner
+        run = self._run
         with contextlib.ExitStack() as ends:
             # Each of them is called, whatever the others raise: the last one first.
-            for end in (self._remove_lines, self._events.close, runner.close, self._sum_up):
+            for end in (self._remove_lines, self._events.close, partial(run.runner.close, self.write)):
                 ends.callback(end)
-            ends.callback(runner.end)
+            if run.launcher is not None:
+                ends.callback(run.launcher.end)
             ends.callback(run.session.clear)
             while number is not None:
                 attempt = Attempt(run, number, self._show)
                 again = attempt.run()
-                number = None if run.room.lack else runner.follows(number, again)
+                number = None if run.room.lack else _next(run, number, again)
                 if run.plan.elastic:
                     run = replace(run, plan=replace(run.plan, ranks=run.plan.ranks - attempt.lost))
                     number = number if run.plan.ranks else None
-
-    def _sum_up(self) -> None:
-        self._run.runner.sum_up(self.write)
 
     def _remove_lines(self) -> None:
         shutil.rmtree(self._folder / LINES, ignore_errors=True)
@@ -102,3 +101,10 @@ class Conductor:
                 for point, seconds in rank.spent.items():
                     spent[point] = spent.get(point, 0.0) + seconds
             self._progress(Progress(self._phase, attempt, {n: (r.step, r.point) for n, r in ranks.items()}, spent))
+
+
+def _next(run: Run, number: int, again: bool) -> int | None:
+    """Return the number of the attempt after this one, or None; `again`: a rank failed, and nothing hung."""
+    if run.launcher is not None:
+        return run.launcher.follows()
+    return number + 1 if again and number < run.plan.restarts else None

@@ -65,7 +65,8 @@ class Departures:
         standing = group.live
         for number, text in take_stacks(session, group.reached, standing, reason["why"]).items():
             group.write("stacks", rank=number, text=text)
-        self._run.runner.end()
+        if self._run.launcher is not None:
+            self._run.launcher.end()
         # All of them stand still before the first is ended: none is to report the loss of another.
         for what in (signal.SIGSTOP, signal.SIGKILL):
             for rank in standing.values():

@@ -40,7 +40,8 @@ class Inbox:
     def open(self) -> None:
         """Begin to hear the session, and whatever starts ranks."""
         self._selector.register(self._run.session, selectors.EVENT_READ, None)
-        for source in self._run.runner.sources():
+        launcher = self._run.launcher
+        for source in launcher.sources() if launcher is not None else ():
             self._selector.register(source, selectors.EVENT_READ, None)
 
     def admit(self, process: RankProcess) -> None:
@@ -159,8 +160,8 @@ class Inbox:
 
     def _reported(self, report: dict[str, Any]) -> None:
         found = [r for r in self._group.live.values() if r.process.pid == report.get("child")]
-        if not found:
-            self._run.runner.told(report)
+        if not found and self._run.launcher is not None:
+            self._run.launcher.told(report)
         for rank in found:
             number = rank.process.rank
             self.drain_rank(rank)
@@ -173,7 +174,7 @@ class Inbox:
         number, others_failed = rank.process.rank, self._group.failed
         rank.status, rank.gone = status, True
         self._group.move()
-        by_launcher = self._run.runner.launches and others_failed and status in _ENDS_PEERS
+        by_launcher = self._run.launcher is not None and others_failed and status in _ENDS_PEERS
         rank.ended_by_us = rank.ended_by_us or by_launcher
         if status is not None:
             by = {"by": "launcher"} if by_launcher else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, Protocol
 
 from breakrank.files.disk_space import Room
 from breakrank.host.session import Session
-from breakrank.runners.base import Runner
+from breakrank.runners.base import Launcher, Runner
 from breakrank.runners.workdir import View
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.log import Event
@@ -43,3 +44,8 @@ class Run:
     keep: int = 0
     ends: Callable[[Event], bool] | None = None
     written: set[str] = field(default_factory=set)
+
+    @functools.cached_property
+    def launcher(self) -> Launcher | None:
+        """The part of the runner that waits for ranks which another program starts; None if it starts them itself."""
+        return self.runner if isinstance(self.runner, Launcher) else None

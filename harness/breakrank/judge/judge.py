@@ -12,6 +12,7 @@ from breakrank.history.reader import History, RankHistory, signal_name
 from breakrank.judge.blame import accusations, blame
 from breakrank.judge.run_digest import digest
 from breakrank.oracles import Abstain, Terms, all_oracles
+from breakrank.runners import find_runner
 from breakrank.verdict import Blame, Ended, Finding, Verdict, decide, name_ranks
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.fault import Strike
@@ -90,7 +91,7 @@ def _see_enough(history: History, control: History | None, plan: Plan, account: 
     if not history.attempts:
         account.void.append(why_no_rank(history, plan))
     for attempt in history.attempts:
-        for rank in range(history.world(attempt) if plan.runner == "join" or plan.elastic else plan.ranks):
+        for rank in range(history.world(attempt) if find_runner(plan.runner).joins or plan.elastic else plan.ranks):
             lived = history.ranks.get((attempt, rank))
             if lived is None or not lived.of_kind("rank"):
                 account.void.append(f"rank {rank} never started in attempt {attempt}")

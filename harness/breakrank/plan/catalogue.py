@@ -31,6 +31,14 @@ def packaged_folder() -> Path:
     return Path(__file__).resolve().parents[3] / "scenarios"
 
 
+def packaged_programs() -> Path:
+    """Return the folder of the programs that come with us. Raises `BreakrankError` if they are not installed."""
+    spec = importlib.util.find_spec("breakrank.fixtures.programs")
+    if spec is None or not spec.submodule_search_locations:
+        raise BreakrankError("the programs of Breakrank are not installed; reinstall pytest-breakrank")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
 def load_scenarios(extra: Sequence[Path] = ()) -> dict[str, Scenario]:
     """Return every scenario by name: ours, and those in the folders `extra`.
 

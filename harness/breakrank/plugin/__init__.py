@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from breakrank.plugin import options
+from breakrank.plugin import command_line, options
 from breakrank.plugin.usage_errors import usage_errors
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the ini options; the command line's come later, see `pytest_load_initial_conftests`."""
-    options.add_ini(parser)
+    command_line.add_ini(parser)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -28,9 +28,9 @@ def pytest_load_initial_conftests(
     Somebody else may own `--scenario` (PyPI's `pytest-scenario` does). Whoever registers an option second fails, so we
     are always second, and say in one line what to do; a run that uses none of our options goes on without us.
     """
-    options.hide_values(early_config, parser, args)
+    command_line.hide_values(early_config, parser, args)
     result = yield
-    options.add_command_line(early_config, parser, args)
+    command_line.add_command_line(early_config, parser, args)
     return result
 
 

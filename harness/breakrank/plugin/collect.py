@@ -12,15 +12,17 @@ import pytest
 from breakrank import doctor
 from breakrank.errors import BreakrankError
 from breakrank.files.bounded import plain
+from breakrank.plan.build import AUTO, Choices, make_plan
 from breakrank.plan.catalogue import load_scenarios, select
+from breakrank.plan.for_scripts import make_script_plans
 from breakrank.plan.scenario import Case, Scenario
 from breakrank.plan.script import title
+from breakrank.plugin.command_line import PREFIX
 from breakrank.plugin.items import ReplayItem, ScenarioItem
-from breakrank.plugin.options import PREFIX, Options
+from breakrank.plugin.options import Options
 from breakrank.plugin.usage_errors import one_line
 from breakrank.report import plan_words, saved_verdict
-from breakrank.runners import docker_runner
-from breakrank.runs.bench import Choices, make_plan, make_script_plans
+from breakrank.runners import PLAIN, find_runner
 from breakrank.runs.provenance import is_ours, read_meta
 from breakrank.runs.saved_run import SavedRun, load_run, programs_of
 from breakrank.verdict import SURVIVED, Record
@@ -79,8 +81,6 @@ def choose(options: Options) -> list[Subject]:
             why = "; ".join(filter(None, reasons))
             lack = f"no case of {', '.join(options.names)} is for {options.framework}"
             raise BreakrankError(f"{lack}: {why}" if why else lack)
-    if options.runner == "docker":
-        _check_engine(options.image)
     frameworks = {options.framework} if options.train else {case.framework for _, case in chosen}
     lacks = {_lacking(framework, options) for framework in frameworks}
     if "" not in lacks:
@@ -95,16 +95,14 @@ def choose(options: Options) -> list[Subject]:
     return subjects
 
 
-def _check_engine(image: str) -> None:
-    """Raise `BreakrankError` if there is no engine, or no such image, before anything is collected."""
-    docker_runner().versions(image)
-
-
 def _lacking(framework: str, options: Options) -> str:
-    """Return why a framework's cases cannot run where the ranks will be, or the empty string."""
-    if options.runner == "docker":
-        return str(docker_runner().lacking(options.image, framework))
-    return doctor.missing_framework(framework)
+    """Return why a framework's cases cannot run where the ranks will be, or the empty string.
+
+    Raises `BreakrankError` if there is no engine, or no such image.
+    """
+    # Without an image the ranks are on this machine, whether or not anything is around them.
+    runner = PLAIN if options.runner == AUTO else options.runner
+    return doctor.missing_framework(framework, runner, options.image)
 
 
 _NO_PLAN = "no such plan: "
@@ -171,8 +169,7 @@ def load_replay(options: Options, folder: Path) -> Replayed:
 
 def _check_framework(plan: Plan) -> None:
     """Raise `BreakrankError` if the ranks of a plan would not find their framework."""
-    in_image = plan.runner == "docker"
-    lack = docker_runner().lacking(plan.image, plan.framework) if in_image else doctor.missing_framework(plan.framework)
+    lack = doctor.missing_framework(plan.framework, plan.runner, plan.image)
     if lack:
         raise BreakrankError(lack)
 
@@ -193,7 +190,7 @@ def replay_words(folder: Path, saved: SavedRun) -> str:
     ]
     if plan.reference:
         lines.append(f"  For comparison it would run {shlex.join(plan.reference)}.")
-    if plan.runner == "docker":
+    if find_runner(plan.runner).has_image:
         lines.append(f"  Its containers would be of the image {plan.image}.")
     made = "was made by you on this machine" if is_ours(folder) else f"was made elsewhere: it needs {PREFIX}-trust"
     return "\n".join(plain(line) for line in [*lines, f"  The directory {made}."])

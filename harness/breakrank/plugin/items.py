@@ -19,7 +19,7 @@ from breakrank_agent.plan import Plan
 
 if TYPE_CHECKING:
     from breakrank.plugin.options import Options
-    from breakrank.runs.bench import Result
+    from breakrank.runs.result import Result
     from breakrank.runs.saved_run import SavedRun
 
 #: Where the items find what the whole session shares.

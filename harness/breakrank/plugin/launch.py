@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 
 from breakrank.errors import BreakrankError
+from breakrank.plan.build import Choices
+from breakrank.plan.for_scripts import make_script_plans
 from breakrank.plan.scenario import DEFAULT_ORACLES, Job, Scenario
 from breakrank.plan.script import check_script, check_step, framework_of
 from breakrank.plugin import options, workers
 from breakrank.report import explain
-from breakrank.runs.bench import Bench, Choices, Result, make_script_plans
+from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
+from breakrank.runs.result import Result
 from breakrank.runs.saved_run import SavedRun, load_run
 from breakrank.verdict import Blame, Finding, Outcome, Verdict
 from breakrank_agent.protocol.fault import Strike
@@ -133,7 +137,7 @@ class Launcher:
             (plan,) = make_script_plans(scenario, words, choices).values()
         except PlanError as error:
             raise BreakrankError(str(error)) from None
-        return Launched(self._open_bench().run(plan, where=folder, in_place=in_place))
+        return Launched(self._open_bench().run(Request(plan, where=folder, in_place=in_place)))
 
     def _folder_of(self, words: Sequence[str]) -> Path:
         script = next((word for word in words if word.endswith(".py")), words[0]).removeprefix("./")

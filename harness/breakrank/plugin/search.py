@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from breakrank.verdict import Finding, Outcome
 
 if TYPE_CHECKING:
-    from breakrank.runs.bench import Result
+    from breakrank.runs.result import Result
 
 #: How many seeds a failed search lists.
 _MOST = 10

@@ -15,6 +15,7 @@ from breakrank.errors import BreakrankError
 from breakrank.files.private import make_runs
 from breakrank.host import core_tokens
 from breakrank.host.user_limits import check_quotas
+from breakrank.plan.build import make_plan
 from breakrank.plan.scenario import Case, Scenario
 from breakrank.plugin import options as options_module
 from breakrank.plugin import workers
@@ -28,6 +29,7 @@ from breakrank.plugin.collect import (
     load_replay,
     replay_words,
 )
+from breakrank.plugin.command_line import PREFIX
 from breakrank.plugin.items import ACTIVE, ReplayItem, ScenarioItem
 from breakrank.plugin.options import Options
 from breakrank.plugin.progress import Live
@@ -35,7 +37,9 @@ from breakrank.plugin.usage_errors import one_line
 from breakrank.report import compare, explain, plan_words
 from breakrank.report.terminal import Row, headline, verdict_table
 from breakrank.runners.workdir import unprotected
-from breakrank.runs.bench import Bench, Result, make_plan
+from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
+from breakrank.runs.result import Result
 from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Record
 from breakrank_agent.plan import Plan
@@ -127,9 +131,10 @@ class Active:
         with core_tokens.hold(self.options.runs / "slots", plan.ranks or 1), Live(self._config, title) as live:
             bench, options = self._open_bench(), self.options
             if plan.command:
-                return bench.run(plan, record, progress=live, where=options.folder, in_place=options.in_place)
+                where, in_place = options.folder, options.in_place
+                return bench.run(Request(plan, record, progress=live, where=where, in_place=in_place))
             # Scenarios of a user's own have their programs beside them.
-            return bench.run(plan, record, programs if programs.is_dir() else None, progress=live)
+            return bench.run(Request(plan, record, programs if programs.is_dir() else None, live))
 
     def at_seed(self, scenario: Scenario, case: Case, plan: Plan, seed: int) -> Plan:
         """Return a case's plan at another seed."""
@@ -200,7 +205,8 @@ class Active:
         if self.options.train:
             often = "three times a case: twice undisturbed, once struck; once where nothing is struck"
             lines.append(f"breakrank: {' '.join(self.options.train)} runs {often}, {self._how_long()}")
-            if not self.options.in_place and self._runners() != "docker":
+            # In an image a script works on a copy of its folder.
+            if not self.options.in_place and not self.options.image:
                 lines += [f"breakrank: {lack}" for lack in unprotected(self.options.folder)]
         jobs: dict[str, dict[str, None]] = {}
         for subject in self._subjects:
@@ -221,7 +227,7 @@ class Active:
         """Say when a script's ranks end."""
         steps = self.options.steps
         if steps is None:
-            return f"each time to its end ({options_module.PREFIX}-steps=N ends it N steps after the last strike)"
+            return f"each time to its end ({PREFIX}-steps=N ends it N steps after the last strike)"
         return f"each time until {steps} step{'s' * (steps != 1)} after the last strike"
 
     @pytest.hookimpl(tryfirst=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from breakrank.errors import BreakrankError
 from breakrank.files.bounded import Folder
 from breakrank.files.private import make_part, open_private
-from breakrank.runners import docker_runner
+from breakrank.runners import docker
 from breakrank.verdict import Verdict
 
 #: From the best outcome to the worst. What is not among them says nothing.
@@ -81,8 +81,8 @@ class Standing:
 
 def new_standing(image: str) -> Standing:
     """Return the empty standing of an image. Raises `BreakrankError`."""
-    docker = docker_runner()
-    return Standing(image, str(docker.find_image(image).id), dict(docker.versions(image)))
+    images = docker.part("image")
+    return Standing(image, str(images.find_image(image).id), dict(images.versions(image)))
 
 
 def load_standing(runs: Path, image: str) -> Standing:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from breakrank.plan.scenario import Scenario
+from breakrank.runners import PLAIN
 
 #: The widest that one cell of a table gets.
 _CELL = 72
@@ -71,7 +72,7 @@ def headline(rows: Iterable[Row]) -> str:
 def verdict_table(rows: Sequence[Row]) -> list[str]:
     """Return the table of verdicts, one line a case; the runner is named where not all are plain processes."""
     repeated = any(row.repeats for row in rows)
-    walled = any(row.runner not in ("", "process") for row in rows)
+    walled = any(row.runner not in ("", PLAIN) for row in rows)
     shown = [*(["runner"] if walled else []), "outcome", "recorded", "digest", *(["repeat"] if repeated else [])]
     cells = [["scenario", "case", *shown, "s", "finding"]]
     for row in sorted(rows, key=lambda r: (r.scenario, r.case)):

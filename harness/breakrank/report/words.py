@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from breakrank.runners import find_runner
 from breakrank_agent.plan import Plan
 
 
@@ -21,7 +22,7 @@ def plan_words(plan: Plan) -> str:
 
 
 def _who(plan: Plan) -> str:
-    if plan.runner == "join":
+    if find_runner(plan.runner).joins:
         return f"The ranks that '{' '.join(plan.command)}' starts run as they are{_until(plan)}"
     what = f"{plan.program} ({plan.framework})" if plan.program else " ".join(plan.command)
     steps = f" for {_count(plan.steps, 'step')}" if plan.steps else ""

@@ -1,13 +1,14 @@
-"""What every runner hands to the Conductor: started ranks, and what is to be known of how they are started."""
+"""Started ranks, and the two contracts that the Conductor knows: a runner's, and a launcher's beside it."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from breakrank.host.crash_dump import LastWords
 from breakrank.runners.namespaces import Walls
@@ -44,12 +45,28 @@ class RankProcess:
 
 
 class Runner(Protocol):
-    """How ranks come to exist. `launches`: by a program that also ends them when one has failed, and may restart."""
-
-    launches: ClassVar[bool]
+    """Starts the ranks of one run, attempt by attempt."""
 
     def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterable[RankProcess]:
         """Start the ranks of an attempt, and yield those that exist. Raises `BreakrankError`."""
+
+    def end_attempt(self) -> None:
+        """End what the ranks of an attempt that is over have left running, if the next one cannot need it."""
+
+    def close(self, write: Callable[..., None]) -> None:
+        """Write the events that only the end of the run shows, and give everything back: strikes are healed.
+
+        `write(kind, **values)` appends an event of the Conductor's.
+        """
+
+
+@runtime_checkable
+class Launcher(Protocol):
+    """The part of a runner whose ranks are started by a program that also ends them, and may restart them.
+
+    They arrive whenever that program starts them. A runner without this part has started all ranks of an attempt when
+    `start` is over, and the plan alone says whether another attempt follows.
+    """
 
     def sources(self) -> Sequence[int]:
         """Return descriptors that are readable when there may be arrivals."""
@@ -63,17 +80,15 @@ class Runner(Protocol):
     def over(self) -> bool:
         """Whether no rank is to come in this attempt."""
 
-    def follows(self, attempt: int, again: bool) -> int | None:
-        """Return the number of the attempt after this one, or None; `again`: a rank failed, and nothing hung."""
-
-    def end_attempt(self) -> None:
-        """End what the ranks of an attempt that is over have left running, if the next one cannot need it."""
+    def follows(self) -> int | None:
+        """Return the number of the attempt that has begun after this one, or None."""
 
     def end(self) -> None:
-        """End whatever starts ranks, and give everything back."""
+        """End the program, so that it starts no more ranks."""
 
-    def sum_up(self, write: Callable[..., None]) -> None:
-        """The run is over: write what is to be known of whatever started the ranks."""
 
-    def close(self) -> None:
-        """Strikes are healed, and nothing of the run is left to start or to end: give back what outlived attempts."""
+def is_running(pid: int) -> bool:
+    """Whether a process runs: it is there, and has not ended."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    return False

@@ -1,4 +1,4 @@
-"""Ranks that any launcher starts: the command runs as it is, and the agent in each rank calls home.
+"""The runner `join`: ranks that any launcher starts. The command runs as it is, and the agent in each rank calls home.
 
 The environment names the socket and its secret: `breakrank.runners.join_socket`, `breakrank_agent.start.join`.
 """
@@ -14,7 +14,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from breakrank.files.disk_space import unwritable
 from breakrank.history.output import Output, open_pipe
@@ -23,8 +23,9 @@ from breakrank.host.crash_dump import LastWords
 from breakrank.host.session import Session
 from breakrank.host.supervisor import descendants
 from breakrank.plan.script import command_line
-from breakrank.runners.base import RankProcess
+from breakrank.runners.base import RankProcess, is_running
 from breakrank.runners.join_socket import Caller, Home
+from breakrank.runners.kind import LocalKind, Resources, RunSpec
 from breakrank.runners.process import OURS, RANK_VARIABLES
 from breakrank.runners.workdir import View
 from breakrank_agent.plan import Plan
@@ -50,8 +51,6 @@ class JoinRunner:
     Without `agent` the command runs as if we were not there. As a `guest` it has our own environment, stdin, stdout and
     stderr, else what it prints is kept in the run directory.
     """
-
-    launches: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -126,7 +125,7 @@ class JoinRunner:
             self._home.refuse(caller, f"process {caller.pid} called again and again")
         elif said is not None and said > self._attempt + _MOST_SKIPPED:
             self._home.refuse(caller, f"process {caller.pid} said that it is of attempt {said}, after {self._attempt}")
-        elif self._guest and said is None and before and _lives(before):
+        elif self._guest and said is None and before and is_running(before):
             # It would wait for the one that is here; both go on as if we were not.
             self._home.refuse(caller, f"processes {before} and {caller.pid} are both rank {number}")
         else:
@@ -148,7 +147,7 @@ class JoinRunner:
         """Whether, of a job that nobody ends, a rank that has not called for so long is taken for none."""
         return self._guest and time.monotonic() - self._left > self._patience_s
 
-    def follows(self, attempt: int, again: bool) -> int | None:
+    def follows(self) -> int | None:
         """Return the number of the attempt that the launcher has begun, if it has."""
         return min((self._number(caller) for caller in self._held), default=None)
 
@@ -171,10 +170,7 @@ class JoinRunner:
             output.close()
         self._outputs.clear()
 
-    def close(self) -> None:
-        """There is nothing more to give back."""
-
-    def sum_up(self, write: Callable[..., None]) -> None:
+    def close(self, write: Callable[..., None]) -> None:
         """Write how the launcher ended, whom it blames, and which processes could not be entered."""
         printed = self._folder / "launcher.err"
         text = printed.read_text(errors="replace") if printed.exists() else ""
@@ -283,14 +279,6 @@ class JoinRunner:
                     self._closed[pid] = why
 
 
-def _lives(pid: int) -> bool:
-    """Whether a process runs: it is there, and has not ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
-    except OSError:
-        return False
-
-
 def _may_call(pid: int) -> bool:
     """Whether a process is a rank by its environment, and has not called yet: it has only just been started."""
     try:
@@ -345,3 +333,17 @@ def _options(command: list[str]) -> Iterator[str]:
             yield word[1:].partition("c")[0].partition("m")[0] if word.startswith("-") else ""
             return
         yield word[1:]
+
+
+class Join(LocalKind):
+    """Ranks that a command of the user's own starts."""
+
+    name = "join"
+    joins = True
+
+    def make(self, resources: Resources, spec: RunSpec) -> JoinRunner:
+        """Return a runner for one run."""
+        return JoinRunner(resources.session, resources.importable, spec.agent)
+
+
+RUNNER = Join()

@@ -1,4 +1,4 @@
-"""Ranks as plain processes of this machine, below the warden, under the environment contract of torchrun."""
+"""The runner `process`: plain processes of this machine, below the warden, in the environment that torchrun gives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from breakrank.errors import BreakrankError
 from breakrank.files.disk_space import unwritable
@@ -23,6 +23,7 @@ from breakrank.host.session import NO_WALLS, Session
 from breakrank.plan.script import command_line
 from breakrank.runners import environment
 from breakrank.runners.base import RankProcess
+from breakrank.runners.kind import LocalKind, Resources, RunSpec
 from breakrank.runners.namespaces import Walls
 from breakrank.runners.workdir import View
 from breakrank.runners.zygotes import Zygotes
@@ -48,11 +49,9 @@ class ProcessRunner:
     programs: Path
     agent: bool = True
     zygotes: Zygotes | None = None
-    launches: ClassVar[bool] = False
     _port: socket.socket | None = None
     #: For frameworks whose ranks listen each at an address of its own.
     _ports: list[socket.socket] = field(default_factory=list)
-    _restarts: int = 0
     #: Where the ranks run, once they are started.
     _view: View | None = None
 
@@ -63,7 +62,7 @@ class ProcessRunner:
 
     def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterator[RankProcess]:
         """Start the ranks of `attempt` in `view`, one after the other. Raises `BreakrankError`."""
-        self._restarts, self._view = plan.restarts, view
+        self._view = view
         port = self._find_port(plan)
         for rank in range(plan.ranks):
             yield self._start_rank(plan, rank, attempt, folder, view, port)
@@ -83,39 +82,16 @@ class ProcessRunner:
         """Return what is around a rank."""
         return None
 
-    def sources(self) -> tuple[int, ...]:
-        """Return nothing: `start` has yielded every rank."""
-        return ()
-
-    def arrivals(self) -> tuple[RankProcess, ...]:
-        """Return nothing."""
-        return ()
-
-    def told(self, report: dict[str, Any]) -> None:
-        """Pass over it."""
-
-    def over(self) -> bool:
-        """Return True: no rank comes later."""
-        return True
-
-    def follows(self, attempt: int, again: bool) -> int | None:
-        """Return the next number while the plan allows it."""
-        return attempt + 1 if again and attempt < self._restarts else None
-
     def end_attempt(self) -> None:
-        """End what the ranks left running, and give the attempt's port back."""
+        """End what the ranks left running, and give the attempt's ports back."""
         with contextlib.suppress(BreakrankError):
             self.session.clear()
-        self.end()
+        self._release_ports()
 
-    def sum_up(self, write: Callable[..., None]) -> None:
-        """There is nothing to say."""
+    def close(self, write: Callable[..., None]) -> None:
+        """Every attempt has given back what it had."""
 
-    def close(self) -> None:
-        """There is nothing more to give back."""
-
-    def end(self) -> None:
-        """Give the attempt's port back."""
+    def _release_ports(self) -> None:
         if self._port is not None:
             self._port.close()
             self._port = None
@@ -230,6 +206,20 @@ class ProcessRunner:
         return str(self.staged if self._view is None else self._view.inside(self.staged))
 
 
+class Process(LocalKind):
+    """Ranks without anything around them."""
+
+    name = "process"
+
+    def make(self, resources: Resources, spec: RunSpec) -> ProcessRunner:
+        """Return a runner for one run."""
+        return ProcessRunner(resources.session, resources.importable, spec.programs, spec.agent, resources.zygotes)
+
+    def warm_up(self, resources: Resources, plan: Plan) -> None:
+        """Have imported what the plan's ranks are forked from, while other things are made ready."""
+        ProcessRunner(resources.session, resources.importable, Path(), zygotes=resources.zygotes).warm_up(plan)
+
+
 def _reserve_port() -> socket.socket:
     """Return a socket that holds a free port for rank 0's server to bind, without a race.
 
@@ -281,6 +271,4 @@ def stage_agent(folder: Path, source: Path | None = None) -> Path:
     return target
 
 
-def free_space(folder: Path) -> int:
-    """Return the bytes that are free where `folder` lies."""
-    return shutil.disk_usage(folder).free
+RUNNER = Process()

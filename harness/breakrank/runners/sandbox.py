@@ -1,15 +1,16 @@
-"""Ranks behind walls of their own on this machine, without a daemon: network, host name, processes and mounts."""
+"""The runner `sandbox`: each rank with a network, a host name, processes and mounts of its own, without a daemon."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from breakrank.errors import BreakrankError
 from breakrank.runners.base import RankProcess
+from breakrank.runners.kind import LocalKind, Resources, RunSpec
 from breakrank.runners.namespaces import Walls, raise_walls
 from breakrank.runners.process import ProcessRunner
 from breakrank.runners.workdir import View
@@ -32,7 +33,7 @@ class SandboxRunner(ProcessRunner):
             self._hub, self._around = raise_walls(self.session, plan.ranks, view.holder)
         return super().start(plan, attempt, folder, view)
 
-    def close(self) -> None:
+    def close(self, write: Callable[..., None]) -> None:
         """Take the walls down."""
         for walls in self._around:
             walls.close()
@@ -68,3 +69,18 @@ class SandboxRunner(ProcessRunner):
     def _master(self, plan: Plan) -> str:
         """Return how the ranks call the host of rank 0."""
         return self._around[0].host
+
+
+class Sandbox(LocalKind):
+    """Each rank behind walls of its own."""
+
+    name = "sandbox"
+    isolates = True
+    needs = ("netns",)
+
+    def make(self, resources: Resources, spec: RunSpec) -> SandboxRunner:
+        """Return a runner for one run."""
+        return SandboxRunner(resources.session, resources.importable, spec.programs, spec.agent, resources.zygotes)
+
+
+RUNNER = Sandbox()

@@ -13,11 +13,11 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from breakrank.errors import BreakrankError
+from breakrank.errors import BreakrankError, CutShortError
 from breakrank.history.reader import LINES
 from breakrank.host.session import Session
 from breakrank.runners import overlay
@@ -59,6 +59,23 @@ class View:
         if path == self.agent:
             return PLACE / path.name
         return PLACE / LINES / path.relative_to(self.lines)
+
+
+@contextlib.contextmanager
+def private_view(session: Session, folder: Path, run: Path, runs: Path, agent: Path) -> Iterator[View]:
+    """Give ranks a private view of `folder`, and take it away when none of them is left (`make_view`)."""
+    view = make_view(session, folder, run, runs, agent)
+    if view.holder:
+        session.kept.add(view.holder)
+    try:
+        yield view
+    finally:
+        if view.holder:
+            session.kept.discard(view.holder)
+            # Without a warden they end with the session, or with the next one's start.
+            with contextlib.suppress(CutShortError):
+                session.clear()
+            close_view(view, run, runs)
 
 
 def make_view(session: Session, folder: Path, run: Path, runs: Path, agent: Path) -> View:

@@ -9,11 +9,11 @@ import pytest
 
 from breakrank.cli import images
 from breakrank.errors import BreakrankError
+from breakrank.plan.build import Choices, make_plan
 from breakrank.plan.catalogue import load_scenarios, select
 from breakrank.report.compare import Comparison, Standing, Stood, key, load_standing
-from breakrank.runs.bench import Choices, make_plan
+from breakrank.runs.request import Request
 from breakrank.verdict import Outcome, Verdict
-from breakrank_agent.plan import Plan
 
 FINE, LOUD, QUIET = Stood("SURVIVED"), Stood("DETECTED", sentence="it raised"), Stood("SILENT", "race: lost update")
 SKIPPED = Stood("", sentence="there is no torch")
@@ -159,7 +159,7 @@ class Failing:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def run(self, plan: Plan, *_: object) -> SimpleNamespace:
+    def run(self, request: Request) -> SimpleNamespace:
         self._number += 1
         if self._number == self.interrupted:
             raise KeyboardInterrupt
@@ -170,7 +170,7 @@ class Failing:
 
 @pytest.fixture
 def failing(monkeypatch) -> type[Failing]:
-    monkeypatch.setattr(images, "docker_runner", lambda: SimpleNamespace(lacking=lambda *_: ""))
+    monkeypatch.setattr(images, "missing_framework", lambda *_: "")
     monkeypatch.setattr(images, "missing_for", lambda *_: "")
     monkeypatch.setattr(images, "new_standing", lambda name: Standing(name, "1", {}))
     monkeypatch.setattr(images, "Bench", Failing)

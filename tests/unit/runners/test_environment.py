@@ -25,4 +25,4 @@ def test_what_all_ranks_have_in_common_is_known_before_they_have_addresses():
         }
         assert len(set(runner._addresses())) == 2
     finally:
-        runner.end()
+        runner._release_ports()

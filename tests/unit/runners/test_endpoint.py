@@ -10,7 +10,7 @@ import pytest
 
 from breakrank import doctor
 from breakrank.errors import BreakrankError
-from breakrank.host import engines
+from breakrank.runners.docker import endpoint
 
 
 @pytest.fixture(autouse=True)
@@ -29,17 +29,17 @@ def add_context(folder, name: str, host: str) -> None:
 
 
 def test_the_environment_goes_before_a_context_and_that_before_the_usual_place(configuration, monkeypatch):
-    assert engines.address() == engines.USUAL
+    assert endpoint.address() == endpoint.USUAL
     add_context(configuration, "rootless", "unix:///one.sock")
     add_context(configuration, "other", "unix:///two.sock")
     (configuration / "config.json").write_text('{"currentContext": "rootless"}')
-    assert engines.address() == "unix:///one.sock"
+    assert endpoint.address() == "unix:///one.sock"
     monkeypatch.setenv("DOCKER_CONTEXT", "other")
-    assert engines.address() == "unix:///two.sock"
+    assert endpoint.address() == "unix:///two.sock"
     monkeypatch.setenv("DOCKER_CONTEXT", "default")
-    assert engines.address() == engines.USUAL
+    assert endpoint.address() == endpoint.USUAL
     monkeypatch.setenv("DOCKER_HOST", "unix:///three.sock")
-    assert engines.address() == "unix:///three.sock"
+    assert endpoint.address() == "unix:///three.sock"
 
 
 @pytest.mark.parametrize("held", [None, "{", "[]", '{"Endpoints": {}}', '{"Endpoints": []}'])
@@ -49,14 +49,14 @@ def test_a_context_that_names_no_engine_is_one_line(configuration, monkeypatch, 
     meta.unlink() if held is None else meta.write_text(held)
     monkeypatch.setenv("DOCKER_CONTEXT", "gone")
     with pytest.raises(BreakrankError, match="docker's context gone names no engine; docker context use default"):
-        engines.address()
+        endpoint.address()
     assert doctor._docker().startswith("docker's context gone names no engine")
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"currentContext": ""}'])
 def test_a_configuration_that_says_nothing_leaves_the_usual_place(configuration, text):
     (configuration / "config.json").write_text(text)
-    assert engines.address() == engines.USUAL
+    assert endpoint.address() == endpoint.USUAL
 
 
 def test_the_doctor_looks_where_a_context_says_and_knows_the_engine_that_runs_without_root(configuration, monkeypatch):
