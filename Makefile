@@ -11,7 +11,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help setup scenario test conformance lint tox soak bench matrix claims gpu docker image clean
+.PHONY: help setup scenario test conformance lint tox soak bench matrix claims docs gpu docker image clean
 
 BIN := $(VENV)/bin
 
@@ -236,6 +236,9 @@ claims: setup ## set up, then run what tries each claim about crashes: docs/clai
 
 matrix: setup ## set up, then measure who notices which mismatch of collectives: docs/collectives.md; some minutes
 	@'$(BIN)/python' tests/bench/matrix.py $(ARGS)
+
+docs: setup ## set up, then write the tables of docs/scenarios.md and docs/options.md from the code
+	@'$(BIN)/python' tests/support/pages.py
 
 gpu: ## what only a CUDA card can show, in 4 minutes; with VENV if it is there, else PYTHON; installs nothing
 	@py='$(PYTHON)'

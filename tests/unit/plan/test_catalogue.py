@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -47,18 +45,6 @@ def names(pairs):
 def test_every_scenario_of_ours_can_be_loaded():
     assert packaged_folder().is_dir()
     load_scenarios()
-
-
-def test_the_readme_lists_every_scenario_in_its_family():
-    text = (Path(__file__).parents[3] / "README.md").read_text()
-    rows = re.findall(r"^\| (\w*) *\| (`\w+`(?:, `\w+`)*) \|", text, re.MULTILINE)
-    listed, family = {}, ""
-    for named, scenarios in rows:
-        family = "" if named == "none" else named or family
-        listed |= dict.fromkeys(re.findall(r"\w+", scenarios), family)
-    assert {name: listed.get(name) for name in load_scenarios()} == {
-        scenario.name: scenario.family for scenario in load_scenarios().values()
-    }
 
 
 def test_name_summary_path_and_family_come_from_the_file(tmp_path):
