@@ -14,7 +14,7 @@ from breakrank.runs.saved_run import SavedRun, load_run
 from breakrank_agent.protocol.fault import Strike
 
 #: tests/plugin runs pytest inside of pytest; plugins may only be named in the topmost conftest.
-pytest_plugins = ["pytester", "support.account"]
+pytest_plugins = ["pytester", "support.account", "support.folder_times"]
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
