@@ -44,3 +44,19 @@ def run(bench: Bench) -> Run:
         return result, load_run(result.folder)
 
     return go
+
+
+@pytest.fixture(scope="session")
+def once(bench: Bench) -> Run:
+    """Run a program of tests/programs once a session: tests that read a run of the same plan share it."""
+    made: dict[str, tuple[Result, SavedRun]] = {}
+
+    def go(program: str, *strikes: Strike, **values: Any) -> tuple[Result, SavedRun]:
+        plan = plan_of(program, *strikes, **values)
+        key = plan.dumps()
+        if key not in made:
+            result = bench.run(plan, programs=PROGRAMS)
+            made[key] = result, load_run(result.folder)
+        return made[key]
+
+    return go
