@@ -16,7 +16,7 @@ from breakrank.runs.saved_run import SavedRun, load_run
 from breakrank_agent.protocol.fault import Strike
 
 #: tests/plugin runs pytest inside of pytest; plugins may only be named in the topmost conftest.
-pytest_plugins = ["pytester", "support.account"]
+pytest_plugins = ["pytester", "support.account", "support.folder_times"]
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -44,5 +44,21 @@ def run(bench: Bench) -> Run:
         on = values.pop("on", bench)
         result = on.run(Request(plan_of(program, *strikes, **values), programs=PROGRAMS))
         return result, load_run(result.folder)
+
+    return go
+
+
+@pytest.fixture(scope="session")
+def once(bench: Bench) -> Run:
+    """Run a program of tests/programs once a session: tests that read a run of the same plan share it."""
+    made: dict[str, tuple[Result, SavedRun]] = {}
+
+    def go(program: str, *strikes: Strike, **values: Any) -> tuple[Result, SavedRun]:
+        plan = plan_of(program, *strikes, **values)
+        key = plan.dumps()
+        if key not in made:
+            result = bench.run(Request(plan, programs=PROGRAMS))
+            made[key] = result, load_run(result.folder)
+        return made[key]
 
     return go

@@ -39,16 +39,16 @@ def test_it_abstains_with_a_reason_or_is_silent_where_nothing_was_seen(judge):
 
 
 @pytest.mark.parametrize("judge", ORACLES)
-def test_it_leaves_a_sound_run_alone(run, judge):
-    _, saved = run("small:train", faults.Placebo() @ at(rank=1, step=2))
+def test_it_leaves_a_sound_run_alone(once, judge):
+    _, saved = once("small:train", faults.Placebo() @ at(rank=1, step=2))
     answer = said(judge, saved.history.without_faults(), saved.control)
     assert not isinstance(answer, list) or answer == []
 
 
 @pytest.mark.parametrize("judge", ORACLES)
 @pytest.mark.parametrize("program", ["turns_to_nan", "segfaults", "leaves_at_once"])
-def test_it_is_pure_and_names_known_causes_and_ranks(run, judge, program):
-    _, saved = run(f"small:{program}")
+def test_it_is_pure_and_names_known_causes_and_ranks(once, judge, program):
+    _, saved = once(f"small:{program}")
     before = copy.deepcopy(saved.history)
     first, second = (said(judge, saved.history, saved.control) for _ in range(2))
     assert first == second and saved.history == before

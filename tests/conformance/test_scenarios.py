@@ -1,6 +1,6 @@
 """Every scenario that is discovered: it reads well, its records keep the rules, and its cases are as recorded.
 
-Those that are not in `catalogued.COVERING` run in the soak.
+The cases that are not in `catalogued.COVERING` run in the soak.
 """
 
 from __future__ import annotations
@@ -55,6 +55,14 @@ def test_its_case_is_as_recorded(bench, scenario, case):
 def test_a_reason_for_no_cases_is_of_a_framework_that_has_none(scenario):
     there = {case.framework for case in scenario.cases}
     assert set(scenario.without) <= {"torch", "tensorflow"} - there
+
+
+def test_the_covering_cases_show_each_scenario_broken_and_sound():
+    shown = {(scenario.name, case.sound) for scenario, case in COVERING}
+    shown |= {(scenario.name, True) for scenario, case in COVERING if case.control}
+    assert shown == {(scenario.name, case.sound) for scenario, case in CASES}
+    frameworks = {(scenario.name, case.framework) for scenario, case in CASES if not case.sound}
+    assert frameworks <= {(scenario.name, case.framework) for scenario, case in COVERING if not case.sound}
 
 
 def test_twins_get_the_same_strike():

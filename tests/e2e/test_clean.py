@@ -1,4 +1,4 @@
-"""SIGKILL pytest at any moment: no process of its session is left, and what it wrote can be read."""
+"""SIGKILL pytest at several moments: no process of its session is left, and what it wrote can be read."""
 
 from __future__ import annotations
 
@@ -10,31 +10,22 @@ from pathlib import Path
 
 import psutil
 import pytest
-from support.killed import MOMENTS, Job, dead, network
+from support.killed import COVERING, Job, assert_nothing_is_left, dead, network
 
 from breakrank.doctor import missing
 from breakrank.host.session import VARIABLE
 from breakrank_agent import faults
-from breakrank_agent.plan import Plan
 
-#: The same of a run behind walls.
+#: What comes behind walls alone; the moments that come anywhere come there in the soak.
 WALLED = {
-    "the walls of the control stand": lambda job: job.processes("bridge.py") and job.networks(),
-    "a rank runs behind them": lambda job: job.files("delayed_link-*/lines/attempt-0/rank-1.log"),
     "a wire is laid": lambda job: job.processes("packet_relay.py"),
     "the strike has landed": lambda job: job.text("delayed_link-*/conductor.jsonl", '"landed"'),
 }
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", COVERING)
 def test_nothing_is_left_when_pytest_is_killed(tmp_path, moment):
-    job = Job(tmp_path)
-    job.kill_at(MOMENTS[moment])
-    left = job.processes()
-    _, slow = psutil.wait_procs(left, timeout=2)
-    assert [process for process in slow if not dead(process)] == [] and job.processes() == []
-    for path in job.files("*/plan.json"):
-        Plan.loads(path.read_text())
+    assert_nothing_is_left(tmp_path, moment)
 
 
 @pytest.mark.skipif(bool(missing(faults.DelayPackets.needs)), reason=missing(faults.DelayPackets.needs))

@@ -18,7 +18,7 @@ from breakrank.schemas import schema
 from breakrank.verdict import Outcome
 
 DIES = """
-import ctypes, os, threading
+import ctypes, threading
 import torch
 
 model = torch.nn.Linear(2, 1)
@@ -26,7 +26,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for number in range(3):
     model(torch.ones(2)).sum().backward()
     optimizer.step()
-    if number == 1 and os.environ["RANK"] == "1":
+    if number == 1:
         print("before", flush=True)
         ctypes.string_at(0)
 """
@@ -98,15 +98,15 @@ def test_what_the_conductor_writes_is_as_the_schema_says(bench):
 
 def test_a_users_script_dies_as_it_would_without_us_and_prints_the_same(bench, tmp_path):
     (tmp_path / "train.py").write_text(DIES)
-    plan = plan_of_script("train.py", ranks=2)
+    plan = plan_of_script("train.py", ranks=1)
     runs = [bench.run(Request(plan, where=tmp_path, agent=agent)) for agent in (True, False)]
     statuses, outputs = [], []
     for result in runs:
         events = [json.loads(line) for line in (result.folder / "conductor.jsonl").read_text().splitlines()]
         statuses.append({e["rank"]: e["status"] for e in events if e["kind"] == "exit"})
         base = result.folder / "attempt-0"
-        outputs.append([(base / f"rank-1.{name}").read_bytes() for name in ("out", "err")])
-    assert statuses[0] == statuses[1] == {0: 0, 1: -signal.SIGSEGV}
+        outputs.append([(base / f"rank-0.{name}").read_bytes() for name in ("out", "err")])
+    assert statuses[0] == statuses[1] == {0: -signal.SIGSEGV}
     assert outputs[0] == outputs[1] == [b"before\n", b""]
     (finding,) = [f for f in runs[0].verdict.findings if f.oracle == "crash"]
     assert finding.evidence["site"] == "train.py:12" and finding.step == 2

@@ -1,11 +1,12 @@
-"""Two hundred healthy jobs, drawn by their seeds, of which nothing may be said; two thousand are in the soak."""
+"""Healthy jobs, drawn by their seeds, of which nothing may be said; the soak runs two thousand."""
 
 from __future__ import annotations
 
-import pytest
 from support.healthy_runs import objections
 
+#: They draw each kind of job, a rank that comes late as it computes, and one that comes late as it sleeps.
+SEEDS = (*range(32), 113)
 
-@pytest.mark.parametrize("part", range(4))
-def test_nothing_is_objected_to_in_a_healthy_job(bench, part):
-    assert objections(bench, range(50 * part, 50 * part + 50)) == []
+
+def test_nothing_is_objected_to_in_a_healthy_job(bench):
+    assert objections(bench, SEEDS) == []

@@ -20,8 +20,8 @@ from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Schedule
 
-SEEDS = range(10)
-REPLAYS = 20
+SEEDS = range(3)
+REPLAYS = 4
 ORACLES = ("ends", "progress", "race")
 #: Module to the number of ranks that its programs have.
 MODULES = {"threads": 1, "ranks": 2}

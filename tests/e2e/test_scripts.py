@@ -53,20 +53,28 @@ def test_a_wrapper_that_is_bypassed_once_is_found_in_a_script(bench, tmp_path):
 def test_a_script_that_is_not_reproducible_is_never_silent_on_the_result_alone(bench, tmp_path):
     text = (SCRIPTS / "plain_loop.py").read_text().replace("manual_seed(7)", "seed()")
     (tmp_path / "drifting.py").write_text(text)
-    placebo = faults.Placebo() @ at(rank=1, step=2, point="backward")
-    result = bench.run(Request(plan_of_script("drifting.py", [placebo]), where=tmp_path))
+    placebo = faults.Placebo() @ at(rank=0, step=2, point="backward")
+    result = bench.run(Request(plan_of_script("drifting.py", [placebo], ranks=1), where=tmp_path))
     assert any(note.startswith("result not comparable: not reproducible by itself") for note in result.verdict.notes)
     assert result.verdict.outcome is Outcome.SURVIVED or "control" not in {f.oracle for f in result.verdict.findings}
+
+
+#: Its result is what stands outside of its folder; it starts at once, without a framework.
+READING = """
+import breakrank_agent
+
+for _ in range(4):
+    breakrank_agent.step()
+breakrank_agent.state(read=int(open({path!r}).read()))
+"""
 
 
 def test_the_second_control_is_the_one_of_the_run_before(bench, tmp_path):
     outside = tmp_path / "outside"
     outside.write_text("7")
     (tmp_path / "job").mkdir()
-    read = f"manual_seed(int(open({str(outside)!r}).read()))"
-    text = (SCRIPTS / "plain_loop.py").read_text().replace("manual_seed(7)", read)
-    (tmp_path / "job" / "reading.py").write_text(text)
-    placebo = faults.Placebo() @ at(rank=1, step=2, point="backward")
+    (tmp_path / "job" / "reading.py").write_text(READING.format(path=str(outside)))
+    placebo = faults.Placebo() @ at(rank=1, step=2, point="step")
     phases, notes = [], []
     for seed in (7, 7, 8, 8):
         outside.write_text(str(seed))

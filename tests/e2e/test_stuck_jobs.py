@@ -155,9 +155,12 @@ def test_a_rank_that_spins_while_the_other_waits_is_named_from_the_others_pid(tr
 def test_a_stopped_rank_is_named_and_stays_stopped(training):
     _, zero, one = training
     os.kill(one, signal.SIGSTOP)
-    until_they_wait(zero)
-    said, after = why(zero, one), psutil.Process(one).status()
-    os.kill(one, signal.SIGCONT)
+    try:
+        until_they_wait(zero)
+        said, after = why(zero, one), psutil.Process(one).status()
+    finally:
+        # The job is shared: stopped, its rank would never end.
+        os.kill(one, signal.SIGCONT)
     assert re.match(r"rank 1 is stopped (in|at) .*, rank 0 waits in .*: kill -CONT \d+ lets it go on\n", said)
     assert after == psutil.STATUS_STOPPED
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from support.ground import script
+from support.ground import stepping
 from support.plans import plan_of
 
 from breakrank.conductor.attempt import AWAY_S, Attempt
@@ -42,7 +42,7 @@ if step == 1:
 
 def printing(kind, to):
     pieces = MEGABYTES * 1_000_000 // 65540
-    return script(ALL.format(pieces=pieces, one=PRINTS[kind].format(to=to), to=to))
+    return stepping(ALL.format(pieces=pieces, one=PRINTS[kind].format(to=to), to=to))
 
 
 @pytest.mark.parametrize(("kind", "to"), [("lines", 1), ("one line", 2), ("bytes", 1)])

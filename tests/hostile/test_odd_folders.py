@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.ground import environment, pytest_in, script
+from support.ground import environment, pytest_in, script, stepping
 
 from breakrank.errors import BreakrankError
 from breakrank.host.agent_link import is_passable, make_detour, remove_detours
@@ -67,7 +67,7 @@ def bench_in():
     from breakrank.runs.request import Request
 
     def go(folder):
-        (folder / "train.py").write_text(script("open('written.txt', 'w').close()"))
+        (folder / "train.py").write_text(stepping("open('written.txt', 'w').close()"))
         plan = replace(plan_of(""), command=("train.py",), ranks=1, pin=False, steps=0, oracles=("ends",))
         with Bench(folder / ".breakrank", cold=True) as bench:
             return bench.run(Request(plan, where=folder))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support import containers
-from support.ground import environment, pytest_in, script
+from support.ground import environment, pytest_in, script, stepping
 from support.plans import plan_of
 
 from breakrank.doctor import missing
@@ -61,8 +61,7 @@ def holding(folder, word=SECRET):
 
 def conducted(bench, tmp_path, way, **values):
     (tmp_path / "job").mkdir()
-    text = script(way).replace("model =", f"{CHILD}\nmodel =")
-    (tmp_path / "job/train.py").write_text(text)
+    (tmp_path / "job/train.py").write_text(f"import os, sys\n{CHILD}\n{stepping(way)}")
     oracles = ("ends", "progress", "crash")
     plan = replace(
         plan_of("", deadline_s=DEADLINE_S), command=("train.py",), pin=False, steps=0, ranks=1, oracles=oracles
@@ -149,7 +148,7 @@ def assert_private(folder):
 def test_whatever_the_umask_others_are_kept_out_and_ranks_have_it_as_it_is(tmp_path, umask):
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     tells = "mask = os.umask(0); os.umask(mask); print(f'{mask:o}')"
-    (tmp_path / "train.py").write_text(script(tells, steps=1))
+    (tmp_path / "train.py").write_text(stepping(tells, steps=1))
     done = pytest_in(
         tmp_path,
         "--scenario=baseline",

@@ -20,6 +20,13 @@ def cold(tmp_path_factory):
         yield made
 
 
+@pytest.mark.parametrize("program", ["says_its_own_steps", "accumulates"])
+def test_a_cold_rank_gives_the_digest_of_a_warm_one(run, cold, program):
+    terms = {"oracles": ("ends",), "deadline_s": 120.0}
+    (warm, _), (other, _) = (run(f"small:{program}", **on, **terms) for on in ({}, {"on": cold}))
+    assert (warm.verdict.outcome, warm.verdict.digest) == (other.verdict.outcome, other.verdict.digest)
+
+
 @pytest.mark.parametrize(("scenario", "case"), CASES, ids=[f"{s.name}::{c.name}" for s, c in CASES])
 def test_a_cold_run_is_judged_as_a_warm_one(bench, cold, scenario, case):
     plan = make_plan(scenario, case, Choices())

@@ -1,4 +1,4 @@
-"""SIGKILL pytest at any moment: behind walls and in containers, too, nothing of its session is left."""
+"""SIGKILL pytest at each moment: as it is, behind walls and in containers, nothing of its session is left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 from support import containers
-from support.killed import MOMENTS, Job, dead, network
+from support.killed import MOMENTS, Job, assert_nothing_is_left, dead, network
 
 from breakrank.doctor import missing
 from breakrank.runners.docker import part
@@ -44,6 +44,11 @@ CONTAINED = {
 
 def left_files_can_be_read(job: Job) -> bool:
     return all(Plan.loads(path.read_text()) for path in job.files("*/plan.json"))
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_nothing_is_left_when_pytest_is_killed(tmp_path: Path, moment: str) -> None:
+    assert_nothing_is_left(tmp_path, moment)
 
 
 @pytest.mark.skipif(bool(missing(["netns"])), reason=missing(["netns"]))

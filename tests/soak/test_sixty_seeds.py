@@ -1,4 +1,4 @@
-"""Sixty seeds and a hundred replays of what `tests/e2e` tries ten and twenty times: threads, ranks, works and files."""
+"""Sixty seeds and a hundred replays of what `tests/e2e` tries a few times: threads, ranks, works and files."""
 
 from __future__ import annotations
 

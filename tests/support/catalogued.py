@@ -12,22 +12,40 @@ from breakrank.plan.catalogue import load_scenarios
 from breakrank.plan.scenario import Case, Scenario
 from breakrank.runs.bench import Bench
 from breakrank.runs.request import Request
+from breakrank.verdict import Outcome
 
 SCENARIOS = load_scenarios()
 CASES = [(scenario, case) for scenario in SCENARIOS.values() for case in scenario.cases]
 
 
 def _covering() -> list[tuple[Scenario, Case]]:
-    """Return every case of torch and, of TensorFlow, the first broken one of each scenario, or the first if none is.
+    """Return what shows each scenario broken and sound.
 
-    The sound twin of a broken case without strikes runs as its control.
+    Of torch it is the first case of each outcome that is on record, of TensorFlow the first broken case. The sound twin
+    of a broken case without strikes runs as its control.
     """
-    chosen = []
-    for scenario in SCENARIOS.values():
-        others = [case for case in scenario.cases if case.framework == "tensorflow"]
-        first = sorted(others, key=lambda case: case.sound)[:1]
-        chosen += [(scenario, case) for case in scenario.cases if case not in others or case in first]
-    return chosen
+    return [
+        (scenario, case)
+        for scenario in SCENARIOS.values()
+        for case in scenario.cases
+        if case in (*_of_torch(scenario), *_of_tensorflow(scenario))
+    ]
+
+
+def _of_torch(scenario: Scenario) -> list[Case]:
+    first: dict[tuple[bool, Outcome], Case] = {}
+    for case in scenario.cases:
+        if case.framework != "tensorflow":
+            first.setdefault((case.sound, case.expect.outcome), case)
+    return list(first.values())
+
+
+def _of_tensorflow(scenario: Scenario) -> list[Case]:
+    cases = [case for case in scenario.cases if case.framework == "tensorflow"]
+    broken, sound = ([case for case in cases if case.sound is is_sound][:1] for is_sound in (False, True))
+    if scenario.name != "baseline" and len(cases) < len(scenario.cases):
+        return broken
+    return broken if broken and broken[0].control else broken + sound
 
 
 COVERING = _covering()

@@ -32,11 +32,33 @@ for step in range({steps}):
     optimizer.step()
 """
 
+#: The same without a framework: it starts in a tenth of the time.
+STEPS = """
+import os, sys
+import breakrank_agent
+
+def before(step):
+{before}
+
+for step in range({steps}):
+    before(step)
+    breakrank_agent.step()
+"""
+
 
 def script(before="pass", steps=4):
-    """Return the text of a script."""
+    """Return the text of a script that trains."""
+    return _filled(SCRIPT, before, steps)
+
+
+def stepping(before="pass", steps=4):
+    """Return the text of a script that makes steps and trains nothing."""
+    return _filled(STEPS, before, steps)
+
+
+def _filled(text, before, steps):
     indented = "\n".join(f"    {line}" for line in before.strip().splitlines())
-    return SCRIPT.format(before=indented, steps=steps)
+    return text.format(before=indented, steps=steps)
 
 
 def environment(**more):

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from breakrank.host.session import VARIABLE
+from breakrank_agent.plan import Plan
 
 #: What is seen of a run from outside, in the order in which it comes. The owner is killed when it is there.
 MOMENTS = {
@@ -27,6 +28,9 @@ MOMENTS = {
     "the strike has landed": lambda job: job.text("killed_rank-*/conductor.jsonl", '"landed"'),
     "the second attempt runs": lambda job: job.files("killed_rank-*/lines/attempt-1/rank-0.log"),
 }
+
+#: Those at which `make test` kills it; the soak kills it at each.
+COVERING = ("the zygote runs", "the control's ranks run", "the strike has landed", "the second attempt runs")
 
 
 class Job:
@@ -103,3 +107,14 @@ def dead(process: psutil.Process) -> bool:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
+
+
+def assert_nothing_is_left(folder: Path, moment: str) -> None:
+    """Kill a pytest at a moment: its processes end, and each plan that it wrote can be read."""
+    job = Job(folder)
+    job.kill_at(MOMENTS[moment])
+    left = job.processes()
+    _, slow = psutil.wait_procs(left, timeout=2)
+    assert [process for process in slow if not dead(process)] == [] and job.processes() == []
+    for path in job.files("*/plan.json"):
+        Plan.loads(path.read_text())
