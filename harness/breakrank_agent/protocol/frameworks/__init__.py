@@ -73,8 +73,9 @@ def all_frameworks() -> Mapping[str, Framework]:
 
 
 def profile(name: str) -> Framework:
-    """Return a framework's profile; that of a name which is none of them, such as `none`, has no facts."""
-    return all_frameworks().get(name) or Framework(name, cure=f"pip install {name}", modules=(), warm=())
+    """Return a framework's profile. Of any other name but `none`, no more is known than that it is a module's."""
+    own = () if name in ("", "none") else (name,)
+    return all_frameworks().get(name) or Framework(name, cure=f"pip install {name}", modules=own, warm=own)
 
 
 def distributions(name: str) -> tuple[str, ...]:
