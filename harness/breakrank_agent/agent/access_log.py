@@ -1,10 +1,10 @@
-"""What is recorded so that races can be found: who touched which bytes, and what ordered the threads and ranks.
+"""The record by which races are found: accesses to bytes, and syncs that order threads and ranks.
 
 An `access` names a storage by its key: `@3` is one of this process alone, `device:inode` one that ranks share, and
-anything else a path. A `sync` says that a thread has got (`acquire`) or is about to give (`release`) what orders it
-with others; a release is written before it happens, an acquire after it, so that their order on record is the real one.
-Keys that begin with `shared:` mean the same in every rank; any others are those of one process. An acquire that says
-who has `ended` comes after all that this child of the rank has done.
+anything else a path. A `sync` says that a thread has got (`acquire`) or is about to give (`release`) something that
+orders it with others. A release is written before it happens, an acquire after it, so that their order on record is the
+real one. Keys that begin with `shared:` mean the same in every rank; any others are those of one process. An acquire
+with `ended`, the name of a child of the rank, comes after all that this child has done.
 
 A storage that only the thread which made it has touched is not on record. Its last accesses are kept, and written when
 another thread comes to it, with the number of syncs (`at`) that its thread had on record then.
@@ -20,9 +20,9 @@ from breakrank_agent.agent.sequences import STRANGE
 from breakrank_agent.agent.thread_scheduler import Turns
 from breakrank_agent.protocol.log import members
 
-#: How many different accesses are known at a time, so as to leave the same out, and of how many the text is kept.
+#: The most different accesses that are known at a time, to leave out repeats, and the most of which the text is kept.
 _SEEN, _TEXTS = 1 << 16, 1 << 12
-#: How many different accesses of the thread that made a storage are kept until somebody else touches it.
+#: The most different accesses by the thread that made a storage that are kept until another thread touches it.
 KEPT = 16
 
 
@@ -63,13 +63,13 @@ class Accesses:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._sequences = recorder.sequences
-        #: What decides, under a controlled schedule, which of this rank's threads moves: the picks are on record.
+        #: The scheduler of this rank's threads, under a controlled schedule: its picks are on record.
         self.turns: Optional[Turns] = None
         self._syncs: dict[str, int] = {}
         self._seen: dict[Any, int] = {}
         self._numbers: dict[str, int] = {}
         self._renewals = 0
-        #: Whether threads of the user's have been started: before the first, all that the rank does is in order.
+        #: True once a thread of the user's was started: before the first, all that the rank does is in order.
         self.threaded = False
 
     def begin_anew(self) -> None:
@@ -110,7 +110,7 @@ class Accesses:
         """Record that this thread reads, writes or changes some bytes, or all of a file where no span is given.
 
         At full speed, the same access again is left out until the thread has synced. `tensor` says what it is the first
-        time, `bytes` which ones of a file. `whole`: it reads and writes at once, and nobody comes in between.
+        time, `bytes` which ones of a file. `whole`: it is an atomic read-modify-write.
         """
         recorder = self._recorder
         if not recorder.sees:
@@ -140,7 +140,7 @@ class Accesses:
         return self._syncs.get(name, 0) + self._renewals
 
     def renew(self) -> None:
-        """Record what was left out as known once more: a collective begins."""
+        """Record repeats of known accesses once more: a collective begins."""
         self._renewals += 1
 
     def keep(self, kept: dict[Any, Kept], op: str, mode: str, span: Span, site: str) -> None:
@@ -153,7 +153,7 @@ class Accesses:
             del kept[next(iter(kept))]
 
     def publish(self, owner: str, key: str, kept: dict[Any, Kept], **facts: Any) -> None:
-        """Record what was kept of a storage, now that another thread touches it."""
+        """Record the accesses that were kept of a storage, now that another thread touches it."""
         for one in kept.values() if not owner.startswith(STRANGE) else ():
             self._recorder.record_of(owner, "access", key=key, at=one.at, **one.facts, **facts)
         kept.clear()

@@ -48,9 +48,9 @@ class Agent:
         self.sites = Sites(self.folder)
         self.on, self.services = Callbacks(), Services()
         self.controlled = plan.schedule.mode == "controlled" and channel is not None
-        #: Whether accesses are recorded: somebody judges them, or chooses between them.
+        #: True if accesses are recorded: an oracle judges them, or a schedule chooses between them.
         self.watches = self.controlled or not {"race", "files"}.isdisjoint(plan.oracles)
-        #: What counts the steps of this program, as it stands in messages; empty until the first step has ended.
+        #: The name of the thing that counts the steps of this program; empty until the first step has ended.
         self._steps_by = ""
         self._state: Optional[dict[str, Any]] = None
         self._lingers = False
@@ -89,22 +89,22 @@ class Agent:
 
     @property
     def busy(self) -> bool:
-        """Whether the agent itself is at work in this thread: hooks then pass everything through."""
+        """True if the agent itself is at work in this thread: hooks then pass everything through."""
         return bool(self.quiet) and get_ident() in self.quiet
 
     @property
     def over(self) -> bool:
-        """Whether the last event is on record."""
+        """True if the last event is on record."""
         return self.recorder.over
 
     @property
     def here(self) -> bool:
-        """Whether this is the rank's own process, and not a child that it forked."""
+        """True in the rank's own process, False in a child that it forked."""
         return self.recorder.here
 
     @property
     def sees(self) -> bool:
-        """Whether reads, writes and syncs of this process go on record."""
+        """True if reads, writes and syncs of this process go on record."""
         return self.recorder.sees
 
     @property
@@ -159,7 +159,7 @@ class Agent:
             self.accesses.yielded(member.name, pick)
 
     def payload(self, of: str, **values: Any) -> None:
-        """Record what a point handled."""
+        """Record the values that a point handled."""
         if values and not self.over and self.here:
             self.record("payload", of=of, **values)
 
@@ -169,12 +169,12 @@ class Agent:
             self.record("raised", point=point, type=type(error).__name__, message=str(error)[:500], **values)
 
     def tell(self, name: str, values: dict[str, Any]) -> None:
-        """Record what the program said."""
+        """Record values that the program names."""
         if not self.over and self.here:
             self.record("told", name=name, values=values)
 
     def set_state(self, values: dict[str, Any]) -> None:
-        """Keep what the program named as its result."""
+        """Keep the values that the program names as its result."""
         self._state = values
 
     def _stop_here(self, step: int) -> None:
@@ -235,7 +235,7 @@ def _frames(error: BaseException) -> list[list[Any]]:
     return frames[-10:]
 
 
-def start(agent: Agent) -> None:
+def make_current(agent: Agent) -> None:
     """Make `agent` the agent of this process."""
     global _agent
     _agent = agent
@@ -260,6 +260,6 @@ def tell(name: str, **values: Any) -> None:
 
 
 def state(**values: Any) -> None:
-    """Name what the final result is compared by, such as `state(updates=10)`, in place of the parameters."""
+    """Name values, such as `state(updates=10)`, by which the final result is compared in place of the parameters."""
     if _agent is not None:
         _agent.set_state(values)

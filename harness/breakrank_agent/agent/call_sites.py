@@ -1,4 +1,4 @@
-"""Where in the user's code something happens: the innermost frame that is neither a framework's, Python's nor ours."""
+"""Call sites: the innermost frame of the user's code, neither a framework's, Python's nor ours."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Sites:
         return known[0] if known is not None else self._learn(code, _DEFINED, code.co_firstlineno)
 
     def is_foreign(self, code: CodeType) -> bool:
-        """Whether a function is a framework's, Python's or ours."""
+        """Return whether a function is a framework's, Python's or ours."""
         return self._file(code.co_filename) is None
 
     def _learn(self, code: CodeType, at: int, line: int) -> Site:

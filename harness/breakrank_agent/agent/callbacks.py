@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Callable
 
 
-@dataclass
 class Callbacks:
     """The subscribers of one agent, by moment. A hook appends a function of its own; they are called in that order."""
 
-    #: Called before each point of the main thread is entered.
-    point: list[Callable[[], None]] = field(default_factory=list)
-    #: Called at the end of each step, when all else of the step is on record.
-    step_end: list[Callable[[], None]] = field(default_factory=list)
-    #: Called when a process goes on as a watched child of the rank, before it does anything that is recorded.
-    child_begin: list[Callable[[], None]] = field(default_factory=list)
-    #: Each makes a context that one thread of the user's runs in, so that hooks of frameworks see what the thread does.
-    user_thread: list[Callable[[], Any]] = field(default_factory=list)
-    #: Called when a thread that Python has not started touches something that is watched.
-    native_thread: list[Callable[[], None]] = field(default_factory=list)
+    __slots__ = ("child_begin", "native_thread", "point", "step_end", "user_thread")
+
+    def __init__(self) -> None:
+        #: Called before each point of the main thread is entered.
+        self.point: list[Callable[[], None]] = []
+        #: Called at the end of each step, when all else of the step is on record.
+        self.step_end: list[Callable[[], None]] = []
+        #: Called when a process goes on as a watched child of the rank, before anything of it is recorded.
+        self.child_begin: list[Callable[[], None]] = []
+        #: Each makes a context in which a thread of the user's runs, so that hooks of frameworks see what it does.
+        self.user_thread: list[Callable[[], Any]] = []
+        #: Called when a thread that Python has not started touches something that is watched.
+        self.native_thread: list[Callable[[], None]] = []

@@ -15,7 +15,7 @@ from breakrank_agent.protocol.checked import Unfit, parse
 class Channel:
     """A rank's end of its line, on a descriptor. With `limit_s` it waits no longer than that for an answer.
 
-    Where nobody answers any more, the answer is empty, and the rank goes on as if nothing had been asked.
+    If nobody answers any more, the answer is empty, and the rank goes on as if nothing had been asked.
     """
 
     def __init__(self, descriptor: int, limit_s: Optional[float] = None) -> None:
@@ -51,7 +51,7 @@ class Channel:
 
     @property
     def gone(self) -> bool:
-        """Whether nobody is at the other end any more; what was said before may still be there to be read."""
+        """True if nobody is at the other end any more; messages that were sent before may still be there to be read."""
         ends = select.poll()
         try:
             ends.register(self._line, select.POLLRDHUP)
@@ -60,7 +60,7 @@ class Channel:
             return True
 
     def _read(self) -> bytes:
-        """Return what has come; nothing if the other end is gone, or takes longer than the limit."""
+        """Return the bytes that have come; none if the other end is gone, or takes longer than the limit."""
         try:
             if self._limit_ms is not None:
                 waits = select.poll()

@@ -73,7 +73,7 @@ class Injector:
                 self._channel.ask({"park": index})
 
     def strikes_on(self, what: str) -> bool:
-        """Whether a strike is armed to which a hook is to hand this."""
+        """Return whether a strike is armed that waits for a hook to hand this to it."""
         return any(strike.fault.on == what for due in self._due.values() for _, strike in due)
 
     def take_collective_strikes(self) -> list[Indexed]:
@@ -113,7 +113,7 @@ class Injector:
         wall, computed = time.monotonic(), time.thread_time()
         with self._quiet:
             strike.fault.strike_inside(self._model.handles or NoHandles())
-        # What the fault did is read again here, by code that knows nothing of it.
+        # The effect of the fault is read again here, by code that knows nothing of the fault.
         took: dict[str, Any] = {"wall_s": time.monotonic() - wall, "cpu_s": time.thread_time() - computed}
         if ahead is not None:
             took["ahead_s"] = [ahead, self._ahead(strike)]

@@ -47,7 +47,7 @@ class Model:
 
 
 class NoHandles:
-    """What a fault gets before any framework has offered something."""
+    """The handles of a fault that strikes before any framework has offered some."""
 
     def buffers(self) -> list[tuple[str, memoryview]]:
         """Raise `RuntimeError`: there are no parameters yet."""

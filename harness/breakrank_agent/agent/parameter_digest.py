@@ -1,13 +1,13 @@
-"""What is on record of parameters, whichever framework holds them: in parts, each with a name and a digest."""
+"""Summaries of parameters for the record, for any framework: in parts, each with a name and a digest."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import Any
 
-#: Into how many parts the record of a step divides the parameters at the most: a record has a limit.
+#: The most parts into which the record of a step divides the parameters: a record has a limit.
 MOST_PARTS = 256
-#: How much of a parameter's name is kept.
+#: The most characters that are kept of a parameter's name.
 NAME_LIMIT = 100
 
 
@@ -18,7 +18,7 @@ def in_parts(parameters: list[Any]) -> list[list[Any]]:
 
 
 def name_part(first: str, part: list[Any]) -> str:
-    """Return what a part is called, of which the first parameter has a name."""
+    """Return the name of a part whose first parameter is called `first`."""
     return first if len(part) == 1 else f"{first} and the {len(part) - 1} after it"
 
 

@@ -11,7 +11,7 @@ class Quiet:
     __slots__ = ("threads",)
 
     def __init__(self) -> None:
-        #: How deep each thread is in it, by identity.
+        #: The number of times that each thread has entered it, by identity.
         self.threads: dict[int, int] = {}
 
     def __enter__(self) -> None:

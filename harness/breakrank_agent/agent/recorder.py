@@ -1,7 +1,7 @@
 """Recorder: writes the events of one rank, in the order of each of its threads.
 
-A point is the hottest path of the agent: what it asks for lies side by side in slots, since what a point costs is how
-much memory it touches.
+A point is the hottest path of the agent. The attributes that it reads lie side by side in slots: its cost is the memory
+that it touches.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Recorder:
 
     def __init__(self, log: LogWriter, on: Callbacks, watched: bool) -> None:
         self._inside = False
-        #: Whether the last event is on record.
+        #: True if the last event is on record.
         self.over = False
         self._under_way: Mapping[int, Any] = {}
         self._before_point = on.point
@@ -44,9 +44,9 @@ class Recorder:
         #: Called on entering a point, where a strike was armed in this rank.
         self.strike: Optional[Strikes] = None
         self._look_back: Callable[[], None] = _nothing
-        #: Whether this is the rank's own process, and not a child that it forked.
+        #: True in the rank's own process, False in a child that it forked.
         self.here = True
-        #: Whether reads, writes and syncs of this process go on record.
+        #: True if reads, writes and syncs of this process go on record.
         self.sees = True
         #: The name of the child that this process is; empty in the rank's own process.
         self.child = ""
@@ -54,7 +54,7 @@ class Recorder:
         self.sequences = Sequences(self._lock, watched, on.native_thread)
         #: A copy, so that a point does not have to follow `sequences` for it.
         self.main = self.sequences.main
-        #: How many events the other threads' sequences have; the log counts the main thread's.
+        #: The number of events in the sequence of each other thread; the log counts the main thread's.
         self._counts: dict[str, int] = {}
 
     def end(self) -> None:
@@ -198,7 +198,7 @@ class Recorder:
         self.record_text("done", f"{facts}{number}{says}")
 
     def count(self, of: str, name: str, numbers: list[Any]) -> bool:
-        """Record what a point handled, where it is a list of whole numbers; return False if it is not, or too long."""
+        """Record the list of whole numbers that a point handled; return False if it is none, or too long."""
         try:
             packed = array(NUMBER, numbers)
         except (TypeError, OverflowError):
@@ -218,7 +218,7 @@ def _in_full(point: str, visit: int, facts: str, number: int, says: str) -> str:
 
 
 def _free_threads() -> bool:
-    """Whether this interpreter has no global lock, which the order of two writes relies on."""
+    """Return whether this interpreter has no global lock: the order of two writes relies on the lock."""
     return not getattr(sys, "_is_gil_enabled", lambda: True)()
 
 

@@ -11,7 +11,7 @@ from weakref import ref
 
 from breakrank_agent.protocol.clock import MAIN
 
-#: How the names begin of threads that nobody watches, while the user's own are.
+#: The prefix of the names of threads that nobody watches, while the user's own threads are watched.
 STRANGE = "other-"
 
 _active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
@@ -26,9 +26,9 @@ class Sequences:
         self.main = threading.main_thread().ident
         #: The threads that act for the main thread now, which waits for them.
         self.acting: set[int] = set()
-        #: What has called the backward pass that the main thread is in. A backend's own thread then acts on its behalf.
+        #: The caller of the backward pass that the main thread is in. A backend's own thread then acts on its behalf.
         self.backward: Optional[FrameType] = None
-        #: Whether accesses of threads are recorded, and those of the user's have their names from a hook.
+        #: True if accesses are recorded. Then the hook of threads names the user's threads.
         self.watched = watched
         self._on_native = on_native
         self._begin(lock)
@@ -83,7 +83,7 @@ class Sequences:
         return name
 
     def strange(self, sequence: str) -> bool:
-        """Whether a thread is one that nobody watches: what it waits for is not known, so neither is its order."""
+        """Return whether a thread is one that nobody watches: its waits are not known, so neither is its order."""
         if not sequence.startswith(STRANGE):
             return False
         if pythons(get_ident()) is None:
@@ -93,6 +93,6 @@ class Sequences:
 
 
 def pythons(ident: int) -> Optional[threading.Thread]:
-    """Return a thread that Python started. One of a backend is unknown to it, or known as a stand-in."""
+    """Return a thread that Python started. A backend's thread is unknown to Python, or known as a stand-in."""
     thread = _active.get(ident)
     return None if isinstance(thread, threading._DummyThread) else thread

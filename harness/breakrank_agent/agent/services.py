@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Callable, Optional, Protocol
 
 from breakrank_agent.agent.call_sites import Site, Sites
@@ -56,27 +55,31 @@ class TensorWatch(Protocol):
         """Record what a collective reads and writes; if it `goes_on`, until its work was waited for."""
 
 
-@dataclass
 class ShardedCheckpoint:
     """The state of `torch.distributed.checkpoint`, which saves many files and makes optimizer steps of its own."""
 
-    #: The threads that save or load a checkpoint, of which each file that they touch is a part.
-    threads: set[int] = field(default_factory=set)
-    #: Whether an optimizer's state is being made, by a step that is none of the training.
-    makes_state: bool = False
+    __slots__ = ("makes_state", "threads")
+
+    def __init__(self) -> None:
+        #: The threads that save or load a checkpoint, of which each file that they touch is a part.
+        self.threads: set[int] = set()
+        #: True while an optimizer's state is being made, by a step that is none of the training.
+        self.makes_state = False
 
 
-@dataclass
 class Services:
-    """All services of one agent."""
+    """All services of one agent. It has slots alone: a service has to be declared here."""
 
-    #: Set by torch/async_work; used by torch/collectives, torch/rendezvous, torch/training, and at the rank's end.
-    works: Optional[WorkTracker] = None
-    #: Set by torch/collective_contents, where contents are asked for; used by torch/collectives.
-    contents: Optional[ContentReader] = None
-    #: Set by python/census, where a census is asked for; used by torch/live_tensors and tensorflow/live_tensors.
-    census: Optional[CensusTaker] = None
-    #: Set by torch/tensor_accesses, where accesses are watched; used by torch/collectives and torch/training.
-    tensors: Optional[TensorWatch] = None
-    #: Kept by torch/sharded_checkpoints; used by torch/training.
-    sharded: ShardedCheckpoint = field(default_factory=ShardedCheckpoint)
+    __slots__ = ("census", "contents", "sharded", "tensors", "works")
+
+    def __init__(self) -> None:
+        #: Set by torch/async_work; used by torch/collectives, torch/rendezvous, torch/training, and at the rank's end.
+        self.works: Optional[WorkTracker] = None
+        #: Set by torch/collective_contents, where contents are asked for; used by torch/collectives.
+        self.contents: Optional[ContentReader] = None
+        #: Set by python/census, where a census is asked for; used by torch/live_tensors and tensorflow/live_tensors.
+        self.census: Optional[CensusTaker] = None
+        #: Set by torch/tensor_accesses, where accesses are watched; used by torch/collectives and torch/training.
+        self.tensors: Optional[TensorWatch] = None
+        #: Kept by torch/sharded_checkpoints; used by torch/training.
+        self.sharded = ShardedCheckpoint()

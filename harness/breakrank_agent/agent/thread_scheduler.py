@@ -1,9 +1,10 @@
 """The threads of a rank under a controlled schedule: one at a time holds the rank's turn and moves.
 
-There is no thread that schedules: whoever holds the turn picks its successor, by the plan's policy, hands over, and
-sleeps until it is picked. What several ranks compete for is asked of the Conductor; a thread that waits there is away,
-and the other threads of its rank go on meanwhile, until none can: then the rank listens for an answer. So a rank's
-picks depend on nothing but its seed and its own moves, and the Conductor's turns on nothing but those of all ranks.
+There is no thread that schedules: the holder of the turn picks its successor, by the plan's policy, hands over, and
+sleeps until it is picked. Moves for which several ranks compete are asked of the Conductor. A thread that waits there
+is away, and the other threads of its rank go on meanwhile, until none can: then the rank listens for an answer. So a
+rank's picks depend on nothing but its seed and its own moves, and the Conductor's turns on nothing but those of all
+ranks.
 
 Time is logical here, too: a wait with a limit ends when nobody else can move, the one with the nearest limit first.
 """
@@ -33,19 +34,19 @@ class Line(Protocol):
 
 
 class Wait(Protocol):
-    """What a thread can wait for inside its rank."""
+    """Something that a thread can wait for inside its rank."""
 
     def over(self) -> bool:
-        """Whether it need not wait any longer."""
+        """Return whether the wait is over."""
 
     def outside(self) -> bool:
-        """Whether a thread that is not under the schedule may end it."""
+        """Return whether a thread that is not under the schedule may end the wait."""
 
     def block(self, limit: Optional[float]) -> None:
         """Wait for real, `limit` seconds at most."""
 
     def words(self) -> str:
-        """Say what is waited for, and who has it."""
+        """Say what is waited for, and which thread has it."""
 
 
 class Member:
@@ -56,9 +57,10 @@ class Member:
         self.daemon = daemon
         self.pick: Optional[int] = None
         self.away = False
-        #: Whether it waits for something that the schedule does not know, and has lost its turn over it.
+        #: True while it waits for something that the schedule does not know, and has lost its turn over it.
         self.aside = False
-        self.native = 0
+        #: Its identity in Python and its number in the system, 0 until it runs.
+        self.ident = self.native = 0
         self.ended = False
         self.passing = 0
         self.waits: Optional[Wait] = None
@@ -91,21 +93,21 @@ _NOBODY = Member(-1)
 
 
 class Turns:
-    """Who of a rank's threads moves. Only the thread that holds the turn changes anything here."""
+    """The turn of a rank: one of its threads holds it and moves. Only the holder changes anything here."""
 
     def __init__(self, policy: Policy, line: Line, note: Callable[[Member], None], where: Callable[[int], str]) -> None:
         self._policy = policy
-        #: Called with a thread that has lost its turn; set by whoever looks out for such.
+        #: Called with a thread that has lost its turn; set by the hook of threads.
         self.note_aside: Callable[[Member], None] = lambda member: None
         self._where = where
         self._line = line
         self._note = note
         self._members = [Member(0)]
-        self._idents = {threading.get_ident(): self._members[0]}
+        self._idents: dict[int, Member] = {}
         self._holder = self._members[0]
-        self._holder.native = threading.get_native_id()
+        self._enter(self._holder)
         self._picks = self._moves = 0
-        #: Whether the holder waits inside of the schedule itself: for an answer, or for a thread that is not under it.
+        #: True while the holder waits inside the schedule itself: for an answer, or for a thread that is not under it.
         self._inside = False
         self._guard = allocate_lock()
         self._now = 0.0
@@ -127,11 +129,11 @@ class Turns:
         return member
 
     def holding(self) -> tuple[int, int]:
-        """Return who holds the turn, by its number in the system, and how often it was asked for; 0 for nobody."""
+        """Return the native id of the holder of the turn, 0 for nobody, and how often the turn was asked for."""
         return (0 if self._inside else self._holder.native), self._moves
 
     def take_over(self, moves: int) -> None:
-        """Take the turn from a holder that waits for something else, if it has not moved since."""
+        """Revoke the turn of a holder that is blocked outside the schedule, if `holding` still returns `moves`."""
         with self._guard:
             holder = self._holder
             if self._inside or holder is _NOBODY or moves != self._moves:
@@ -146,7 +148,7 @@ class Turns:
                 self._line.tell({"aside": True})
 
     def _come_back(self, me: Member) -> None:
-        """Take part again, after the wait that cost the turn; it is free if all others wait."""
+        """Take part again, after the wait that cost the turn. The turn is free if all others wait."""
         with self._guard:
             me.aside = False
             free = self._holder is _NOBODY
@@ -158,7 +160,7 @@ class Turns:
 
     @property
     def alone(self) -> bool:
-        """Whether the rank has never had a thread but its main thread under the schedule."""
+        """True if the rank has never had a thread but its main thread under the schedule."""
         return len(self._members) == 1
 
     @contextlib.contextmanager
@@ -179,7 +181,7 @@ class Turns:
         finally:
             self.tell({"aside": False})
 
-    # --- what a thread says of itself
+    # --- the calling thread
 
     def expect(self, daemon: bool) -> Member:
         """Take in a thread that is about to be started: it can be picked from now on."""
@@ -193,9 +195,13 @@ class Turns:
 
     def begin(self, member: Member) -> None:
         """Begin a thread's own part: wait for its first turn. Called in the thread itself."""
-        self._idents[threading.get_ident()] = member
-        member.native = threading.get_native_id()
+        self._enter(member)
         member.sleep()
+
+    def _enter(self, member: Member) -> None:
+        """Know this thread as a member from now on."""
+        member.ident, member.native = threading.get_ident(), threading.get_native_id()
+        self._idents[member.ident] = member
 
     def end(self, member: Member) -> None:
         """End a thread's part, and hand the turn on for good."""
@@ -206,7 +212,7 @@ class Turns:
             self._hand_to(follower)
 
     def leave(self) -> None:
-        """The main module is over: Python now waits for the other threads, outside of the schedule."""
+        """End the main thread's part: Python now waits for the other threads, outside of the schedule."""
         me = self.me()
         if me is not None and not self.alone:
             self.end(me)
@@ -260,7 +266,7 @@ class Turns:
         if self.me() is not None:
             self._line.tell(message)
 
-    # --- who follows
+    # --- the thread that follows
 
     def _candidates(self) -> list[Member]:
         return [m for m in self._members if not (m.ended or m.away or m.aside) and (m.waits is None or m.waits.over())]
@@ -272,7 +278,7 @@ class Turns:
             number = self._policy.choose([m.number for m in candidates], self._picks)
         except Diverged as error:
             self._line.tell({"diverged": str(error)})
-            self._stand_still()
+            _stand_still()
         picked = self._members[number]
         if picked.pick is not None:
             # Its last move left nothing on record, and a replay must find each pick there.
@@ -282,13 +288,13 @@ class Turns:
         return picked
 
     def _next(self, me: Member) -> Optional[Member]:
-        """Return who can move now that `me` cannot; None if nobody is left to."""
+        """Return the thread that moves now that `me` cannot; None if none is left to."""
         candidates = self._candidates()
         if candidates:
             return self._pick(candidates)
         left = [m for m in self._members if not m.ended]
         if any(m.away for m in left):
-            self._line.tell({"idle": [w["for"] for w in self._waits(left)], "thread": me.number})
+            self._line.tell({"idle": [w["for"] for w in _waits(left, self._where)], "thread": me.number})
             return self._listen()
         outside = [m for m in left if m.waits is not None and m.waits.outside()]
         if outside:
@@ -302,8 +308,8 @@ class Turns:
             return self._wait_aside(me)
         if all(m.daemon for m in left):
             return None
-        self._line.tell({"idle": [], "locks": self._waits(left), "thread": me.number})
-        self._stand_still()
+        self._line.tell({"idle": [], "locks": _waits(left, self._where), "thread": me.number})
+        _stand_still()
 
     def _wait_aside(self, me: Member) -> Optional[Member]:
         """Leave the turn to a thread that waits outside of the schedule, until it comes back and can move."""
@@ -316,7 +322,7 @@ class Turns:
         return me
 
     def _listen(self) -> Member:
-        """Wait for an answer, and return the thread that it is for; without a Conductor whoever asked goes on."""
+        """Wait for an answer, and return the thread that it is for; without a Conductor the one that asked goes on."""
         self._inside = True
         answer = self._line.hear()
         self._inside = False
@@ -324,15 +330,6 @@ class Turns:
         member = self._members[answer.get("thread", 0)] if answer else away
         member.answer, member.away = answer, False
         return member
-
-    def _waits(self, members: list[Member]) -> list[dict[str, str]]:
-        """Return who waits where for what."""
-        places = {member.number: ident for ident, member in self._idents.items()}
-        return [
-            {"thread": m.name, "for": m.waits.words(), "site": self._where(places.get(m.number, 0))}
-            for m in members
-            if m.waits is not None
-        ]
 
     def _hand_to(self, member: Member) -> None:
         self._holder = member
@@ -343,14 +340,20 @@ class Turns:
             self._hand_to(follower)
             me.sleep()
 
-    def _stand_still(self) -> NoReturn:
-        """Wait to be ended: there is nothing that could still happen here."""
-        while True:
-            time.sleep(1)
+
+def _stand_still() -> NoReturn:
+    """Wait to be ended: there is nothing that could still happen here."""
+    while True:
+        time.sleep(1)
+
+
+def _waits(members: list[Member], where: Callable[[int], str]) -> list[dict[str, str]]:
+    """Return the threads that wait, each with what it waits for and the user's line that it is in."""
+    return [{"thread": m.name, "for": m.waits.words(), "site": where(m.ident)} for m in members if m.waits is not None]
 
 
 def _imports() -> bool:
-    """Whether this thread is importing: parked with a module's lock, it would block the others for real."""
+    """Return whether this thread is importing: parked with a module's lock, it would block the others for real."""
     locks = _bootstrap._module_locks  # type: ignore[attr-defined]
     if not locks:
         return False

@@ -1,4 +1,4 @@
-"""Whether the thread that holds a rank's turn waits for something that no schedule knows: then others move on.
+"""Watch for a holder of the turn that waits for something outside the schedule, and let others move on.
 
 A script may wait for a socket, a store, a child or a native thread, and for good if what it waits for is parked. Only
 a script is looked at so: our own programs wait for nothing that is not under the schedule.
@@ -12,13 +12,13 @@ from typing import Callable, Optional
 
 from breakrank_agent.agent.thread_scheduler import Turns
 
-#: How often the holder is looked at, and how many equal looks say that it waits.
+#: The seconds between two looks at the holder, and the number of equal looks that say that it waits.
 _PAUSE_S = 0.05
 _LOOKS = 4
 
 
 def look_out(turns: Turns) -> None:
-    """Look at whoever holds the turn, for as long as the rank lives."""
+    """Look at the holder of the turn, for as long as the rank lives."""
     start_new_thread(_watch, (turns, time.sleep))
 
 

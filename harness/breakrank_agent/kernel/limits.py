@@ -7,7 +7,7 @@ import resource
 import subprocess
 from pathlib import Path
 
-#: How prlimit(1) calls them.
+#: The names that prlimit(1) has for them.
 _NAMES = {resource.RLIMIT_FSIZE: "fsize", resource.RLIMIT_NOFILE: "nofile", resource.RLIMIT_AS: "as"}
 
 

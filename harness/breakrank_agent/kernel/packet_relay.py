@@ -19,7 +19,7 @@ import struct
 import sys
 import time
 
-#: What the device is called, and the rank's end of the cable.
+#: The name of the device, and of the rank's end of the cable.
 DEVICE, CABLE = "wire0", "eth0"
 #: ioctl(2) and flags of linux/if_tun.h: a device for frames, without a header before them.
 _TUNSETIFF, _IFF_TAP, _IFF_NO_PI = 0x400454CA, 0x0002, 0x1000

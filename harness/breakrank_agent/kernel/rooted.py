@@ -31,7 +31,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _How(ctypes.Structure):
-    """How a path is to be opened (struct open_how)."""
+    """The arguments of openat2(2), struct open_how."""
 
     _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
 
@@ -272,7 +272,7 @@ class WorkingFolder:
     def glob(self, pattern: str) -> list[str]:
         """Return the paths that match a pattern, sorted; those that lead out are left out.
 
-        Where nothing else matches, the first of them is raised: `OutsideError`.
+        If nothing else matches, the first of them is raised: `OutsideError`.
         """
         matches, refused = [], []
         for path in self._matches(pattern):

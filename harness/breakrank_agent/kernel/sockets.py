@@ -30,7 +30,7 @@ STATES = (
 RESENDS, PROBES = 1, 4
 #: In these states a connection may have something to deliver, or is still being made.
 _BUSY = ("ESTABLISHED", "SYN_SENT")
-#: How an IPv4 address begins where a socket of IPv6 holds it.
+#: The prefix of an IPv4 address that a socket of IPv6 holds.
 _MAPPED = "0000000000000000FFFF0000"
 
 
@@ -71,7 +71,7 @@ def listed(pid: int) -> Iterator[Entry]:
 
 
 def held(pid: int) -> dict[int, int]:
-    """Return the process's sockets: inode to descriptor. What we may not see is left out."""
+    """Return the process's sockets: inode to descriptor. Those that we may not see are left out."""
     found: dict[int, int] = {}
     folder = f"/proc/{pid}/fd"
     with contextlib.suppress(OSError):

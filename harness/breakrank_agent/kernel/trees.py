@@ -26,7 +26,7 @@ Listing = Mapping[str, tuple[int, ...]]
 
 @dataclass
 class Copying:
-    """How a folder is copied into another. A file is written anew and then given its name, never written over.
+    """The copying of a folder into another. A file is written anew and then given its name, never written over.
 
     `left_out` is told of what is not copied, by path and reason, and may raise; `skips` says of a path that it is to
     stay what it is. No more than `limit` bytes are copied, if that is not 0. With `whole`, files keep their owner and
@@ -118,7 +118,7 @@ class Copying:
             try:
                 os.rename(scratch, name, src_dir_fd=to, dst_dir_fd=to)
             except IsADirectoryError:
-                # Where a folder was: only an empty one goes.
+                # A folder was there: only an empty one goes.
                 os.rmdir(name, dir_fd=to)
                 os.rename(scratch, name, src_dir_fd=to, dst_dir_fd=to)
         except OSError:

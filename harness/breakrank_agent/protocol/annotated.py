@@ -38,7 +38,7 @@ def _is_wholes(value: Any) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether it is null, a scalar, or a list of scalars."""
+    """Return whether a value is null, a scalar, or a list of scalars."""
     scalar = value is None or type(value) is bool or _is_number(value) or _is_text(value)
     return scalar or _is_list(value, lambda item: _is_number(item) or _is_text(item))
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Callable
 
-#: How deep lists and objects may lie in each other. Our own records nest to a quarter of it.
+#: The most levels of lists and objects. Our own records nest to a quarter of it.
 DEPTH = 32
 #: The longest text, and the largest number, that is taken where nothing else is said.
 TEXT, NUMBER = 1 << 16, (1 << 63) - 1
@@ -44,7 +44,7 @@ def parse(data: bytes, most: int = TEXT) -> dict[str, Any]:
 
 
 def nests_deeper(data: bytes, levels: int) -> bool:
-    """Whether lists and objects lie deeper in each other than that, without making any of them."""
+    """Return whether lists and objects nest deeper than `levels`, without making any of them."""
     if data.count(b"[") + data.count(b"{") <= levels:
         return False
     depth = 0
@@ -71,35 +71,35 @@ def check(value: Mapping[str, Any], required: Shape, optional: Shape = {}) -> No
 
 
 def is_text(value: Any) -> bool:
-    """Whether it is text of a bounded length."""
+    """Return whether a value is text of a bounded length."""
     return type(value) is str and len(value) <= TEXT
 
 
 def is_flag(value: Any) -> bool:
-    """Whether it is true or false."""
+    """Return whether a value is true or false."""
     return type(value) is bool
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a number, and not one of those that compare with nothing."""
+    """Return whether a value is a finite number."""
     return (type(value) is int and abs(value) <= NUMBER) or (type(value) is float and math.isfinite(value))
 
 
 def whole(least: int = 0, most: int = NUMBER) -> Kind:
-    """Return what asks for a whole number between these two."""
+    """Return a check for a whole number between these two."""
     return lambda value: type(value) is int and least <= value <= most
 
 
 def maybe(kind: Kind) -> Kind:
-    """Return what asks for such a value, or none."""
+    """Return a check for such a value, or none."""
     return lambda value: value is None or kind(value)
 
 
 def listing(of: Kind) -> Kind:
-    """Return what asks for a list of such values."""
+    """Return a check for a list of such values."""
     return lambda value: type(value) is list and all(map(of, value))
 
 
 def row(*kinds: Kind) -> Kind:
-    """Return what asks for a list of as many values, of one kind each."""
+    """Return a check for a list of as many values, of one kind each."""
     return lambda value: type(value) is list and len(value) == len(kinds) and all(k(v) for k, v in zip(kinds, value))

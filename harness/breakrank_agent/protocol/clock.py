@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: A new step begins at the first of these after the last step ended. What comes in between (a checkpoint, an
+#: A new step begins at the first of these after the last step ended. A point in between (a checkpoint, an
 #: evaluation's collective) still belongs to the step that ended. A program that says its steps may have no other point.
 OPENS_STEP = frozenset(("load", "forward", "backward", "optimize", "step"))
 

@@ -1,4 +1,4 @@
-"""Who a process is: which rank its launcher has written down for it, and whether it is itself a launcher."""
+"""The identity of a process: the rank that its launcher has written down for it, or that it is a launcher itself."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LAUNCHERS = frozenset(
         *("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "srun"),
     )
 )
-#: Where launchers write down who a process is, the innermost launcher first: its rank, the world size, its local rank,
-#: how many ranks are on this machine.
+#: The variables that launchers set for a process, the innermost launcher first: its rank, the world size, its local
+#: rank, the number of ranks on this machine.
 VARIABLES = (
     ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
@@ -26,7 +26,7 @@ VARIABLES = (
 
 
 class Identity(NamedTuple):
-    """What is written down of a rank; None where nothing is."""
+    """The numbers of a rank that its launcher has set; None for those that it has not."""
 
     rank: int
     world: Optional[int] = None
@@ -35,7 +35,7 @@ class Identity(NamedTuple):
 
 
 def find_identity(environment: Mapping[str, str]) -> Optional[Identity]:
-    """Return what the innermost launcher has written down, or None if there was none."""
+    """Return the identity that the innermost launcher has set, or None if there was none."""
     for names in VARIABLES:
         rank, world, local_rank, local_world = (_number(environment.get(name, "")) for name in names)
         if rank is not None:
@@ -44,7 +44,7 @@ def find_identity(environment: Mapping[str, str]) -> Optional[Identity]:
 
 
 def is_launcher(command: Sequence[str]) -> bool:
-    """Whether a command line starts ranks: `torchrun …`, `python -m torch.distributed.run …`, `srun …`."""
+    """Return whether a command line starts ranks: `torchrun …`, `python -m torch.distributed.run …`, `srun …`."""
     words = iter(command)
     program = os.path.basename(next(words, ""))
     if not program.startswith("python"):

@@ -22,7 +22,7 @@ class Diverged(Exception):
 
 
 class Policy(Protocol):
-    """Who moves next."""
+    """Chooses the rank or thread that moves next."""
 
     def choose(self, candidates: Sequence[int], turn: int) -> int:
         """Return one of `candidates` (ranks or threads, ascending) for the move number `turn`, counted from 0."""

@@ -1,4 +1,4 @@
-"""Whoever can move may move next, with equal chance, drawn from the seed."""
+"""Choose among all that can move, with equal chance, drawn from the seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever moves goes on moving until it has to wait: the control of a script that is run under a schedule."""
+"""Keep the one that moves until it has to wait: the control of a script that is run under a schedule."""
 
 from __future__ import annotations
 

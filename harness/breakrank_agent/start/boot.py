@@ -1,10 +1,10 @@
-"""How a rank begins: `python -m breakrank_agent.start.boot` starts the agent and then the program, as its main module.
+"""Start a rank: `python -m breakrank_agent.start.boot` starts the agent and then the program, as its main module.
 
 The variable BREAKRANK_BOOT holds a JSON object: `plan` (path), `rank`, `attempt`, `world`, `log` (path of the mapped
 log), `stacks` (path where stacks are dumped on a signal), `words` (path of the FIFO for the stacks of a rank that
 dies), `channel` (descriptor), `program` (`module:function`), `programs` (folder). Each path may be an open descriptor,
-where the rank sees other files than whoever starts it. Without an agent (`agent` false) the program runs alone. As a
-`guest` the agent waits for nobody longer than a few seconds: what is not taken from it by then is not recorded.
+if the rank sees other files than the process that starts it. Without an agent (`agent` false) the program runs alone.
+As a `guest` the agent waits for nobody longer than a few seconds: records that are not taken by then are dropped.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ import sys
 import threading
 from typing import Any, Callable, NoReturn, Optional, TextIO, Union
 
-from breakrank_agent.agent import agent as probe
-from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.agent import Agent, make_current
 from breakrank_agent.agent.channel import Channel
 from breakrank_agent.hooks import install_all, install_in_child
 from breakrank_agent.kernel.ptrace import let_anybody_trace
@@ -30,10 +29,10 @@ from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.entry import STACKS_SIGNAL
 from breakrank_agent.protocol.log import LogWriter
 
-#: How long a rank that is only watched waits for whoever reads its records, or has an answer for it.
+#: The most seconds that a rank which is only watched waits for a reader of its records, or for an answer.
 GUEST_S = 10.0
 
-#: Ends the process at once, whatever a hook has put in the place of `os._exit`.
+#: Ends the process at once, even if a hook has replaced `os._exit`.
 leave: Callable[[int], NoReturn] = os._exit
 
 _stacks: Optional[TextIO] = None
@@ -59,9 +58,9 @@ def begin(spec: dict[str, Any]) -> Agent:
     agent = start_agent(spec)
 
     def over() -> None:
-        """The main module is over: before atexit, and before anything is taken apart."""
+        """Finish at the end of the main module: before atexit, and before anything is taken apart."""
         error = getattr(sys, "last_value", None)
-        # Whether it left by sys.exit, and how, is seen by whoever waits for the process.
+        # The process that waits for this one sees an exit by sys.exit, and its code.
         agent.finish("returned" if error is None else "raised", None if error is None else 1, error)
 
     # threading runs these first of all at the end of the main module; atexit would come after the user's own.
@@ -87,7 +86,7 @@ def start_agent(spec: dict[str, Any]) -> Agent:
     _speak_when_dying(spec["words"], guest)
     faulthandler.register(STACKS_SIGNAL, file=_stacks, all_threads=True)
     let_anybody_trace()
-    probe.start(agent)
+    make_current(agent)
     if plan.pin:
         random.seed(plan.seed)
     agent.begin(world=spec["world"], python=platform.python_version())
@@ -153,7 +152,7 @@ def _exit_code(leaving: SystemExit) -> int:
 
 
 def _watch_exit(agent: Agent) -> None:
-    """See `os._exit` too: the agent's last events are written before it leaves."""
+    """Have `os._exit` write the agent's last events before it leaves."""
 
     def _exit(status: int) -> NoReturn:
         # A fault that leaves early passes unseen: to the rest of the world the rank is simply gone.

@@ -1,4 +1,4 @@
-"""How the agent begins in a process that any launcher may have started: it finds out whether this is a rank, and calls.
+"""Join a job that any launcher may have started: find out whether this process is a rank, and call home.
 
 A launcher is left alone. A process for which a rank is written down becomes one when it imports a framework, so that
 what merely prepares or cleans up stays none. Any other becomes one when it calls `init_process_group`, as the processes
@@ -29,7 +29,7 @@ from breakrank_agent.protocol.entry import GUEST, HOME, SECRET
 from breakrank_agent.protocol.frameworks import all_frameworks
 from breakrank_agent.protocol.identity import find_identity, is_launcher, own_command
 
-#: How long a rank of such a job waits until it is taken in.
+#: The most seconds that a rank of such a job waits until it is taken in.
 _TAKEN_IN_S = 60.0
 _MOST_ANSWER = 1 << 16
 

@@ -1,7 +1,7 @@
-"""How the agent enters a script that is started as ever: by a `sitecustomize` at the head of the path.
+"""Enter a script that is started as ever: this `sitecustomize` lies at the head of the path.
 
 Python imports it before the script. The variable BREAKRANK_ENTER holds the boot specification of this rank; it is taken
-out of the environment, so that what the script starts is left alone. Where a launcher starts the ranks, BREAKRANK_HOME
+out of the environment, so that processes of the script are left alone. If a launcher starts the ranks, BREAKRANK_HOME
 is set instead, see `breakrank_agent.start.join`; a watched child that a rank spawns finds BREAKRANK_CHILD.
 An existing `sitecustomize` runs all the same.
 """
@@ -13,12 +13,8 @@ import importlib.util
 import json
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from breakrank_agent.protocol.entry import HOME, SPAWNED, restore_path
-
-if TYPE_CHECKING:
-    pass
 
 
 def enter(where: str) -> None:

@@ -34,10 +34,10 @@ from breakrank_agent.protocol.frameworks import profile
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _MADV_COLLAPSE = 25
-#: The size of a huge page. Where it is another one, the kernel rounds.
+#: The size of a huge page. If it is another one, the kernel rounds.
 HUGE = 1 << 21
 
-#: Ends the process at once, whatever a hook has put in the place of `os._exit`.
+#: Ends the process at once, even if a hook has replaced `os._exit`.
 _end = os._exit
 
 
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def _warm_up(framework: str) -> None:
-    """Import what a rank that is forked from us has need of."""
+    """Import the modules that a rank which is forked from us needs."""
     # The agent is among it.
     from breakrank_agent import hooks
     from breakrank_agent.faults import all_faults
@@ -92,10 +92,10 @@ def _await_call(path: str) -> socket.socket:
 
 
 def _forget_finalizers() -> None:
-    """Let no rank run, at its exit, what the framework's import has registered to take the framework apart.
+    """Let no rank run, at its exit, the finalizers that the framework's import has registered.
 
-    Like taking the interpreter apart, it touches every page that a rank shares with us. What the program registers in
-    the rank itself is run.
+    Like taking the interpreter apart, it touches every page that a rank shares with us. Finalizers that the program
+    registers in the rank itself are run.
     """
     for reference in list(weakref.finalize._registry):  # type: ignore[attr-defined]
         reference.atexit = False
@@ -138,7 +138,7 @@ def _serve(control: socket.socket, request: dict[str, Any], descriptors: list[in
 
 
 def _reap() -> None:
-    """Wait for what has ended below us in a container. Until now whoever looks could see how it ended."""
+    """Wait for processes that have ended below us in a container. Until now their exit could be seen."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -147,7 +147,7 @@ def _reap() -> None:
 def _middle(
     control: socket.socket, request: dict[str, Any], descriptors: list[int], reader: int, writer: int
 ) -> NoReturn:
-    """Fork the rank, hand its pid on, and leave, so that the warden becomes its parent."""
+    """Fork the rank, hand its pid on, and leave, so that the supervisor becomes its parent."""
     try:
         _enter(*request["walls"])
         pid = os.fork()
@@ -176,7 +176,7 @@ def _middle(
 
 
 def _enter(holder: int, kinds: int) -> None:
-    """Enter the namespaces of a process, if one is named. Whoever is forked next is in all of them.
+    """Enter the namespaces of a process, if one is named. A process that is forked next is in all of them.
 
     setns(2), with a descriptor of the process: since Linux 5.8.
     """
@@ -203,7 +203,7 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     signal.set_wakeup_fd(-1)
     while os.read(3, 1) not in (b"\n", b""):
         pass
-    # Now the warden is the parent; set any earlier, the end of the process in the middle would have killed us.
+    # Now the supervisor is the parent; set any earlier, the end of the process in the middle would have killed us.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 

@@ -22,7 +22,6 @@ from breakrank_agent.protocol.log import (
     HistoryError,
     LogReader,
     LogWriter,
-    append,
     create_log,
     encode,
 )
@@ -171,7 +170,7 @@ def test_a_file_that_is_no_log_is_refused_by_name(tmp_path: Path) -> None:
 def test_a_history_file_leaves_out_a_last_line_that_a_crash_cut_short(tmp_path: Path) -> None:
     path = tmp_path / "rank-0.jsonl"
     with path.open("wb") as file:
-        append(file, encode({"kind": "made up", "step": 1}))
+        file.write(encode({"kind": "made up", "step": 1}) + b"\n")
         file.write(b'{"kind": "mad')
     assert list(read_lines(Folder(tmp_path), path.name, "event")) == [{"kind": "made up", "step": 1}]
 
