@@ -329,7 +329,7 @@ def _lines(path: str) -> list[str]:
 
 
 def _is_stopped(pid: int) -> bool:
-    """Whether a process stands still already: its next stop would never be reported."""
+    """Return whether a process stands still already: its next stop would never be reported."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
         return file.read().rpartition(b")")[2].split()[0] == b"T"
     return False
