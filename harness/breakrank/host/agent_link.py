@@ -18,12 +18,12 @@ from breakrank.errors import BreakrankError
 from breakrank.host.session import is_alive
 
 _PREFIX = "breakrank-"
-#: How a session's id is written, see `breakrank.host.session`.
+#: The form of a session's id, see `breakrank.host.session`.
 _ID = re.compile(r"\d+-\d+-\d+-[0-9a-f]{8}")
 
 
 def is_passable(path: Path) -> bool:
-    """Whether a search path can hold a folder."""
+    """Return whether a search path can hold a folder."""
     try:
         return os.pathsep not in str(path) and bool(str(path).encode())
     except UnicodeEncodeError:
@@ -71,7 +71,7 @@ def _places() -> Iterator[Path]:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether it is a folder of this user, and no symlink to one: anybody may make one there."""
+    """Return whether it is a folder of this user, and no symlink to one: anybody may make one there."""
     try:
         status = folder.lstat()
     except OSError:

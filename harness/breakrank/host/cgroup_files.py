@@ -1,7 +1,7 @@
-"""Where the kernel keeps the control groups of a process, and what it limits and counts there: cgroups(7), 1 and 2.
+"""The files in which the kernel keeps, limits and counts the control groups of a process: cgroups(7), 1 and 2.
 
-A machine may have both versions at once; then a controller is in one of them. What is read here, whoever has written
-it, is the kernel's own word.
+A machine may have both versions at once; then a controller is in one of them. All that is read here is the kernel's
+own word, whoever has written it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-#: What can be done to a group. `freezer` is a controller of version 1, and part of every group of version 2.
+#: The controllers that are used. `freezer` is a controller of version 1, and part of every group of version 2.
 CONTROLLERS = ("memory", "cpu", "pids", "freezer")
 _UNLIMITED = float("inf")
 #: Version 1 writes "no limit" for memory as the greatest number of pages.
@@ -30,7 +30,7 @@ class Mount(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """What one controller says of a group: its limit, infinite without one, and how often it had to act.
+    """One controller's view of a group: its limit, infinite without one, and how often it had to act.
 
     Memory: bytes, processes that were killed. CPU: cores, periods in which it was held back. Processes: how many, forks
     refused. Freezer: 0 while it is frozen.
@@ -100,7 +100,7 @@ def _text(path: Path) -> str:
 
 
 def _has(folder: Path, controller: str) -> bool:
-    """Whether a group of version 2 has a controller; its root has no limits of its own."""
+    """Return whether a group of version 2 has a controller; its root has no limits of its own."""
     name = {"memory": "memory.max", "cpu": "cpu.max", "pids": "pids.max", "freezer": "cgroup.freeze"}[controller]
     enabled = (folder / "cgroup.controllers").read_text().split() if (folder / "cgroup.controllers").exists() else []
     return (folder / name).exists() or controller in enabled
@@ -143,7 +143,7 @@ def _counts(path: Path) -> dict[str, int]:
 
 
 def frozen(pid: int) -> bool:
-    """Whether a process stands still in a group that is frozen."""
+    """Return whether a process stands still in a group that is frozen."""
     bound = Hierarchies().bound(pid, "freezer")
     return bound is not None and bool(bound.acted)
 

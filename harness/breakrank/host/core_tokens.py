@@ -1,7 +1,7 @@
-"""Scenarios weigh their ranks: however many pytest processes run, their ranks together fit the machine's cores.
+"""Admit scenarios by their ranks: of all pytest processes together, no more ranks run than the machine has cores.
 
-A counting semaphore of token files, held by flock: the kernel gives the tokens of a dead process back. Whoever wants
-tokens first takes the gate, so that a scenario of many ranks is not starved by many of few.
+A counting semaphore of token files, held by flock: the kernel gives the tokens of a dead process back. To take
+tokens, a scenario first takes the gate, so that a scenario of many ranks is not starved by many of few.
 """
 
 from __future__ import annotations

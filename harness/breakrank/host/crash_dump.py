@@ -1,9 +1,9 @@
-"""What a rank says when it dies of a signal, and what is read of it before it does.
+"""Crash dump: the stacks that a rank writes when it dies of a signal, and those that are read before it does.
 
 faulthandler writes the Python stacks of a dying rank into a FIFO of ours. Of each such FIFO the rank is the owner
 (fcntl(2), F_SETOWN), and the signal that tells the owner of something to read is SIGSTOP (F_SETSIG): with its first
 words the kernel stops the rank as a whole, with no code of ours in it. The pipe holds one packet (pipe(2), O_DIRECT):
-the thread that died cannot go on in between. What the other threads were doing is then read from outside, and the rank
+the thread that died cannot go on in between. The stacks of the other threads are then read from outside, and the rank
 goes on: it dies of the same signal as ever.
 """
 
@@ -27,14 +27,14 @@ from breakrank.errors import BreakrankError
 from breakrank.host.gdb import Native, read_native
 from breakrank.host.stacks import Frame, fold, spy
 
-#: How long the kernel may take to stop every thread, and py-spy to read their stacks.
+#: The limit for the kernel to stop every thread, and py-spy to read their stacks.
 _STOP_S, _LIMIT_S = 2.0, 10.0
 _PIPE_BYTES = 1 << 20
-#: How often what a rank says is read in a row: it comes in packets.
+#: The most reads of a pipe in a row: the dump comes in packets.
 _MOST_READS = 1000
 _MOST_TEXT = 20_000
 _OURS = f"{os.sep}breakrank_agent{os.sep}"
-#: Where Python's own modules lie, and installed packages.
+#: The paths of Python's own modules, and of installed packages.
 _INSTALLED = re.compile(r"/lib(64)?/python\d[\d.]*/|/python\d+\.zip/")
 _THREAD = re.compile(r"(Current thread|Thread) 0x([0-9a-f]+) .*\(most recent call first\):")
 _FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
@@ -53,7 +53,7 @@ class Thread:
 
     @property
     def own(self) -> bool:
-        """Whether code of the user is in it."""
+        """Return whether code of the user is in it."""
         return any(not frame.file.startswith("<") and not _INSTALLED.search(frame.file) for frame in self.frames)
 
     def to_json(self) -> dict[str, Any]:
@@ -102,12 +102,12 @@ class LastWords:
 
     @property
     def endless(self) -> bool:
-        """Whether it said more than anybody keeps."""
+        """Return whether it said more than anybody keeps."""
         return len(self._text) >= _PIPE_BYTES
 
     @property
     def waits(self) -> bool:
-        """Whether the process has spoken, and has not been heard yet: the kernel has stopped it for that."""
+        """Return whether the process has spoken, and has not been heard yet: the kernel has stopped it for that."""
         return bool(select.select([self.descriptor], [], [], 0)[0])
 
     def event(self) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Soundings: whether anything gets from one rank's network into another's, tried with datagrams of our own."""
+"""Find whether anything gets from one rank's network into another's: soundings with datagrams of our own."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from breakrank_agent.protocol.target import Walls
 
 #: From which rank's network to which.
 Way = tuple[int, int]
-#: How many datagrams go each way.
+#: The number of datagrams that go each way.
 COUNT = 8
-#: How long the next one may take before it counts as lost. A limit: on a way that is open they are there at once.
+#: The seconds after which the next one counts as lost. A limit: on a way that is open they are there at once.
 _WAIT_S = 0.1
 #: The same where it is the time that matters.
 _SLOW_S = 2.0

@@ -11,7 +11,7 @@ import gdb
 
 _MOST = 40
 _WIDTH = 120
-#: Where the kernel keeps, for a signal handler on x86-64, the address of a fault: cr2 in ucontext_t, behind the frame.
+#: The place of a fault's address for a signal handler on x86-64: cr2 in ucontext_t, behind the frame.
 _FAULT_AT = 216
 
 _loaded: set[str] = set()
@@ -44,7 +44,7 @@ def _look(thread: Any) -> tuple[list[str], str | None]:
             calls, address, frame = [], None, gdb.newest_frame()
             continue
         if frame.type() == gdb.SIGTRAMP_FRAME:
-            # What comes before it is faulthandler at work.
+            # The frames before it are faulthandler at work.
             calls, address = [], _fault(frame)
         elif frame.name():
             calls.append(frame.name())

@@ -16,7 +16,7 @@ import struct
 from breakrank_agent.kernel.rooted import opened, reopen, resolve
 from breakrank_agent.protocol.target import Walls
 
-#: How long a server may take to answer. A limit, not a trigger.
+#: The seconds that a server may take to answer. A limit, not a trigger.
 _ANSWER_S = 1.0
 #: As much of a file is read, and as many servers are asked as the C library does (resolv.conf(5)).
 _FILE_BYTES, _SERVERS = 1 << 16, 3

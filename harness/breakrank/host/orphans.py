@@ -1,4 +1,4 @@
-"""What ranks that have ended leave behind: processes that hold their connections open, so that no peer misses them.
+"""Find orphaned children that keep an ended rank's connections open, so that no peer misses the rank.
 
 A child made by fork(2) has every socket of its parent, and a connection is closed only when the last who holds it has
 gone. The workers of a torch loader look every five seconds whether their rank is still there.
@@ -19,7 +19,7 @@ from breakrank_agent.kernel.sockets import Link, ends
 def find_heirs(session: Session, live: Collection[int]) -> list[int]:
     """Return the processes that hold the other end of a live rank's connection, and are neither a rank nor above one.
 
-    `live` are the pids of the ranks that run. What a live rank has started holds no other ends than its rank does.
+    `live` are the pids of the ranks that run. Children of a live rank hold no other ends than it does.
     """
     held = {link for pid in live for link in ends(pid)}
     wanted = {Link(link.remote, link.local) for link in held} - held

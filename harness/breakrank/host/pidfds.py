@@ -1,6 +1,6 @@
 """Follows processes that others have started and wait for: the kernel tells, by a pidfd and /proc, what comes of them.
 
-How such a process ended is in /proc/<pid>/stat for as long as nobody has waited for it (field 52, exit_code, see
+The exit code of such a process is in /proc/<pid>/stat for as long as nobody has waited for it (field 52, exit_code, see
 proc(5)), and behind its pidfd afterwards (ioctl PIDFD_GET_INFO with PIDFD_INFO_EXIT, Linux 6.15 and newer).
 """
 
@@ -23,7 +23,7 @@ _INFO = struct.Struct("=QQ11Ii")
 _PIDFD_GET_INFO = (3 << 30) | (_INFO.size << 16) | (0xFF << 8) | 11
 _PIDFD_INFO_EXIT = 1 << 3
 
-#: How long a process may take to stand still, or to go on, after it was told to. A limit, not a trigger.
+#: The seconds that a process may take to stand still, or to go on, after it was told to. A limit, not a trigger.
 _SETTLES_S = 1.0
 
 
@@ -37,7 +37,7 @@ class _Followed:
 
 
 class Follower:
-    """The processes that are followed. What comes of them is told as the warden tells of its own children."""
+    """The processes that are followed. Their changes are told as the warden tells of its own children's."""
 
     def __init__(self) -> None:
         self._followed: dict[int, _Followed] = {}
@@ -136,7 +136,7 @@ def _stat(pid: int) -> list[str]:
 
 
 def _tells_us(pid: int) -> bool:
-    """Whether the kernel tells us of a living process what only a tracer may know; else it says 0 as exit code."""
+    """Return whether the kernel tells us of a process what only a tracer may know; else it says 0 as exit code."""
     try:
         os.close(os.open(f"/proc/{pid}/environ", os.O_RDONLY))
     except OSError:

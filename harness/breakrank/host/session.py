@@ -24,11 +24,11 @@ from breakrank.host import supervisor
 from breakrank.host.pidfds import Follower
 from breakrank_agent.protocol.checked import Unfit, check, is_flag, is_text, parse, whole
 
-#: How long the warden may take to answer; to end all that is below it takes longer on a machine that is busy.
+#: The seconds that the warden may take to answer; to end all that is below it takes longer on a machine that is busy.
 ANSWER_S, CLEAR_S = 30.0, 120.0
-#: How often it is looked, while it does not answer, whether it stands still.
+#: The seconds between looks whether it stands still, while it does not answer.
 _LOOK_S = 1.0
-#: How long processes may take to end that were killed in the place of a warden that is gone.
+#: The seconds for processes to end that were killed in the place of a warden that is gone.
 _ENDS_WITHIN_S = 10.0
 _GONE = "the warden process is gone; was it killed?"
 #: The variable that every process of ours carries: who owns it.
@@ -52,7 +52,7 @@ class Session:
 
     def __init__(self, controller_pid: int | None = None) -> None:
         self.id = session_id()
-        #: What every process of ours has in its environment.
+        #: The variable that every process of ours has in its environment.
         self.mark = {VARIABLE: self.id}
         self._owners = {os.getpid(), controller_pid or os.getpid()}
         self._queue: list[dict[str, Any]] = []
@@ -91,7 +91,7 @@ class Session:
     def renew(self) -> None:
         """Have a warden that works: one that is gone or stands still is replaced. It is called between runs."""
         with contextlib.suppress(BreakrankError):
-            # Whether it answers, is shown by an answer; there is no such process of ours.
+            # Only an answer shows that it answers; there is no such process of ours.
             if not self._lost:
                 self.signal(0, signal.SIGTERM)
         if self._lost:
@@ -260,7 +260,7 @@ def session_id() -> str:
 def kill_all(find: Callable[[], Sequence[int]], within_s: float) -> None:
     """Kill the processes that `find` returns, and those that come meanwhile, until it returns none.
 
-    What does not end within so many seconds is left.
+    Processes that do not end within so many seconds are left.
     """
     until = time.monotonic() + within_s
     while time.monotonic() < until and (left := find()):
@@ -307,13 +307,13 @@ def sweep() -> int:
 
 
 def is_alive(session: str) -> bool:
-    """Whether the owner of a session lives; yes, where it would not be seen from here."""
+    """Return whether the owner of a session lives; yes, where it would not be seen from here."""
     pid, started, namespace = ([*session.split("-"), "", "", ""])[:3]
     return namespace != _namespace() or (pid.isdigit() and _started(int(pid)) == started)
 
 
 def _is_stopped(pid: int) -> bool:
-    """Whether a process stands still, and will not answer."""
+    """Return whether a process stands still, and will not answer."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"T", b"t")
     except OSError:

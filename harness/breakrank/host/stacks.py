@@ -1,4 +1,4 @@
-"""The stacks of a running Python process, read from outside without stopping it, folded to what a person looks for."""
+"""The stacks of a running Python process, read from outside without stopping it, folded to the user's own frames."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Wait:
-    """What the frames inside of the user's code wait for. `kind` is meeting, backward, other, launcher or helper.
+    """The wait of the frames inside of the user's code. `kind` is meeting, backward, other, launcher or helper.
 
     A *meeting* is complete only when other ranks come to it: a collective, a send or recv, the set-up of a group. A
     *launcher* waits for ranks, a *helper* was started by one.
@@ -67,7 +67,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a thread is: the user's own frames, outermost first, and what is waited for inside of them."""
+    """The place of a thread: the user's own frames, outermost first, and what is waited for inside of them."""
 
     frames: tuple[Frame, ...]
     wait: Wait | None = None
@@ -101,7 +101,7 @@ _HELPERS = {
     ("multiprocessing/pool.py", "worker"): "a worker of a pool",
     ("concurrent/futures/process.py", "_process_worker"): "a worker of a pool",
 }
-#: What is waited for: file, functions (none named: any), kind, name. The first line that fits one of the frames wins.
+#: Known waits: the first line that fits one of the frames wins.
 _WAITS = (
     *(wait for one in all_frameworks().values() for wait in one.waits),
     KnownWait("/subprocess.py", ("wait", "_wait", "communicate", "_communicate"), "other", "subprocess for a child"),
@@ -134,7 +134,7 @@ def read_stacks(tool: str, pid: int) -> tuple[list[Stack], str]:
 
     The process is never paused (`--nonblocking`): its memory is read while it runs. Pausing is not free of harm: it
     was seen to make a waiting epoll_wait(2) return EINTR, and a tool that is killed meanwhile may leave its process
-    stopped. What stands still is read right all the same; of what moves, some 8 of 100 looks fail or are torn.
+    stopped. A thread that stands still is read right all the same; of what moves, some 8 of 100 looks fail or are torn.
     """
     command = [tool, "dump", "--nonblocking", "--json", "--pid", str(pid)]
     try:
@@ -196,10 +196,10 @@ def parse_stacks(threads: Sequence[Mapping[str, Any]], pid: int) -> list[Stack]:
     return stacks
 
 
-#: How py-spy's text goes on after the command line, which may have several lines.
+#: The line with which py-spy's text goes on after the command line, which may have several lines.
 _INTERPRETER = re.compile(r"^Python v\d", re.MULTILINE)
 
-#: What faulthandler writes of a thread and of a frame.
+#: Lines of faulthandler: a thread, and a frame.
 _DUMPED_THREAD = re.compile(r"^(Current thread|Thread) (0x[0-9a-f]+)")
 _DUMPED_FRAME = re.compile(r'^  File "(.+)", line (\d+) in (.+)$')
 #: The agent's own frames, which are between the program's and the framework's.

@@ -26,6 +26,7 @@ import selectors
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
@@ -50,7 +51,7 @@ class Warden:
         self._connection = connection
         self._libc = libc
         self._live: set[int] = set()
-        self._folders: dict[str, None] = {}
+        self._groups = ControlGroups()
         self._selector = selectors.DefaultSelector()
         self._selector.register(connection, selectors.EVENT_READ, "owner")
         self._owner_gone = False
@@ -82,7 +83,7 @@ class Warden:
                 else:
                     self._owner_gone = True
         self._clear(set())
-        self._remove_groups()
+        self._groups.remove(self._selector.select)
         if self._last.get("argv"):
             self._run_last()
 
@@ -118,9 +119,9 @@ class Warden:
             self._live.add(message["pid"])
             self._say(adopted=message["pid"])
         elif message["do"] == "own":
-            self._folders.update(dict.fromkeys(message["folders"]))
+            self._groups.own(message["folders"])
         elif message["do"] == "thaw":
-            self._thaw(message["pid"])
+            self._groups.thaw(message["pid"])
         elif message["do"] == "last":
             self._last = message
             self._say(noted=True)
@@ -230,7 +231,7 @@ class Warden:
     def _signal(self, pid: int, number: int) -> None:
         # A child that was not waited for keeps its number, so nobody else can be hit.
         done = pid in self._live
-        stands = done and number == signal.SIGSTOP and (_is_stopped(pid) or self._freezer(pid) is not None)
+        stands = done and number == signal.SIGSTOP and (_is_stopped(pid) or self._groups.freezer(pid) is not None)
         if done:
             self._kill(pid, number)
         if done and number == signal.SIGSTOP and not stands:
@@ -242,33 +243,7 @@ class Warden:
     def _kill(self, pid: int, number: int) -> None:
         os.kill(pid, number)
         if number == signal.SIGKILL:
-            self._thaw(pid)
-
-    def _thaw(self, pid: int) -> None:
-        """Let a process that was killed while it was frozen end: the freezer of cgroups 1 holds back even SIGKILL."""
-        frozen = self._freezer(pid)
-        if frozen is not None:
-            with contextlib.suppress(OSError), open(frozen, "w") as state:
-                state.write(_THAWED[os.path.basename(frozen)])
-
-    def _freezer(self, pid: int) -> str | None:
-        """Return the file by which a process is frozen in a group of ours; None if it is in no such group."""
-        for path in (f"{folder}/{name}" for folder in self._folders for name in _THAWED):
-            with contextlib.suppress(OSError):
-                thawed = _lines(path) == [_THAWED[os.path.basename(path)]]
-                if not thawed and str(pid) in _lines(f"{os.path.dirname(path)}/cgroup.procs"):
-                    return path
-        return None
-
-    def _remove_groups(self) -> None:
-        """Remove our control groups; the kernel refuses for some milliseconds after the last process in them."""
-        for folder in reversed(self._folders):
-            for _ in range(400):
-                with contextlib.suppress(OSError):
-                    os.rmdir(folder)
-                if not os.path.isdir(folder):
-                    break
-                self._selector.select(0.005)
+            self._groups.thaw(pid)
 
     def _reap(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -311,13 +286,50 @@ class Warden:
             self._selector.select(0.005)
 
 
+class ControlGroups:
+    """The control groups of one owner, by their folders, which are removed at the end."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, None] = {}
+
+    def own(self, folders: list[str]) -> None:
+        """Take folders as ours."""
+        self._folders.update(dict.fromkeys(folders))
+
+    def thaw(self, pid: int) -> None:
+        """Let a process that was killed while it was frozen end: the freezer of cgroups 1 holds back even SIGKILL."""
+        frozen = self.freezer(pid)
+        if frozen is not None:
+            with contextlib.suppress(OSError), open(frozen, "w") as state:
+                state.write(_THAWED[os.path.basename(frozen)])
+
+    def freezer(self, pid: int) -> str | None:
+        """Return the file by which a process is frozen in a group of ours; None if it is in no such group."""
+        for path in (f"{folder}/{name}" for folder in self._folders for name in _THAWED):
+            with contextlib.suppress(OSError):
+                thawed = _lines(path) == [_THAWED[os.path.basename(path)]]
+                if not thawed and str(pid) in _lines(f"{os.path.dirname(path)}/cgroup.procs"):
+                    return path
+        return None
+
+    def remove(self, pause: Callable[[float], object]) -> None:
+        """Remove our control groups; the kernel refuses for some milliseconds after the last process in them."""
+        for folder in reversed(self._folders):
+            for _ in range(400):
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
+                if not os.path.isdir(folder):
+                    break
+                pause(0.005)
+
+
 def _lines(path: str) -> list[str]:
     with open(path) as file:
         return file.read().split()
 
 
 def _is_stopped(pid: int) -> bool:
-    """Whether a process stands still already: its next stop would never be reported."""
+    """Return whether a process stands still already: its next stop would never be reported."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
         return file.read().rpartition(b")")[2].split()[0] == b"T"
     return False

@@ -13,7 +13,7 @@ _NUMBERS = 272
 _OF_A_RANK, _BESIDE = 10, 32
 #: Processes and threads of one rank with its framework, and those of ours: the warden, a zygote, what looks at stacks.
 _THREADS_OF_A_RANK, _THREADS_OF_OURS = 16, 16
-#: How many ranks are reckoned with where a launcher starts them.
+#: The number of ranks that is reckoned with if a launcher starts them.
 _UNKNOWN = 8
 
 

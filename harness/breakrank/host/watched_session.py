@@ -1,7 +1,7 @@
 """A guest: the session of a job that is only watched. It starts the job, and ends nothing.
 
 There is no warden: the job is our own child, in a session of its own, and carries no mark of ours, so that nobody
-sweeps it. When we are gone, killed or not, it and what it has left running go on as if we had not been there. As long
+sweeps it. It and all that it has left running go on when we are gone, killed or not. As long
 as we are there, what its processes leave behind becomes our child (prctl(2), PR_SET_CHILD_SUBREAPER): how a rank ended
 is known even where nobody else waits for it.
 """
@@ -24,7 +24,7 @@ from breakrank.host.pidfds import Follower
 from breakrank.host.session import NO_WALLS, Session, session_id
 from breakrank.host.supervisor import PR_SET_CHILD_SUBREAPER, descendants
 
-#: How long the end of what is below us may take, after it was killed.
+#: The seconds that the end of all that is below us may take, after it was killed.
 _ENDS_WITHIN_S = 10.0
 
 
@@ -41,18 +41,18 @@ class Guest(Session):
         self._poll.register(self._follower, select.EPOLLIN)
         self._job: subprocess.Popen[bytes] | None = None
         self._queue = []
-        #: Whether the command could not be started.
+        #: True if the command could not be started.
         self.refused = False
         self._early: list[int] = []
-        #: How the command ended, as waitpid tells it; None while it runs.
+        #: The end of the command, as waitpid tells it; None while it runs.
         self.status: int | None = None
-        #: Whether the user has asked for the end of a job that stands still, and it has come to that.
+        #: True if the user has asked for the end of a job that stands still, and it has come to that.
         self.may_end = False
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     @property
     def started(self) -> bool:
-        """Whether the command was started."""
+        """Return whether the command was started."""
         return self._job is not None
 
     @property

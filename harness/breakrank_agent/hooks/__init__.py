@@ -96,7 +96,7 @@ def after_import(name: str, follow: Callable[[], None]) -> None:
 
 
 def imports_framework() -> bool:
-    """Whether a framework is just being imported, with all that it brings along."""
+    """Return whether a framework is just being imported, with all that it brings along."""
     return not _outermost().isdisjoint(_waiter.running)
 
 
@@ -119,7 +119,7 @@ class _Waiter(importlib.abc.MetaPathFinder):
     ) -> Optional[importlib.machinery.ModuleSpec]:
         """Return the spec that the other finders have, with a loader that tells us when it is done.
 
-        Whoever asks may only want to know whether the module is there, and import it later, or never.
+        The caller may only want to know whether the module is there, and import it later, or never.
         """
         if fullname not in self.waiting:
             return None

@@ -21,6 +21,7 @@ import sys
 import time
 from typing import Any, Optional
 
+from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.tracebacks import hide
 from breakrank_agent.hooks import after_import
 from breakrank_agent.protocol.checked import Unfit, check, is_text, parse, whole
@@ -158,18 +159,7 @@ def _watch_process() -> None:
     """See how the function of a child process ended: such a rank has no main module of its own."""
     import multiprocessing.process as module
 
-    original = module.BaseProcess.run
-
-    @functools.wraps(original)
-    def run(self: Any) -> None:
-        try:
-            original(self)
-        except BaseException as error:
-            hide(error)
-            _finish(error)
-            raise
-
-    module.BaseProcess.run = run  # type: ignore[method-assign]
+    interpose(module.BaseProcess, "run", failed=lambda _, error: _finish(error))
 
 
 def _finish(error: BaseException) -> None:

@@ -25,8 +25,9 @@ def test_to_import_the_profiles_imports_no_framework():
     assert not {"torch", "tensorflow", "keras", "numpy"} & set(done.stdout.split())
 
 
-def test_a_name_that_is_no_framework_has_no_facts():
+def test_of_another_name_no_more_is_known_than_its_module():
     assert profile("none").warm == () and profile("none").cluster is None and not profile("none").environment
+    assert profile("another").warm == ("another",) and profile("another").cure == "pip install another"
 
 
 def test_tensorflows_tasks_are_numbered_by_their_type():

@@ -1,9 +1,9 @@
 """Evidence of progress: whether a rank provably waits, seen from /proc, by nothing of ours.
 
 A rank stands still if, over several looks, each of its threads waits in the kernel for what only a thread of the job
-can bring, and was not scheduled in between. What a backend's own threads look like when they have nothing to do is
-said by one module per backend. A thread that sleeps, computes, reads a file or waits for another program is never
-still. What a process outside of the job could still wake is therefore never called a proof.
+can bring, and was not scheduled in between. One module per backend says how its own threads look when they have nothing
+to do. A thread that sleeps, computes, reads a file or waits for another program is never still. A wait that a process
+outside of the job could still end is therefore never called a proof.
 
 A thread that polls is now and then met between two polls. Such a look neither counts nor undoes those before: whether
 the thread has found something is told by what it has computed, read and written when it is seen to poll again.
@@ -45,7 +45,7 @@ _ALARMS = sum(1 << (number - 1) for number in (signal.SIGALRM, signal.SIGVTALRM,
 
 
 class Condition(enum.Enum):
-    """What one look says of a process."""
+    """The result of one look at a process."""
 
     MOVES = "moves"
     WAITS = "waits"
@@ -54,7 +54,7 @@ class Condition(enum.Enum):
 
 @dataclass(frozen=True)
 class Round:
-    """How often a thread that polls was scheduled, and what it has done by then: None if the kernel does not say."""
+    """One round of a thread that polls: how often it was scheduled, and its work by then (None: not known)."""
 
     count: int
     work: Work | None
@@ -75,7 +75,7 @@ class Look:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process was told to stand still; its main thread says so, and the others need not be read."""
+    """Return whether a process was told to stand still; its main thread says so, and the others need not be read."""
     return frozen(pid) or stands(pid)
 
 
@@ -117,7 +117,7 @@ def _state(thread: Thread, call: str) -> State:
 
 
 def _main_moves(pid: int, call: str) -> bool:
-    """Whether the main thread of a process gets on with something, or the process is gone."""
+    """Return whether the main thread of a process gets on with something, or the process is gone."""
     try:
         return _state(next(read_threads(pid)), call) is State.MOVES
     except (OSError, ValueError, StopIteration):
@@ -127,19 +127,19 @@ def _main_moves(pid: int, call: str) -> bool:
 class Stillness:
     """Several looks at the ranks of a job, one after the other."""
 
-    #: How many equal looks make a proof, where the log says that somebody is missing somewhere.
+    #: The number of equal looks that make a proof, if the log says that somebody is missing somewhere.
     LOOKS = 4
-    #: How many, where it does not.
+    #: The same, if it does not.
     LOOKS_ALONE = 12
-    #: How often each thread that polls must have come round without waking anyone.
+    #: The rounds that each thread that polls must have made without waking anyone.
     ROUNDS = 3
-    #: How long a thread may compute in each round, and have found nothing: ten times what an empty one takes.
+    #: The time that a thread may compute in each round, and have found nothing: ten times what an empty one takes.
     ROUND_NS = 200_000
 
     def __init__(self) -> None:
         self._first: dict[int, Look] = {}
         self._last: dict[int, Look] = {}
-        #: How many equal looks there were, up to the last that met no thread between two polls; of how many of those
+        #: The number of equal looks, up to the last that met no thread between two polls; of how many of those
         #: that is true; and how many have come since.
         self._equal = self._closed = self._open = 0
 
@@ -174,7 +174,7 @@ class Stillness:
             self._open = 0
 
     def _is_as_before(self, now: Mapping[int, Look]) -> bool:
-        """Whether no thread that waits was scheduled since the look before, and none that polls has found anything."""
+        """Return whether no thread that waits was scheduled since the last look, and none that polls found anything."""
         if not self._last or now.keys() != self._last.keys():
             return False
         return all(
@@ -185,7 +185,7 @@ class Stillness:
         )
 
     def _found_nothing(self, before: Round, now: Round) -> bool:
-        """Whether a thread that polls has neither read nor written, nor computed for longer than empty rounds take."""
+        """Return whether a thread that polls has not read, written, or computed longer than empty rounds take."""
         if before.work is None or now.work is None:
             return before.work is now.work
         computed = now.work.computed_ns - before.work.computed_ns
@@ -198,9 +198,9 @@ class Stillness:
         return min(rounds, default=self.ROUNDS)
 
     def proven(self, looks: int) -> bool:
-        """Whether all have stood still for this many looks."""
+        """Return whether all have stood still for this many looks."""
         return self._equal >= looks and self._closed >= min(looks, self.LOOKS)
 
     def limited(self, rank: int) -> bool:
-        """Whether a rank may end its wait by a time-out, or has not been seen to wait."""
+        """Return whether a rank may end its wait by a time-out, or has not been seen to wait."""
         return rank not in self._last or self._last[rank].limited

@@ -1,4 +1,4 @@
-"""What gloo's threads look like when no peer sends anything.
+"""Recognise gloo's threads that wait because no peer sends anything.
 
 The loop thread sleeps in epoll_wait for 10 ms at a time. The threads that run the collectives, and a main thread in a
 send or recv, wait for it with the group's time-out.

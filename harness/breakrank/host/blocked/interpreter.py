@@ -1,7 +1,7 @@
-"""What a thread looks like that wants Python's global lock (the GIL): it asks for it again every 5 ms.
+"""Recognise a thread that wants Python's global lock (the GIL): it asks for it again every 5 ms.
 
-The lock lies in the interpreter's own static memory, where no lock of a program does. Whoever holds it is another
-thread of the process. The main thread is never taken to wait for it: one look after the other sees several threads that
+The lock lies in the interpreter's own static memory, where no lock of a program does. Its holder is another thread
+of the process. The main thread is never taken to wait for it: one look after the other sees several threads that
 hand it on, and only the main thread's own wait is compared from look to look.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from breakrank.host.blocked.threads import RELATIVE, State, Thread, in_futex
 
-#: How the files begin that the interpreter is mapped from.
+#: Beginnings of the names of the files that the interpreter is mapped from.
 _FILES = ("python", "libpython")
 
 
@@ -23,7 +23,7 @@ def state(thread: Thread, call: str) -> State | None:
 
 
 def _is_interpreters(tid: int, address: int) -> bool:
-    """Whether an address is in memory that the interpreter's file was mapped to, zeroed pages behind it included."""
+    """Return whether an address is in memory to which the interpreter's file was mapped, or in zeroed pages behind."""
     file, end = "", 0
     # The kernel lists them by address: a process with frameworks has thousands, and those of the program come first.
     with open(f"/proc/{tid}/maps", encoding="utf-8", errors="surrogateescape") as lines:

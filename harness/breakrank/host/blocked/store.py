@@ -1,4 +1,4 @@
-"""What a TCPStore looks like when nobody asks it for anything, and who waits for an answer.
+"""Recognise a TCPStore that nobody asks for anything, and threads that wait for an answer.
 
 The server sleeps in epoll without a time-out. A client that waits for a key sleeps in poll(2) on its one socket; rank
 0 asks again and again, with sleeps between, how many have come.

@@ -32,7 +32,7 @@ _PRIVATE = 128
 
 
 class State(enum.Enum):
-    """What a thread does: it gets on with something, it waits for good, or it polls and finds nothing.
+    """The state of a thread: it gets on with something, it waits for good, or it polls and finds nothing.
 
     One that is idle has nothing to do now; it wakes for messages, and for timers of its own that bring nothing on.
     """
@@ -81,7 +81,7 @@ def _restarted(folder: str) -> int:
 
 @dataclass(frozen=True)
 class Work:
-    """What a thread has done so far: how long it has computed, and how many bytes it has read and written."""
+    """The work of a thread so far: how long it has computed, and how many bytes it has read and written."""
 
     computed_ns: int
     moved: int
@@ -99,14 +99,14 @@ def read_work(tid: int) -> Work | None:
 
 
 def has_limit(thread: Thread) -> bool:
-    """Whether a thread that waits does so with a time-out."""
+    """Return whether a thread that waits does so with a time-out."""
     if thread.call in POLL:
         return thread.arguments[2] & _FOREVER != _FOREVER
     return thread.call == FUTEX and thread.arguments[3] != 0
 
 
 def stands(pid: int) -> bool:
-    """Whether a process was told to stand still, which all of its threads do then; one that is gone does not."""
+    """Return whether a process was told to stand still, which all of its threads do then; one that is gone does not."""
     with contextlib.suppress(OSError, KeyError):
         # In a tracer's stop ("t") it goes on when the tracer, ours or anybody's, lets it.
         return fields(f"/proc/{pid}/task/{pid}/status")["State"][0] == "T"
@@ -135,19 +135,19 @@ def _text(path: str) -> str:
 
 
 def waits_for_a_thread(thread: Thread) -> bool:
-    """Whether a thread waits, without a time-out, for another thread of its own process, or for the end of one."""
+    """Return whether a thread waits, without a time-out, for another thread of its process, or for the end of one."""
     return (in_futex(thread) and thread.arguments[3] == 0) or _joins(thread)
 
 
 def _joins(thread: Thread) -> bool:
-    """Whether a thread waits in pthread_join(3): until the kernel clears the other one's number."""
+    """Return whether a thread waits in pthread_join(3): until the kernel clears the other one's number."""
     if thread.state != "S" or thread.call != FUTEX or len(thread.arguments) < 4 or thread.arguments[3] != 0:
         return False
     return thread.arguments[2] > 0 and _has_thread(thread.tid, thread.arguments[2])
 
 
 def _has_thread(pid: int, number: int) -> bool:
-    """Whether a process has a thread that it knows by this number: behind walls, it is another one than here."""
+    """Return whether a process has a thread that it knows by this number: behind walls, it is another one than here."""
     tasks = f"/proc/{pid}/task"
     if len(read_numbers(f"/proc/{pid}")) < 2:
         return Path(f"{tasks}/{number}").exists()
@@ -155,7 +155,7 @@ def _has_thread(pid: int, number: int) -> bool:
 
 
 def in_futex(thread: Thread) -> bool:
-    """Whether a thread waits for another thread of its own process, with or without a time-out."""
+    """Return whether a thread waits for another thread of its own process, with or without a time-out."""
     return (
         thread.state == "S"
         and thread.call == FUTEX

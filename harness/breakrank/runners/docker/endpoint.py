@@ -1,4 +1,4 @@
-"""Where a Docker engine listens, as docker's own command finds it: by the environment, a context, or as ever."""
+"""Find the address of a Docker engine, as docker's own command does: by the environment, a context, or as ever."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from breakrank.errors import BreakrankError
 
-#: Where an engine listens that root has started.
+#: The address of an engine that root has started.
 USUAL = "unix:///var/run/docker.sock"
 _DEFAULT = "default"
 

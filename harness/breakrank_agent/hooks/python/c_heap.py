@@ -1,7 +1,7 @@
 """The bytes of the C heap after each step: only where the oracle `native_leak` is asked for, and no census is taken.
 
 A census keeps notes of its own, and they lie on the heap. Without one, the heap of a sound step is the same after it as
-before, to a few bytes. What is measured is glibc's: elsewhere nothing is recorded. See `mallinfo2(3)`.
+before, to a few bytes. Only glibc's heap can be measured: elsewhere nothing is recorded. See `mallinfo2(3)`.
 
 Torch's flight recorder, which keeps its last 2,000 collectives, is off meanwhile: until it is full it grows by some
 1.4 kB a collective (measured), as a leak does.
@@ -18,7 +18,7 @@ from breakrank_agent.agent.agent import Agent
 WAITS_FOR = ""
 
 
-#: How many entries the flight recorder keeps, in this torch and in older ones.
+#: The number of entries that the flight recorder keeps, in this torch and in older ones.
 _RECORDER = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 
 

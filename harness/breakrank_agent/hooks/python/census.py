@@ -5,7 +5,7 @@ where they are defined, other objects of Python by their type, threads by where 
 their files were opened. A framework's hook adds its own meters.
 
 The first census freezes the garbage collector's view of everything that is alive by then, which takes a collection and
-a walk over the rest from 440 ms to about 2 ms. What is frozen is still freed when nothing refers to it, but not if it
+a walk over the rest from 440 ms to about 2 ms. A frozen object is still freed when nothing refers to it, but not if it
 is part of a cycle. Measured on a small network, a whole census takes 1 ms (the median of 200 on two shared cores).
 """
 
@@ -46,7 +46,7 @@ def install(agent: Agent) -> None:
 
 
 class Census:
-    """What is alive, by meter and site. Hooks add to `meters`; `sites` finds the user's lines.
+    """The objects that are alive, by meter and site. Hooks add to `meters`; `sites` finds the user's lines.
 
     A type of objects that one of `passes` returns true for is not counted as such: the census itself makes such ones,
     or another meter counts them.
@@ -56,7 +56,7 @@ class Census:
         self._agent = agent
         self.sites = agent.sites
         self.meters: list[Callable[[], list[Line]]] = []
-        #: What the meters measure as a whole, such as the bytes of all tensors.
+        #: Totals of the meters, such as the bytes of all tensors.
         self.totals: dict[str, int] = {}
         self.passes: list[Callable[[type], bool]] = []
         self.begun = False

@@ -1,10 +1,10 @@
 """Writing to files of the working folder, seen by Python's audit hook before it happens.
 
 Under a controlled schedule each operation on such a file takes a turn of its own: opening (to read, too), renaming,
-removing, and each write that a Python file makes to the kernel, so that two ranks can interleave in one file. What C++
-writes by itself (`torch.save` to a path) is one operation.
+removing, and each write that a Python file makes to the kernel, so that two ranks can interleave in one file. A write
+of C++ itself (`torch.save` to a path) is one operation.
 
-Opening a file to change it in place (`r+b`), or to append, touches none of its bytes. What is then read and written is
+Opening a file to change it in place (`r+b`), or to append, touches none of its bytes. Each later read and write is
 on record by its range of bytes, `os.pwrite` and its like included; what is appended is so as such, since the kernel
 puts each write at the end as a whole.
 """
@@ -125,7 +125,7 @@ def _lock(agent: Agent, descriptor: int) -> None:
 
 
 def _may_be_there() -> bool:
-    """Whether a folder is being made that may be there already (`exist_ok`): then it does not matter who makes it."""
+    """Return whether a folder may be there already that is being made (`exist_ok`): then its maker does not matter."""
     frame: Optional[FrameType] = sys._getframe(2)
     while frame is not None and frame.f_code.co_name in ("mkdir", "makedirs", "ensure_dir"):
         if frame.f_locals.get("exist_ok"):
@@ -144,7 +144,7 @@ def _within(agent: Agent, path: Any, folder: int = -1) -> Optional[str]:
     if folder >= 0:
         path = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), os.fsdecode(path))
     relative = agent.relative(path)
-    # What Python caches of imports differs between a first and a second run, and is not the program's doing.
+    # The files in which Python caches imports differ between a first and a second run, and are not the program's doing.
     return None if relative.startswith(os.sep) or "__pycache__" in relative else relative
 
 
@@ -223,13 +223,13 @@ class _FileInPlace(io.FileIO):
     def __init__(self, agent: Agent, path: str, file: Any, mode: str) -> None:
         self._agent = agent
         self._path = path
-        #: Whether what is read is recorded by a buffer in front, which reads more than it is asked for.
+        #: True if a buffer in front records each read: it reads more than it is asked for.
         self.buffered = False
         super().__init__(file, mode.replace("b", "").replace("t", ""))
 
     def touches(self, mode: str, size: int, at: Optional[int] = None) -> None:
         """Record that the next bytes, or those from `at` on, are read or written."""
-        # What cannot be done is said by the file itself.
+        # The file itself refuses an operation that it cannot do.
         with contextlib.suppress(OSError, ValueError):
             _touch(self._agent, self._path, self.fileno(), mode, self.tell() if at is None else at, size)
 
@@ -322,7 +322,7 @@ class _ScheduledFile(io.FileIO):
         self._path = path
         self._size = 0
         self._digest = hashlib.blake2b(digest_size=8)
-        # What lies in front of an appended text is not ours, and so a file's whole content is not known.
+        # The text in front of an appended one is not ours, and so a file's whole content is not known.
         self._appends = "a" in mode
         self._known = not self._appends
         super().__init__(file, mode.replace("b", "").replace("t", ""))

@@ -1,6 +1,6 @@
 """The processes that the user's code starts by `multiprocessing`, and what orders them with the rank.
 
-Such a child is no rank: it makes no points and takes no turns. What it reads and writes goes on record, in a log of its
+Such a child is no rank: it makes no points and takes no turns. Its reads and writes go on record, in a log of its
 own beside the rank's, as sequences of the rank: `child-1`, and `child-1/thread-1` for its threads. It comes after what
 the rank had done when it started it; who has seen it end comes after all that it did.
 

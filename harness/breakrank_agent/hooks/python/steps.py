@@ -1,4 +1,4 @@
-"""What ends a step where the person who starts the run says so: the return of a function, `module:function`.
+"""End a step with the return of a function, `module:function`, which the person who starts the run has named.
 
 A function of an imported module is wrapped when that has been imported. The script's own is defined while the script
 runs, and nobody tells: it is looked for at each point until it is there.

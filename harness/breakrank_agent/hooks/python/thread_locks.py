@@ -16,7 +16,7 @@ from breakrank_agent.hooks import imports_framework
 
 
 class ThreadWatch(Protocol):
-    """What a lock asks of the hook that knows the user's threads."""
+    """The hook that knows the user's threads, as a lock sees it."""
 
     agent: Agent
     #: The schedule of this rank's threads, if there is one.
@@ -115,7 +115,7 @@ class Lock:
         self._real.release()
 
     def locked(self) -> bool:
-        """Whether somebody has it."""
+        """Return whether somebody has it."""
         return self._real.locked()
 
     def seen(self) -> None:
@@ -148,17 +148,17 @@ class Lock:
     # --- what the schedule asks of something that is waited for
 
     def over(self) -> bool:
-        """Whether nobody has it."""
+        """Return whether nobody has it."""
         return not self._real.locked()
 
     def outside(self) -> bool:
-        """Whether a thread that is not under the schedule has it, or may be about to release it."""
+        """Return whether a thread that is not under the schedule has it, or may be about to release it."""
         if isinstance(self._owner, Member) and not self._is_signal():
             return False
         return _threads is not None and _threads.others()
 
     def _is_signal(self) -> bool:
-        """Whether whoever has it waits for it: then it is one that somebody else is to release."""
+        """Return whether whoever has it waits for it: then it is one that somebody else is to release."""
         return isinstance(self._owner, Member) and self._owner.waits is self
 
     def block(self, limit: Optional[float]) -> None:

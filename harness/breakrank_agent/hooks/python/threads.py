@@ -5,7 +5,7 @@ of ours puts every condition, event, semaphore, barrier, queue and future on rec
 lets others move while a thread waits. Only threads that the user's own code starts take part: those of libraries
 (loaders, pools of `multiprocessing`, backends) are left alone, which a note says.
 
-Where nobody asks for accesses, nothing of this is installed.
+Nothing of this is installed unless accesses are asked for.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _End:
         self._member = member
 
     def over(self) -> bool:
-        """Whether it has ended."""
+        """Return whether it has ended."""
         return self._member.ended
 
     def outside(self) -> bool:
@@ -155,7 +155,7 @@ class Threads:
         return not self.agent.busy and (ident in self._names or ident == threading.main_thread().ident)
 
     def others(self) -> bool:
-        """Whether there are threads that are not under the schedule, and may do what one of those waits for.
+        """Return whether there are threads that are not under the schedule, and may do what one of those waits for.
 
         The main thread is one when the main module is over. Of a script, any that Python has not started may be.
         """
@@ -272,7 +272,7 @@ def starter_of(frame: Optional[FrameType], between: tuple[str, ...]) -> str:
 
 @functools.cache
 def _is_librarys(file: str) -> bool:
-    """Whether a file of code is Python's, or of an installed package, which may be another environment's."""
+    """Return whether a file of code is Python's, or of an installed package, which may be another environment's."""
     paths = sysconfig.get_paths()
     return file.startswith((paths["stdlib"], paths["purelib"], paths["platlib"], "<frozen")) or any(
         f"{os.sep}{folder}{os.sep}" in file for folder in ("site-packages", "dist-packages")

@@ -1,7 +1,8 @@
-"""Who assigns to a variable with nothing to reduce: what may set its replicas apart, with the line that does it.
+"""Assignments to a variable that no strategy reduces: they may set its replicas apart. The line is on record.
 
-A strategy reduces what its replicas assign if the variable says how (its aggregation). What is recorded here is what
-goes past that: it is no fault by itself, as equal values may be assigned. In a function it is seen when that is traced.
+A strategy reduces what its replicas assign if the variable says how (its aggregation). Assignments that pass
+that by are recorded: they are no fault by themselves, as equal values may be assigned. One in a function is seen when
+that is traced.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class _Assignments:
         return "replica after replica" if len(several) > 1 else "replica by replica"
 
     def _is_users(self, caller: FrameType) -> bool:
-        """Whether the user's code calls, itself or as TensorFlow has rewritten it."""
+        """Return whether the user's code calls, itself or as TensorFlow has rewritten it."""
         return "/autograph/" in caller.f_code.co_filename or not self._agent.sites.is_foreign(caller.f_code)
 
     def _note(self, variable: Any, how: str) -> None:
@@ -109,7 +110,7 @@ class _Assignments:
     def _keep_line(self, variable: Any) -> None:
         """Keep the line with the graph that is being traced, if it is the first that assigns to the variable there.
 
-        Where none is traced, it is kept with what is trained.
+        If none is traced, the line is kept with the training.
         """
         from tensorflow.python.eager import context
         from tensorflow.python.framework import ops

@@ -1,4 +1,4 @@
-"""What a TensorFlow program saves and restores: checkpoints by their prefix, Keras' own files by their path."""
+"""Saves and restores of a TensorFlow program: checkpoints by their prefix, Keras' own files by their path."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class _Files:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._under_way = False
-        #: What has been restored since the last step, and what TensorFlow knows of it: variables may come later.
+        #: The checkpoints restored since the last step, each with TensorFlow's status of it: variables may come later.
         self._restored: list[tuple[str, Any]] = []
 
     def wrap(self, owner: Any, name: str, point: str, path: int = 1) -> None:

@@ -1,11 +1,11 @@
 """The collectives of TensorFlow between processes: those in a function's graph, and those that are issued eagerly.
 
-Nobody sees the operations of a function run. Which collectives it has is in its graph, and in those of the loops,
+Nobody sees the operations of a function run. Its collectives are in its graph, and in those of the loops,
 branches and functions inside, so all of them are entered, in the order in which they were traced, before the function
 is, and over when it is. One in a loop is told once, one in a branch whether or not the branch is taken; both say so.
 
 A collective is paired with its peers by a number, the instance key, which a call takes when it is made; that number
-counts the group's collectives on record. What a step reduces within one process is no collective here.
+counts the group's collectives on record. A reduction within one process is no collective here.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _ATTRIBUTES = ("T", "merge_op", "timeout_seconds", "group_size", "group_key")
 _KNOWN = "_breakrank_collectives"
 #: So are the user's lines of those that were merged, by the name of the operation.
 _SITES = "_breakrank_sites"
-#: Where the framework hands eager collectives to a thread for each device, and waits.
+#: The file in which the framework hands eager collectives to a thread for each device, and waits.
 _LAUNCHER = os.path.join("distribute", "cross_device_ops.py")
 
 
@@ -111,7 +111,7 @@ def install(agent: Agent) -> None:
 
 
 class _Merging:
-    """Where replicas call for what is done for all of them at once: another thread does it, whose stack is its own."""
+    """Merges, which replicas call for and another thread does for all of them at once, with a stack of its own."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
@@ -360,7 +360,7 @@ def _on_behalf(agent: Agent) -> Iterator[Optional[FrameType]]:
 
 
 def _is_launching(frame: Optional[FrameType]) -> bool:
-    """Whether a thread waits for those that issue collectives for it."""
+    """Return whether a thread waits for those that issue collectives for it."""
     while frame is not None:
         if frame.f_code.co_filename.endswith(_LAUNCHER):
             return True

@@ -1,4 +1,4 @@
-"""Whose gradients reach the updates of what is trained, where a step runs operation by operation.
+"""Find the replicas whose gradients do not reach an update, in a step that runs operation by operation.
 
 A replica's gradients are followed through each operation that runs eagerly, up to those that write a trained variable.
 The records are those of a graph, see `breakrank_agent.hooks.tensorflow.gradient_flow_graph`, and cover whole steps:
@@ -28,13 +28,13 @@ _CALLS = ("PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "Wh
 _FUNCTION = "__"
 #: Replaces what a variable held.
 _REPLACES = "AssignVariableOp"
-#: Where the instance key of a collective is among its inputs, by how the name of the operation ends.
+#: The place of a collective's instance key among its inputs, by the end of the operation's name.
 _KEYS = {"RecvV2": 2, "V2": 3}
 
-#: What a value is made of: numbers of replicas, whose gradients it has, and these.
+#: The origins of a value: numbers of the replicas whose gradients it has, and the three below.
 Origins = frozenset[int]
 _NOTHING: Origins = frozenset()
-#: What nobody saw being made; what a variable holds that is not trained; what is older than the step's gradients.
+#: Not seen being made; held by a variable that is not trained; older than the step's gradients.
 _UNSEEN, _KEPT, _OLDER = -1, -2, -3
 
 
@@ -52,14 +52,14 @@ def install(agent: Agent) -> None:
 
 
 class _Inputs(NamedTuple):
-    """What an operation is handed: the origins of its values, and the variables, by the numbers of their handles."""
+    """The inputs of an operation: the origins of its values, and the variables, by the numbers of their handles."""
 
     origins: Origins
     handles: list[int]
 
 
 class _Flow:
-    """What the values of this step are made of, from its first gradients on; tensors go by their numbers."""
+    """The origins of the values of this step, from its first gradients on; tensors go by their numbers."""
 
     def __init__(self, agent: Agent, training: Training) -> None:
         from tensorflow.python.framework import dtypes, ops

@@ -1,11 +1,11 @@
-"""Whose gradients reach the updates of what is trained, as the graph of a function has it.
+"""Find the replicas whose gradients do not reach an update in the graph of a function.
 
 A replica that took gradients gives something to an update if some way through the graph leads from those to it. One
 without such a way is on record: zeros were given in their place, a merge took others', or what was kept from an earlier
 step is applied. That is no fault by itself. It is looked for once in each function, when it has been traced and run.
 
 A graph says what is computed of what, not the values: gradients that are multiplied by nought do reach the update.
-What runs operation by operation, outside of any function, leaves no graph: see
+A step that runs operation by operation, outside of any function, leaves no graph: see
 `breakrank_agent.hooks.tensorflow.gradient_flow_eager`.
 """
 
@@ -57,7 +57,7 @@ def replica_here() -> int:
 
 
 class Lack(NamedTuple):
-    """Which replicas' gradients do not reach an update, of how many, and what is applied in their place."""
+    """The replicas whose gradients do not reach an update, of how many, and what is applied in their place."""
 
     replicas: tuple[int, ...]
     of: int
@@ -140,7 +140,7 @@ class _Ways:
         return [self._handles[handle] for handle in handles if handle in self._handles]
 
     def updated(self, variable: Any) -> bool:
-        """Whether the graph updates a variable."""
+        """Return whether the graph updates a variable."""
         return any(self._writes.get(name) for name in self._names(variable))
 
     def into(self, variable: Any) -> tuple[set[int], bool]:
@@ -163,7 +163,7 @@ class _Ways:
         return reached, kept
 
     def _holds_more(self, operation: Any) -> bool:
-        """Whether an operation is handed a variable that is not trained."""
+        """Return whether an operation is handed a variable that is not trained."""
         return any(name not in self._trained for name in _variables_of(operation))
 
     def _written_before(self, operation: Any) -> Iterator[Any]:

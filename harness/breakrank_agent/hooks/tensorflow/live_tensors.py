@@ -1,6 +1,6 @@
-"""What TensorFlow keeps alive, for the census: tensors and variables by the line that made them, and traced functions.
+"""Meters of the census for TensorFlow: tensors and variables by the line that made them, and traced functions.
 
-Tensors are those of Python, made by operations that run eagerly. What lives inside of a function's graph while it runs
+Tensors are those of Python, made by operations that run eagerly. A tensor inside of a function's graph that runs
 is freed by TensorFlow itself, and is not seen; a graph that stays is: each new trace of a function keeps all of it.
 """
 
@@ -19,7 +19,7 @@ from breakrank_agent.hooks.tensorflow.operations import watch_operations
 WAITS_FOR = "tensorflow"
 AFTER = ("python.census",)
 
-#: What keeps a resource's memory is counted as a variable.
+#: The operation whose result keeps a resource's memory, which is counted as a variable.
 _MAKES_VARIABLE = "VarHandleOp"
 
 
@@ -104,7 +104,7 @@ class _Traces:
         """See each graph that is made for a function."""
 
         def made(graph: Any, _: Any) -> None:
-            # What belongs to another one lives as long as that.
+            # A graph that belongs to another one lives as long as that.
             if getattr(graph, "outer_graph", None) is None or not hasattr(graph.outer_graph, "outer_graph"):
                 self._known.append((ref(graph), self._sites.here()))
 

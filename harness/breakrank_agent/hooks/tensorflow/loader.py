@@ -1,6 +1,6 @@
-"""What a dataset of TensorFlow hands out to Python, by content: a dataset has no indices.
+"""Batches that a dataset of TensorFlow hands out to Python, by content: a dataset has no indices.
 
-Where a function takes the iterator, or loops over the dataset, the batches stay inside of its graph, and are not seen.
+If a function takes the iterator, or loops over the dataset, the batches stay inside of its graph, and are not seen.
 """
 
 from __future__ import annotations

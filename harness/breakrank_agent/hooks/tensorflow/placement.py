@@ -1,4 +1,4 @@
-"""Where the variables of a TensorFlow program live, which devices and strategies there are, and what was asked for."""
+"""Placement: the devices of a TensorFlow program's variables, the strategies, and the devices that were asked for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from breakrank_agent.hooks.tensorflow.variables import components, name_of
 
 WAITS_FOR = "tensorflow"
 
-#: How many names of variables, and how many devices that were asked for, are on record.
+#: The most names of variables, and the most devices that were asked for, on record.
 MOST = 20
 
 
@@ -31,7 +31,7 @@ def install(agent: Agent) -> None:
 
 
 class _Placement:
-    """What is known of devices and of who uses them."""
+    """The devices, and the variables and strategies that use them."""
 
     def __init__(self, agent: Agent, training: Training) -> None:
         self._agent = agent
@@ -109,7 +109,7 @@ class _Placement:
 
 
 def _has_replicas(strategy: Any) -> bool:
-    """Whether a strategy is one that the program made to compute on devices of its choice."""
+    """Return whether a strategy is one that the program made to compute on devices of its choice."""
     return type(strategy).__name__ != "_DefaultDistributionStrategy" and hasattr(strategy.extended, "worker_devices")
 
 
@@ -122,7 +122,7 @@ def _name(strategy: Any) -> str:
 
 
 def _are_shared(arguments: Any) -> bool:
-    """Whether arguments are tensors of some length, and nothing that may hold another one for each replica."""
+    """Return whether arguments are tensors of some length, and nothing that may hold another one for each replica."""
     import tensorflow as tf
 
     flat = tf.nest.flatten(arguments)

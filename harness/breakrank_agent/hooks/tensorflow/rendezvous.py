@@ -1,4 +1,4 @@
-"""How workers of TensorFlow find each other: what each believes of the cluster when a strategy is constructed.
+"""Rendezvous of TensorFlow's workers: each one's view of the cluster when a strategy is constructed.
 
 `MultiWorkerMirroredStrategy` starts the worker's server, and waits there for all others, without a limit.
 """
@@ -15,7 +15,7 @@ WAITS_FOR = "tensorflow"
 
 #: The tasks that take part in collectives; the first of them leads.
 _WORKERS = ("chief", "worker")
-#: Where gRPC looks for a proxy, and for hosts that it reaches without: the first that is set (http_proxy_mapper.cc).
+#: Variables that name gRPC's proxy, and hosts that it reaches without: the first that is set (http_proxy_mapper.cc).
 _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 _EXCEPTIONS = ("no_grpc_proxy", "no_proxy")
 

@@ -1,6 +1,6 @@
 """Reads and writes of TensorFlow's variables, by each operation of every thread before it runs.
 
-A variable is known by its handle, whose number is not given out again. What a function does is one operation here;
+A variable is known by its handle, whose number is not given out again. A function is one operation here;
 which of its variables it reads and which it writes is read from its graph.
 
 One operation on a variable is whole: the kernel holds the variable's lock. So two updates that are one operation each
@@ -28,7 +28,7 @@ _FORM_ONLY = frozenset(("VariableShape", "VarIsInitializedOp", "DestroyResourceO
 
 
 class _Use(NamedTuple):
-    """What an operation does with a variable. `whole`: it reads and writes at once, and nobody comes in between."""
+    """One operation's use of a variable. `whole`: it reads and writes at once, and nobody comes in between."""
 
     mode: str
     whole: bool = False
@@ -51,7 +51,7 @@ def install(agent: Agent) -> None:
 
 
 class _Watch:
-    """What operations do with variables, and what follows of it."""
+    """Records the uses of variables by operations, and lets others move before them."""
 
     def __init__(self, agent: Agent) -> None:
         from tensorflow.python.framework import dtypes, ops
@@ -88,7 +88,7 @@ class _Watch:
         """Yield each variable's handle that is among the inputs of an operation, and what that does with it."""
         for number, given in enumerate(inputs):
             if isinstance(given, self._variables):
-                # Where a tensor is wanted, C++ reads the variable by itself.
+                # C++ reads a variable by itself if it wants a tensor.
                 yield given.handle, _Use("r")
             elif isinstance(given, self._tensor) and given.dtype == self._resource:
                 use = self._use(op, number, given)

@@ -37,7 +37,7 @@ WAITS_FOR = "tensorflow"
 
 #: Set in the environment of a case: every function runs operation by operation, and each is seen.
 EAGERLY = "BREAKRANK_RUN_FUNCTIONS_EAGERLY"
-#: What was traced into a graph is kept with it, under this name.
+#: The attribute of a graph that keeps the training traced into it.
 _TRACED = "_breakrank_traced"
 
 
@@ -115,7 +115,7 @@ def _files_in(package: ModuleType) -> Iterator[str]:
 
 
 class Traced:
-    """What was traced into a graph: optimizers, by identity, and whether gradients were taken."""
+    """The training traced into a graph: optimizers, by identity, and whether gradients were taken."""
 
     def __init__(self) -> None:
         self.optimizers: set[int] = set()
@@ -123,7 +123,7 @@ class Traced:
 
 
 class Training(NoHandles):
-    """What is being trained: the variables of the optimizer that counts the steps, else those gradients were taken of.
+    """The training of a rank: the variables of the optimizer that counts the steps, else those gradients were taken of.
 
     A piece is the outermost call on the main thread of what runs as one.
     """
@@ -134,12 +134,12 @@ class Training(NoHandles):
         #: The first optimizer that ever stepped, and how the record names it.
         self.optimizer: Any = None
         self.steps_by = ""
-        #: What gradients were taken of, where there is no optimizer.
+        #: The variables that gradients were taken of, if there is no optimizer.
         self.sources: list[Any] = []
         self._named: list[int] = []
         #: The line that first assigned to a variable outside of any graph, by the variable's identity.
         self.assigned_at: dict[int, str] = {}
-        #: What enters the collectives of a graph and leaves them again; set by the hook that sees them.
+        #: Enter the collectives of a graph, and leave them again; set by the hook that sees them.
         self.issue: Callable[[Any, Any], Any] = _no_collectives
         self.land: Callable[..., None] = _no_collectives
         self._depth = 0
@@ -147,7 +147,7 @@ class Training(NoHandles):
 
     @property
     def ours(self) -> bool:
-        """Whether what happens now is the agent's own doing, or another thread's, of which no point is made."""
+        """Return whether what happens now is the agent's own doing, or another thread's, of which no point is made."""
         return self._agent.over or self._agent.busy or get_ident() != self._agent.main
 
     @contextlib.contextmanager

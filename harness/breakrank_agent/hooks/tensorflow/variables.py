@@ -20,7 +20,7 @@ def name_of(variable: Any) -> str:
 
 
 def is_served(variable: Any) -> bool:
-    """Whether a variable lies in the process of a parameter server: to read it might wait for ever."""
+    """Return whether a variable lies in the process of a parameter server: to read it might wait for ever."""
     parts = getattr(variable, "variables", None) or [variable]
     return any("/job:ps/" in str(getattr(part, "device", "")) for part in parts)
 

@@ -1,4 +1,4 @@
-"""When a collective of torch is over: its work was waited for, or is found to be complete at a later point.
+"""Completion of torch's collectives: a work was waited for, or is found to be complete at a later point.
 
 Python waits by `Work.wait`, by a future, or by the operator `wait_tensor` of functional collectives. C++, such as DDP's
 reducer, waits unseen: what it started is looked at on entering each later point. Nothing is ever called back from a
@@ -23,7 +23,7 @@ _libraries: list[Any] = []  # a torch.library.Library lives as long as it is ref
 
 
 class Watched(Protocol):
-    """What a collective reads and writes, where that is asked for."""
+    """The contents of a collective, if they are asked for."""
 
     def after(self, waited: bool) -> str:
         """Return what the record of its completion says of it, as JSON."""
@@ -54,9 +54,9 @@ class Flight:
         self.watched = watched
         self.early = early
         self.work: Any = None
-        #: What it is a part of, under a controlled schedule.
+        #: The collective that it is a part of, under a controlled schedule.
         self.part: Optional[Part] = None
-        #: Whether somebody has its future: what hangs on that may have changed the tensors before we see it complete.
+        #: True if somebody has its future: callbacks may have changed the tensors before we see it complete.
         self.future = False
 
 
@@ -107,7 +107,7 @@ class Works:
     def waiting(self, *works: Any) -> Iterator[None]:
         """Under a controlled schedule, have the ranks that a wait is for come first.
 
-        Where it is not known which these are, the others move on while this rank waits, and their order is not ours.
+        If these are not known, the others move on while this rank waits, and their order is not ours.
         """
         turns = self._agent.turns
         if turns is None or turns.me() is None:
@@ -165,7 +165,7 @@ class Works:
             self.fail(flight, error)
 
     def _is_over(self, flight: Flight) -> bool:
-        """Whether a work is complete, or its future is: that comes first, and is all that DDP's reducer waits for."""
+        """Return whether a work, or its future, is complete: DDP's reducer waits for the future alone."""
         if self._is_completed(flight.work):
             return True
         try:

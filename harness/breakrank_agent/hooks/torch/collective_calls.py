@@ -24,7 +24,7 @@ WAITING = frozenset(("send", "recv", "send_object_list", "recv_object_list"))
 #: The modules of torch through which an operator comes to a dispatch mode, and goes on from there.
 _THROUGH = (("_ops.py",), ("_compile.py",), ("_dynamo", "eval_frame.py"))
 
-#: How many different calls of one operator are known by heart.
+#: The most different calls of one operator that are known by heart.
 KEPT = 1024
 #: Of how many of its tensors the record of a call says the shape.
 MOST_TENSORS = 16
@@ -38,9 +38,9 @@ class _Said(threading.local):
 
 said = _Said()
 
-#: Where the code lies that stands between the caller and an operator: ours, and torch's own way through a mode.
+#: Paths of the code between the caller and an operator: ours, and torch's own way through a mode.
 _between = [os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep]
-#: Which files that is, of those that were asked about.
+#: True for each file that is such code, of those that were asked about.
 _passed: dict[str, bool] = {}
 
 
@@ -52,7 +52,7 @@ def pass_over_torch() -> None:
 
 
 class Facts(NamedTuple):
-    """What the record says of a call: its group and size, all of it as JSON, the same of its completion.
+    """The facts of a call on record: its group and size, all of it as JSON, the same of its completion.
 
     Both texts end with the name of its number, which is the next of `numbers`. `asked`: Python asked for a work to wait
     for. `here`: this rank is the root, or there is none. `pair`: the source and the destination of a message, by their
@@ -77,7 +77,7 @@ class Facts(NamedTuple):
         return Part(f"{self.group} {source}>{destination} {number}" if min(self.pair) >= 0 else "", 2, self.asked)
 
 
-#: Where a call comes from: the user's line, whether Python asked for a work, and what to reduce by.
+#: The origin of a call: the user's line, whether Python asked for a work, and the reduction.
 _Place = tuple[str, bool, str]
 
 
@@ -102,10 +102,10 @@ class Call:
         self._root_at = self.names.index("root_rank") if "root_rank" in self.names else -1
         self._async_at = self.names.index("async_op") if "async_op" in self.names else -1
         self._reduces = "reduce_op" in self.names
-        # What calls an all-reduce from C++ by itself is DDP's reducer, which sums.
+        # An all-reduce called from C++ itself is one of DDP's reducer, which sums.
         self._default = "SUM" if name == "allreduce_" else ""
         self._known: dict[Any, Facts] = {}
-        #: Where the only tensors are, if they are in a list.
+        #: The place of the only tensors, if they are in a list.
         only = self._tensors[0] if len(self._tensors) == 1 else -1
         self._list_at = only if only >= 0 and str(arguments[only].type) == "List[Tensor]" else -1
         self._engine = getattr(getattr(torch.autograd.graph, "_engine_run_backward", None), "__code__", None)
@@ -213,7 +213,7 @@ class Call:
         return site.line
 
     def _asked(self, args: Any, frame: Optional[FrameType]) -> bool:
-        """Whether Python asked for a work; C++, which calls from below torch's other modules, waits for its own."""
+        """Return whether Python called with `async_op=True` and holds the work; C++ callers wait themselves."""
         if frame is None:
             return False
         if frame.f_code.co_filename != self._library and self._agent.sites.is_foreign(frame.f_code):
@@ -223,7 +223,7 @@ class Call:
         return bool(self._async_at < 0 or len(args) <= self._async_at or args[self._async_at]) and self._async_at >= 0
 
     def _waits(self, frame: Optional[FrameType]) -> bool:
-        """Whether a message goes through a function that waits for it."""
+        """Return whether a message goes through a function that waits for it."""
         while frame is not None and self._agent.sites.is_foreign(frame.f_code):
             if frame.f_code.co_name in WAITING and frame.f_code.co_filename == self._library:
                 return True

@@ -1,4 +1,4 @@
-"""What a collective of torch reads and writes, in sums and digests: only for an oracle that judges it by its law."""
+"""Contents of torch's collectives, read and written, in sums and digests: only for an oracle that judges them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PIECES_WRITTEN = ("_allgather_base_", "allgather_into_tensor_coalesced_", "allto
 ROOT_READS = ("broadcast_", "scatter_")
 ROOT_WRITES = ("reduce_", "gather_")
 
-#: How many bytes on each side of a tensor that is written are compared.
+#: The bytes that are compared on each side of a tensor that is written.
 BESIDE = 4096
 
 
@@ -163,7 +163,7 @@ def _digest(tensor: Any) -> str:
 
 
 def _alone(tensor: Any, tensors: list[Any]) -> bool:
-    """Whether no other tensor of the call, and no other process, has the memory beside this one."""
+    """Return whether no other tensor of the call, and no other process, has the memory beside this one."""
     import torch
 
     if tensor.layout is not torch.strided or tensor.untyped_storage().is_shared():

@@ -66,7 +66,7 @@ def changeable(agent: Agent, name: str, operator: Any, issue: Issue, said: Any) 
         before = counted(call.group) if strikes else None
         result = call.issue(keyset)
         for number in strikes if call.args is None else ():
-            # What was not issued is seen by torch's own count, once it could have been.
+            # Torch's own count shows that a call was not issued, once it could have been.
             _seen(agent, number, form.describe(args), "", counted=[before, counted(call.group)])
         return result
 
@@ -91,7 +91,7 @@ def _let(agent: Agent, number: int, strike: Strike, call: Call) -> None:
 
 
 def _hold(call: Call, keyset: Any, strikes: list[int]) -> Any:
-    """Keep the call for later. Who waits for it at once is told that it is done: it would wait for ever."""
+    """Keep the call for later. A caller that waits for it at once is told that it is done: it would wait for ever."""
     import torch
 
     future = torch.futures.Future()
@@ -129,7 +129,7 @@ class _Handed(NoHandles):
 
 
 class Form:
-    """Where in the arguments of one operator its tensors, group, root and reduction are."""
+    """The places of tensors, group, root and reduction among the arguments of one operator."""
 
     def __init__(self, name: str, operator: Any) -> None:
         arguments = operator._schema.arguments
@@ -143,7 +143,7 @@ class Form:
         self._returns = len(operator._schema.returns)
 
     def is_async(self, args: Any) -> bool:
-        """Whether the caller does not wait for the call at once; where nobody says, C++ does not."""
+        """Return whether the caller does not wait for the call at once; where nobody says, C++ does not."""
         return self._async >= 0 and (self._async >= len(args) or bool(args[self._async]))
 
     def tensors_of(self, args: Any) -> list[Any]:

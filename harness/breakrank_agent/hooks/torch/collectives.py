@@ -2,7 +2,7 @@
 
 The key is in the dispatch set of every call, so those of DDP's C++ reducer, of functional collectives and of subgroups
 are seen too. Overriding the CPU key instead deadlocks (the GIL against gloo's work mutex), so the call goes on by
-`redispatch` to the keys after this one. When it is over is seen by `async_work`.
+`redispatch` to the keys after this one. Its completion is seen by `async_work`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which bytes of a tensor an operator by index touches: those of the elements that its index names, and no others."""
+"""Find the bytes of a tensor that an operator by index touches: those of the elements that its index names alone."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from breakrank_agent.agent.access_log import Span
 
-#: How many pieces of a tensor are told apart.
+#: The most pieces of a tensor that are told apart.
 MOST = 1024
 
 
 class Pick(NamedTuple):
-    """What an operator by index does with its first argument: in which mode it touches what, by the other arguments.
+    """The use that an operator by index makes of its first argument: the mode, and the pieces that it touches.
 
     `starts` returns where the pieces begin, in elements from the tensor's first one, and how many elements each has.
     """
@@ -36,7 +36,7 @@ def pick_of(name: str, arguments: list[str]) -> Optional[Pick]:
 
 
 def adds(name: str, args: Any, kwargs: Any) -> bool:
-    """Whether an operator that puts values at an index adds them to what is there."""
+    """Return whether an operator that puts values at an index adds them to what is there."""
     return name in _PUTS and bool(kwargs.get("accumulate", len(args) > 3 and args[3]))
 
 

@@ -1,4 +1,4 @@
-"""What torch keeps alive, for the census: the bytes of tensors, the nodes of autograd's graphs, and process groups.
+"""Meters of the census for torch: the bytes of tensors, the nodes of autograd's graphs, and process groups.
 
 A `TorchDispatchMode` in the main thread sees each operator's outputs. A storage is held weakly, so that one that only
 C++ refers to (saved for a backward pass) is counted, and an address that is used again is not taken for the old one.

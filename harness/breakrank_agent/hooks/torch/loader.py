@@ -1,4 +1,4 @@
-"""What a torch DataLoader hands out: which samples, by index where the dataset has indices, else by content."""
+"""Samples that a torch DataLoader hands out: by index if the dataset has indices, else by content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from breakrank_agent.protocol.fault import Strike
 
 WAITS_FOR = "torch.utils.data.dataloader"
 
-#: What is drawn and not handed out yet is kept with the iterator that has drawn it, under this name.
+#: The attribute of an iterator that keeps the indices drawn and not handed out yet.
 _DRAWN = "_breakrank_drawn"
 #: Codes of the module struct for torch's dtypes.
 _CODES = {"uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}
@@ -190,7 +190,7 @@ def _samples(tensors: list[Any]) -> list[str]:
     import torch
 
     sizes = {t.shape[0] for t in tensors if t.dim()}
-    # What has another layout, or is nested, has no samples that could be picked by a number.
+    # A tensor that has another layout, or is nested, has no samples that could be picked by a number.
     if len(sizes) != 1 or any(t.layout is not torch.strided or hasattr(t, "__tensor_flatten__") for t in tensors):
         return []
     return [

@@ -24,15 +24,15 @@ _FORM_ONLY = frozenset(
 
 
 class Form(NamedTuple):
-    """What an operator does with its arguments: the mode of each, by position and by name."""
+    """The use that an operator makes of its arguments: the mode of each, by position and by name."""
 
     name: str
     modes: tuple[str, ...]
     by_name: dict[str, str]
-    #: Whether it reads and writes the same tensor, and whether it makes new ones.
+    #: True if it reads and writes the same tensor; if it makes new ones.
     updates: bool
     makes: bool
-    #: What it picks of its first argument, if it is one by index.
+    #: The pick of its first argument, if it is an operator by index.
     pick: Optional[Pick] = None
 
 

@@ -1,4 +1,4 @@
-"""How ranks of torch find each other: `init_process_group` and `new_group`, on entering and on leaving them.
+"""Rendezvous of torch's ranks: `init_process_group` and `new_group`, on entering and on leaving them.
 
 In both, every rank waits for all others in the store, which no operator shows.
 """

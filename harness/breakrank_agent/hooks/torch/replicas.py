@@ -1,4 +1,4 @@
-"""What keeps replicas alike: which parameters there are, and whether their gradients went through the wrapper.
+"""Consistency of replicas: the parameters, and whether their gradients went through the wrapper.
 
 A step of which nothing is on record here is one in which every parameter had a gradient, and, where there is a
 DistributedDataParallel, its last forward pass was to reduce them. Only runs that record payloads are watched.
@@ -130,7 +130,7 @@ def _alive(references: list[Any]) -> list[Any]:
 
 
 def _spares(wrapper: Any) -> bool:
-    """Whether a wrapper looks in each step for parameters that are not used."""
+    """Return whether a wrapper looks in each step for parameters that are not used."""
     return bool(wrapper.find_unused_parameters or wrapper.static_graph)
 
 
@@ -144,7 +144,7 @@ def _sharded(training: Training, parts: list[list[Any]]) -> dict[str, Any]:
 
 
 def _is_sharded(parameter: Any) -> bool:
-    """Whether a parameter is a DTensor that is divided among several ranks."""
+    """Return whether a parameter is a DTensor that is divided among several ranks."""
     placements, mesh = getattr(parameter, "placements", ()), getattr(parameter, "device_mesh", None)
     return any(p.is_shard() and mesh.size(axis) > 1 for axis, p in enumerate(placements) if mesh is not None)
 
@@ -164,7 +164,7 @@ def _which(parts: list[list[Any]], holds: Any) -> list[int]:
 def _name(parts: list[list[Any]], modules: list[Any], stages: dict[int, int]) -> list[str]:
     """Return a name for each part: of its first parameter, in the module that was found first, or its number.
 
-    What belongs to a stage of a pipeline begins with that.
+    The name of a parameter of a pipeline's stage begins with the stage.
     """
     names: dict[int, str] = {}
     for module in modules:

@@ -28,9 +28,9 @@ class Storage:
         self.key = ""
         self.base = 0
         self.shared = False
-        #: Whether a collective has worked on it beside the thread that asked for it.
+        #: True if a collective has worked on it beside the thread that asked for it.
         self.taken = False
-        #: Whether it is on record already what this is.
+        #: True if its dtype and shape are on record already.
         self.told = False
         self.kept: dict[Any, Kept] = {}
 
@@ -58,7 +58,7 @@ class Storages:
         self._known: dict[int, Storage] = {}
         self._limit = MANY
         self._mapped = self._coarse = False
-        #: Whether what is touched is so beside the thread that asks for it.
+        #: True while a collective touches tensors beside the thread that asks for it.
         self.taking = False
         #: At full speed, beside threads: calls that touch nothing which is not on record already. It holds for as long
         #: as each address is that of the same storage.

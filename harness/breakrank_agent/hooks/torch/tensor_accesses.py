@@ -1,8 +1,8 @@
 """Reads and writes of tensors: a `TorchDispatchMode` in each of the user's threads sees each operator before it runs.
 
-What an operator reads and writes follows from its schema. A storage is known by its address, which is held weakly and
-so not used again; one in a shared mapping by device and inode, which are the same in every rank. What passes the
-operators by (`numpy`, `tolist`, `print`, `torch.save`, DLPack, a deep copy) is taken for a read of the whole tensor.
+Its schema says what an operator reads and writes. A storage is known by its address, which is held weakly and
+so not used again; one in a shared mapping by device and inode, which are the same in every rank. A way past the
+operators (`numpy`, `tolist`, `print`, `torch.save`, DLPack, a deep copy) is taken for a read of the whole tensor.
 
 Under a controlled schedule a thread lets others move before an operator that touches what is not its own alone. If it
 is *split*, an operator that reads and writes the same storage works on a copy, and lets others move before it stores;
@@ -24,7 +24,7 @@ from breakrank_agent.hooks.torch.storages import MANY, PLAIN, Storages, Touch, d
 WAITS_FOR = "torch"
 IN_CHILDREN = True
 
-#: What reads a tensor without any operator.
+#: Methods that read a tensor without any operator.
 _UNSEEN = ("numpy", "tolist", "__array__", "__repr__", "__dlpack__", "__deepcopy__")
 _NONE: dict[str, Any] = {}
 
@@ -80,7 +80,7 @@ def _uncompiled(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Watch:
-    """What operators touch, and what follows of it."""
+    """Records the tensors that operators touch, and lets others move before them."""
 
     def __init__(self, agent: Agent) -> None:
         import torch

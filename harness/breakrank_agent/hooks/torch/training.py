@@ -74,7 +74,7 @@ def warm_up() -> None:
 
 
 class Training(NoHandles):
-    """What is being trained: the parameters of the optimizer that counts the steps, else of the outermost module."""
+    """The training of a rank: the parameters of the optimizer that counts the steps, else of the outermost module."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
@@ -151,7 +151,7 @@ def held_of(tensor: Any) -> list[Any]:
     has its indices and values.
     """
     if not hasattr(tensor, "layout"):
-        # What says how a tensor is divided, such as a DeviceMesh, is named beside what it wraps.
+        # A description of how a tensor is divided, such as a DeviceMesh, is named beside the tensors that it wraps.
         return []
     take_apart = getattr(tensor, "__tensor_flatten__", None)
     if take_apart is not None:
@@ -162,7 +162,7 @@ def held_of(tensor: Any) -> list[Any]:
 
 
 def has_memory(tensor: Any) -> bool:
-    """Whether the memory of a plain tensor is there: sharded parameters give it back while the tensor lives on."""
+    """Return whether a plain tensor has its memory: sharded parameters give it back while the tensor lives on."""
     import torch
 
     return tensor.layout is not torch.strided or extent(tensor)[1] <= int(tensor.untyped_storage().nbytes())
@@ -345,7 +345,7 @@ def _loading(agent: Agent) -> Callable[..., AbstractContextManager[None]]:
 
 
 def _is_part(agent: Agent) -> bool:
-    """Whether this thread writes or reads a part of something larger: it does that itself, or helps with it."""
+    """Return whether this thread writes or reads a part of something larger: it does that itself, or helps with it."""
     ident = threading.get_ident()
     return ident in agent.services.sharded.threads or ident != agent.main
 

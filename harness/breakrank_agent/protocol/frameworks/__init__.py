@@ -1,7 +1,7 @@
 """Profiles of the frameworks, one a file: the folder is the registry.
 
-A profile is what both sides know of a framework beside its hooks, which lie in `breakrank_agent/hooks/NAME/`. It is
-plain facts: to import one imports no framework. A file `NAME.py` holds one value `FRAMEWORK`.
+A profile holds the facts about a framework that both sides know. Its hooks lie in `breakrank_agent/hooks/NAME/`. To
+import a profile imports no framework. A file `NAME.py` holds one value `FRAMEWORK`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class KnownWait:
 
 @dataclass(frozen=True)
 class Framework:
-    """What is known of one framework. `name` is also that of the module that a program imports."""
+    """The facts about one framework. `name` is also that of the module that a program imports."""
 
     name: str
-    #: How it is installed, where it is missing.
+    #: The command that installs it.
     cure: str
     #: Its outermost modules: while one of them is being imported, the framework is.
     modules: tuple[str, ...]
@@ -73,8 +73,9 @@ def all_frameworks() -> Mapping[str, Framework]:
 
 
 def profile(name: str) -> Framework:
-    """Return a framework's profile; that of a name which is none of them, such as `none`, has no facts."""
-    return all_frameworks().get(name) or Framework(name, cure=f"pip install {name}", modules=(), warm=())
+    """Return a framework's profile. Of any other name but `none`, no more is known than that it is a module's."""
+    own = () if name in ("", "none") else (name,)
+    return all_frameworks().get(name) or Framework(name, cure=f"pip install {name}", modules=own, warm=own)
 
 
 def distributions(name: str) -> tuple[str, ...]:
