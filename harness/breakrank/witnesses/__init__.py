@@ -11,12 +11,15 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from breakrank_agent.protocol.fault import Fault, in_snake_case, unknown
-from breakrank_agent.protocol.log import Event
 from breakrank_agent.protocol.target import Target
 from breakrank_agent.protocol.trigger import PlanError
+
+if TYPE_CHECKING:
+    # The plugin imports this package in each session of pytest, and has no need of the log there.
+    from breakrank_agent.protocol.log import Event
 
 #: The sight of a witness: the value that its looks return.
 Look = TypeVar("Look")
