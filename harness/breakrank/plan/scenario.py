@@ -15,9 +15,6 @@ from breakrank_agent.protocol.frameworks import DEFAULT, profile
 #: What every scenario's oracles are, unless it names others: their order is the order of findings at one step.
 DEFAULT_ORACLES = ("crash", "ends", "progress", "finite", "replicas", "samples", "control", "checkpoint")
 
-#: Where ranks can be: a record holds for all of these, or for one.
-RUNNERS = ("process", "sandbox", "docker")
-
 
 @dataclass(frozen=True)
 class Job:
@@ -66,13 +63,6 @@ class Case:
     environment: Mapping[str, str] = field(default_factory=dict)
     patience_s: float | None = None
     on: Mapping[str, Record] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        unknown = [name for name in self.on if name not in RUNNERS]
-        if unknown:
-            raise BreakrankError(
-                f"the case {self.name!r} has a record under a runner {unknown[0]!r}; runners are {', '.join(RUNNERS)}"
-            )
 
     def record(self, runner: str) -> Record:
         """Return what is known of the case under a runner."""
