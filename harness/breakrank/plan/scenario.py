@@ -12,13 +12,13 @@ from breakrank_agent.plan import Schedule
 from breakrank_agent.protocol.fault import Strike
 from breakrank_agent.protocol.frameworks import DEFAULT, profile
 
-#: What every scenario's oracles are, unless it names others: their order is the order of findings at one step.
+#: The oracles of a scenario that names no others; their order is the order of findings at one step.
 DEFAULT_ORACLES = ("crash", "ends", "progress", "finite", "replicas", "samples", "control", "checkpoint")
 
 
 @dataclass(frozen=True)
 class Job:
-    """What runs: how many ranks, for how many steps, restarted how often, from which data.
+    """The job: its ranks, its steps, its restarts and its data.
 
     An `elastic` job is restarted without the ranks that a signal has ended, as by a launcher that has no host to spare.
     `deadline_s` is how long no rank may reach a new point; `data` names what is laid into the working folder. Without
@@ -74,7 +74,7 @@ class Case:
 
     @property
     def sound(self) -> bool:
-        """Whether the record says that the program copes."""
+        """Return whether the record says that the program copes."""
         return self.expect.outcome in (Outcome.SURVIVED, Outcome.DETECTED)
 
 

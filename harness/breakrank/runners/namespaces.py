@@ -21,7 +21,7 @@ from breakrank_agent.protocol.target import REMOUNT
 
 #: Kinds of namespaces that a sandbox gives each rank (namespaces(7)).
 KINDS = ("net", "uts", "ipc", "mnt", "pid")
-#: How nsenter(1) calls them.
+#: Their options of nsenter(1).
 _OPTIONS = {"net": "--net", "uts": "--uts", "ipc": "--ipc", "mnt": "--mount", "pid": "--pid"}
 #: Opens a socket where it runs, and hands it to whoever started it.
 _OPEN = (
@@ -51,7 +51,7 @@ sys.exit(os.strerror(ctypes.get_errno()) if done else 0)
 
 @dataclass
 class Walls:
-    """What is around one rank. `pid` is a process that is in the namespaces of `kinds` for as long as they stand.
+    """The namespaces of one rank. `pid` is a process that is in those of `kinds` for as long as they stand.
 
     `kinds` holds `user`, too, where the others belong to a user namespace. `address` and `host` are the rank's own,
     `mounts` the numbers of the mounts that we have put up in there.
@@ -135,7 +135,7 @@ class Walls:
         raise OSError("nothing but a container can be put on its network; use --scenario-runner=docker")
 
     def is_connected(self) -> bool:
-        """Whether the rank is on its network: always, where nobody can take it off."""
+        """Return whether the rank is on its network: always, where nobody can take it off."""
         return True
 
     def datagrams(self) -> socket.socket:

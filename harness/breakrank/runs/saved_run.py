@@ -96,7 +96,7 @@ def _check_names(plan: Plan, folder: Path) -> None:
 def _load_verdict(place: Folder) -> dict[str, Any] | None:
     """Return what verdict.json says, None where there is none. Raises `BreakrankError` if it is damaged.
 
-    Which fields it has is asked when they are needed: older ones have fewer.
+    Its fields are asked for when they are needed: older ones have fewer.
     """
     verdict = place.read_json("verdict.json")
     path = place.path / "verdict.json"
