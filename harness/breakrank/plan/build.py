@@ -79,9 +79,9 @@ def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
 
 
 def _runner(wanted: str, strikes: Sequence[Strike], name: str) -> str:
-    """Return the runner of a plan: walls only where a strike needs them. Raises `BreakrankError` where none are wanted.
+    """Return the runner of a plan: ranks are isolated only if a strike needs it. Raises `BreakrankError`.
 
-    A fault that needs isolated ranks cannot strike without, so that `auto` changes no record.
+    A fault that needs isolated ranks cannot strike others: `auto` changes no record.
     """
     walled = [strike.fault.name() for strike in strikes if strike.fault.walled]
     contained = [strike.fault.name() for strike in strikes if strike.fault.contained]
@@ -90,7 +90,7 @@ def _runner(wanted: str, strikes: Sequence[Strike], name: str) -> str:
     if wanted == AUTO:
         return "sandbox" if walled else "process"
     if wanted == "process" and walled:
-        raise BreakrankError(f"{name}: {walled[0]} needs walls around the ranks; use --scenario-runner=sandbox")
+        raise BreakrankError(f"{name}: {walled[0]} needs isolated ranks; use --scenario-runner=sandbox")
     return wanted
 
 

@@ -74,7 +74,7 @@ def _left_to_launcher(made: Plan) -> Plan:
     """Return the plan of a command that starts its ranks itself: nobody schedules them, and ranks are drawn later."""
     if made.runner != "process":
         raise BreakrankError(
-            f"{made.scenario} strikes ranks behind walls, and '{' '.join(made.command)}' starts its ranks itself; name "
+            f"{made.scenario} strikes isolated ranks, and '{' '.join(made.command)}' starts its ranks itself; name "
             "the script without its launcher"
         )
     unresolved = tuple(replace(strike, ranks=()) for strike in made.strikes)
@@ -101,7 +101,7 @@ def _check_launched(command: Sequence[str], choices: Choices) -> None:
         if value is not None:
             raise BreakrankError(f"'{' '.join(command)}' starts its ranks itself: say there, not here, how many {name}")
     if choices.runner not in (AUTO, "process"):
-        raise BreakrankError(f"'{' '.join(command)}' starts its ranks itself: no walls can be put up around them")
+        raise BreakrankError(f"'{' '.join(command)}' starts its ranks itself: they cannot be isolated")
 
 
 def resolve_launched(plan: Plan, ranks: int) -> Plan:

@@ -1,4 +1,4 @@
-"""Walls: the namespaces around one rank, and what can be done in them from outside.
+"""The namespaces of one rank, and operations in them from outside.
 
 Everything here works on a process that holds the namespaces, whoever made them: a sandbox's own, or a container's. The
 programs that do it (`ip`, `tc`, `nft`) are the machine's, entered by nsenter(1); nothing need be installed inside.
@@ -81,7 +81,7 @@ class Walls:
         return done.stdout
 
     def open_socket(self, family: int, kind: int, protocol: int = 0) -> socket.socket:
-        """Return a socket that is in the network of these walls. Raises `OSError`."""
+        """Return a socket that is in the network of these namespaces. Raises `OSError`."""
         ours, theirs = socket.socketpair()
         with ours, theirs:
             wanted = [str(int(number)) for number in (theirs.fileno(), family, kind, protocol)]
@@ -93,7 +93,7 @@ class Walls:
         return socket.socket(fileno=descriptors[0])
 
     def mount(self, source: str | int, target: int, kind: str = "", flags: int = 0, options: str = "") -> int:
-        """Mount something over an open file or folder in the mounts of these walls.
+        """Mount something over an open file or folder in the mount namespace.
 
         Return a descriptor of what is seen there now. Raises `OSError`.
         """
@@ -147,7 +147,7 @@ class Walls:
         return self._datagrams
 
     def close(self) -> None:
-        """Give back what was opened; the walls themselves stand."""
+        """Give back what was opened; the namespaces themselves stand."""
         if self._datagrams is not None:
             self._datagrams.close()
             self._datagrams = None
@@ -168,7 +168,7 @@ def kinds_here() -> tuple[str, ...]:
 
 
 def raise_walls(session: Session, ranks: int, view: int = 0) -> tuple[int, list[Walls]]:
-    """Put up walls for each rank, and a bridge between them; return the pid that holds them all, and the walls.
+    """Make namespaces for each rank, and a bridge between them; return the pid that holds them all, and the namespaces.
 
     They stand until that process is killed. The mounts in them are those of the process `view`, if one is named, else
     the machine's. Raises `BreakrankError` where the machine refuses.

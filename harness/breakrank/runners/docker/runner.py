@@ -66,7 +66,7 @@ class DockerRunner(SandboxRunner):
         walled = [strike.fault.name() for strike in plan.strikes if strike.fault.walled]
         if walled and os.geteuid() != 0 and not is_rootless():
             raise BreakrankError(
-                f"{walled[0]} strikes through the walls of a container, which root alone may enter: run as root, or "
+                f"{walled[0]} strikes in the namespaces of a container, which root alone may enter: run as root, or "
                 "use an engine that runs without root, as its user"
             )
         self._plan = plan
