@@ -17,7 +17,7 @@ from breakrank.runs.bench import Bench
 from breakrank.runs.request import Request
 from breakrank_agent.protocol.trigger import PlanError
 
-#: The beginning of a case's sentence if neither the image nor the user caused the error.
+#: How a case's sentence begins where what went wrong was not the image's doing, nor the user's.
 _OWN = "an error of Breakrank's own"
 
 
@@ -60,7 +60,7 @@ def stand(standing: Standing, cases: Sequence[tuple[Scenario, Case]], seed: int,
                 if not lack:
                     print(f"{stood.words()}  {time.monotonic() - began:.0f} s", flush=True)
     finally:
-        # An interrupt in the hundredth case leaves ninety-nine that ran.
+        # Whoever interrupts the hundredth case has run ninety-nine.
         standing.save(runs)
 
 

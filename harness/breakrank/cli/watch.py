@@ -42,13 +42,13 @@ _PASSED_OVER = (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, s
 #: The exit code of a job that we ended, as of timeout(1).
 _ENDED = 124
 _REWRITE_S, _QUIET_S = 0.5, 60.0
-#: Seconds between two looks for a job that has gone wrong and runs on, and the largest share of the time for them.
+#: How often it is asked whether the job has gone wrong and runs on; at most this share of the time goes into it.
 _LOOK_S, _LOOK_SHARE = 20.0, 0.01
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """Things to watch: a stall after `stall_s`, which is ended or not; drift and leaks cost time at each step."""
+    """What is watched: a stall after `stall_s`, which is ended or not; drift and leaks cost time at each step."""
 
     stall_s: float = 60.0
     end_stalled: bool = False

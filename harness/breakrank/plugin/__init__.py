@@ -25,9 +25,8 @@ def pytest_load_initial_conftests(
 ) -> Generator[None, object, object]:
     """Add the options after every other plugin and conftest had its turn.
 
-    Somebody else may own `--scenario` (PyPI's `pytest-scenario` does). The second plugin to register an option
-    fails, so we are always second, and say in one line what to do. A run that uses none of our options goes on
-    without us.
+    Somebody else may own `--scenario` (PyPI's `pytest-scenario` does). Whoever registers an option second fails, so we
+    are always second, and say in one line what to do; a run that uses none of our options goes on without us.
     """
     command_line.hide_values(early_config, parser, args)
     result = yield

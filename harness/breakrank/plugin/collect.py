@@ -1,4 +1,4 @@
-"""Collection: selects cases, and puts them into pytest's session."""
+"""Which cases are collected, and how they enter pytest's session."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Subject:
 
     @property
     def record(self) -> Record | None:
-        """The record of the case; a user's script has none."""
+        """What is known of the case; nothing is known of a user's script."""
         if self.plan is None:
             return self.case.expect
         return None if self.plan.command else self.case.record(self.plan.runner)

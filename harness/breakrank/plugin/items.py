@@ -54,7 +54,7 @@ class Failed(Exception):
 
 
 class BreakrankItem(pytest.Item):
-    """The base of both kinds of items: reports of ours instead of tracebacks, data that crosses xdist."""
+    """What both kinds of items share: reports of ours instead of tracebacks, data that crosses xdist."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

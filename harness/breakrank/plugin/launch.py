@@ -26,7 +26,7 @@ from breakrank_agent.protocol.trigger import PlanError
 
 @dataclass(frozen=True)
 class Launched:
-    """The result of a launch."""
+    """What came of a launch."""
 
     result: Result
 
@@ -42,37 +42,37 @@ class Launched:
 
     @property
     def survived(self) -> bool:
-        """Return whether nobody reported anything, and no oracle objects."""
+        """Whether nobody reported anything, and no oracle objects."""
         return self.outcome is Outcome.SURVIVED
 
     @property
     def detected(self) -> bool:
-        """Return whether somebody reported the fault, and no oracle objects."""
+        """Whether somebody reported the fault, and no oracle objects."""
         return self.outcome is Outcome.DETECTED and not self.findings
 
     @property
     def silent(self) -> bool:
-        """Return whether something is wrong and nobody said so."""
+        """Whether something is wrong and nobody said so."""
         return self.outcome is Outcome.SILENT
 
     @property
     def hung(self) -> bool:
-        """Return whether ranks waited for what could never come."""
+        """Whether ranks waited for what could never come."""
         return self.outcome is Outcome.HUNG
 
     @property
     def crashed(self) -> bool:
-        """Return whether a rank died of a signal that nobody sent."""
+        """Whether a rank died of a signal that nobody sent."""
         return self.outcome is Outcome.CRASHED
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings of the oracles, the first first."""
+        """What the oracles object to, the first first."""
         return self.verdict.findings
 
     @property
     def blame(self) -> Blame:
-        """The ranks to blame."""
+        """Who is to blame."""
         return self.verdict.blame
 
     @property

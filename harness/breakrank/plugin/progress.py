@@ -15,7 +15,7 @@ from breakrank.report.terminal import live_line
 if TYPE_CHECKING:
     from breakrank.conductor.conductor import Progress
 
-#: Seconds between two states of the line on a terminal, and between two lines elsewhere.
+#: How often the line on a terminal is rewritten, and how often a line is written elsewhere.
 _REWRITE_S = 0.1
 _QUIET_S = 10.0
 
