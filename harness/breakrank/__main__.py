@@ -158,7 +158,7 @@ def judge_again(folder: Path) -> int:
     with limits(folder):
         saved = load_run(folder)
         _note(why_unjudged(saved))
-        # What made a run VOID beside its history (a control that failed to start, say) cannot be read off the history.
+        # A history does not show what made its run VOID beside it: a control that failed to start, say.
         before = saved_verdict(saved) if saved.verdict is not None else None
         now = _judge(saved, before["void"] if before is not None else ())
     _say(plain(f"{now['outcome']}: {now['sentence']}"))

@@ -222,7 +222,7 @@ def _tried_namespace() -> str:
 
 
 def _netns() -> str:
-    """Return why ranks cannot have walls of their own: those of one rank are put up, and taken down again."""
+    """Return why ranks cannot have namespaces of their own: those of one rank are made, and removed again."""
     for program, package in (("ip", "iproute2"), ("ss", "iproute2"), ("nsenter", "util-linux")):
         if _which(program) is None:
             return f"there is no program {program}; apt-get install {package}"

@@ -1,4 +1,4 @@
-"""What came of a run: outcomes, findings, records, and the rules that decide."""
+"""The verdict of a run: outcomes, findings, records, and the rules that decide."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ CAUSES: dict[str, str] = {
     "samples changed": "{count} of the samples of {who} are none of the control's, the first at step {step}",
     "same samples": "{who} trained on the same samples, from step {step} on: {count} of {expected} took others' places",
 }
-#: What is found whether or not it did harm in this run.
+#: Causes that are found whether or not they did harm in this run.
 HAZARDS = frozenset(("unsynchronised accesses", "unordered file accesses", "unordered renames", "unordered appends"))
 #: The oracles that find what they look for at each seed, since it need not do harm.
 ALWAYS_FOUND = ("race", "files")
 
 
 class Outcome(enum.Enum):
-    """What the framework and the user's code made of the fault."""
+    """The way in which the framework and the user's code took the fault."""
 
     VOID = "VOID"
     HUNG = "HUNG"
@@ -150,7 +150,7 @@ class Finding:
 
 
 class _Facts(dict[str, Any]):
-    """What a sentence is made of; a fact that the evidence lacks is said to be unknown."""
+    """The facts of a sentence; one that the evidence lacks is said to be unknown."""
 
     def __missing__(self, name: str) -> str:
         return f"(unknown {name})"
@@ -248,7 +248,7 @@ def survived(**finding: Any) -> Record:
 
 
 class Ended(enum.Enum):
-    """How one rank of the last attempt ended, as the rules see it."""
+    """The end of one rank of the last attempt, as the rules see it."""
 
     WELL = "ended well"
     REPORTED = "reported"
@@ -285,7 +285,7 @@ def decide(
 
 @dataclass(frozen=True)
 class Blame:
-    """Who is to blame: a set of ranks, possibly empty, and the reason in a clause."""
+    """The blame: a set of ranks, possibly empty, and the reason in a clause."""
 
     ranks: tuple[int, ...] = ()
     reason: str = ""
@@ -317,7 +317,7 @@ class Verdict:
 
     @property
     def harmed(self) -> bool:
-        """Whether harm was done: something else was found than that it may be."""
+        """Return whether harm was done: something else was found than that it may be."""
         return any(finding.cause not in HAZARDS for finding in self.findings)
 
     def sentence(self) -> str:

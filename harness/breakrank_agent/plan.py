@@ -37,7 +37,6 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 #: The values of a saved plan's text, where that is a closed list.
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "framework": (*all_frameworks(), "none"),
-    "runner": ("process", "sandbox", "docker", "slurm", "join"),
     "mode": ("free", "controlled"),
 }
 _FUNCTION = r"[^\W\d][\w.]*:[^\W\d][\w.]*"
@@ -48,6 +47,7 @@ _FORMS: Mapping[str, tuple[str, str]] = {
     "program": (rf"({_FUNCTION})?", "module:function, or empty"),
     "control": (rf"(same|{_FUNCTION})?", "same, module:function, or empty"),
     "step": (rf"({_FUNCTION})?", "module:function, or empty"),
+    "runner": (r"\w{1,100}", "the name of a runner"),
     "image": (r"[^\s\x00-\x1f\x7f-\x9f]{0,500}", "the name of an image, or empty"),
     "data": (r"\w{0,100}", "the name of a data set, or empty"),
     "policy": (r"\w{0,100}", "the name of a schedule, or empty"),

@@ -6,7 +6,7 @@ import pytest
 from support import containers
 
 from breakrank.doctor import missing
-from breakrank.plan.scenario import RUNNERS
+from breakrank.runners import find_runner, offered_runners
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
 from breakrank_agent.protocol.trigger import at
@@ -14,22 +14,22 @@ from breakrank_agent.protocol.trigger import at
 
 def under(runner: str) -> dict[str, str]:
     """Return the values of a plan for a runner. Skips where this machine lacks what it needs."""
-    if runner == "docker":
+    if find_runner(runner).has_image:
         return {"runner": runner, "image": containers.require(containers.TORCH)}
-    lack = missing(["netns"]) if runner == "sandbox" else ""
+    lack = missing(find_runner(runner).needs)
     if lack:
         pytest.skip(f"{runner} {lack}")
     return {"runner": runner}
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("runner", offered_runners())
 def test_a_sound_job_survives_under_it(run, runner):
     result, saved = run("small:train", **under(runner))
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
     assert [lived.status for lived in saved.history.last] == [0, 0]
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("runner", offered_runners())
 def test_a_kill_lands_under_it(run, runner):
     result, saved = run("small:train", faults.Kill() @ at(rank=1, step=2), **under(runner))
     landed = [(e["rank"], e["witness"]) for e in saved.history.seen("strike") if e["phase"] == "landed"]

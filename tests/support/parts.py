@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from breakrank.oracles import all_oracles
-from breakrank.plan.scenario import RUNNERS
+from breakrank.runners import offered_runners
 from breakrank.witnesses import all_witnesses
 from breakrank_agent import hooks
 from breakrank_agent.faults import all_faults
@@ -42,7 +42,7 @@ def _of_runs() -> Iterator[tuple[str, str, set[str]]]:
     """Yield oracles, runners and hooks."""
     for oracle in all_oracles():
         yield oracle, "test_every_oracle.py", {oracle}
-    for runner in RUNNERS:
+    for runner in offered_runners():
         yield runner, "test_runners.py", {runner}
     for hook in HOOKS:
         yield hook, "test_hooks.py", {hook}

@@ -19,7 +19,7 @@ from breakrank_agent.protocol.checked import nests_deeper
 MOST_FILE, MOST_IN_ALL, MOST_LINE = 512 << 20, 2 << 30, 16 << 20
 #: The most entries of a folder that are looked at.
 MOST_NAMES = 100_000
-#: How deep JSON may be nested: what we write is less than ten deep.
+#: The deepest nesting of JSON that is read; ours is less than ten deep.
 DEPTH = 64
 #: Digits that may be a number of more than eight bytes; only then is each number looked at.
 _LONG_NUMBER = re.compile(rb"\d{19}")
@@ -109,7 +109,7 @@ class Folder:
         return sorted(found)
 
     def holds_folder(self, name: str) -> bool:
-        """Whether there is a folder of that name."""
+        """Return whether there is a folder of that name."""
         try:
             with self._entered([name]):
                 return True

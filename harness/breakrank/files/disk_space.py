@@ -26,7 +26,7 @@ _KEPT = "verdict.json.new"
 
 
 class Room:
-    """Whether the disk of the folder `runs` has taken all that it was given; `lack` says why not, else it is empty."""
+    """Notes writes that the disk of the folder `runs` refuses; `lack` gives the reason, and is empty without one."""
 
     def __init__(self, runs: Path) -> None:
         self._runs = runs

@@ -69,7 +69,7 @@ def absent(members: Sequence[Member]) -> list[int]:
 
 
 def all_here(members: Sequence[Member]) -> bool:
-    """Whether it is known which ranks should be on this machine: their number is written down, or they meet at it."""
+    """Return whether the ranks of this machine are known: their number is written down, or they meet here."""
     return any(member.local_world or member.job.startswith(("127.", "localhost")) for member in members)
 
 
@@ -120,7 +120,7 @@ def _ranks_of(process: psutil.Process) -> Iterator[Member]:
 
 
 def _have_ranks(processes: Iterable[psutil.Process]) -> bool:
-    """Whether a rank is written down for one of these or for a process below."""
+    """Return whether a rank is written down for one of these or for a process below."""
     for process in processes:
         member = _member(process)
         if member is not None and (member.rank is not None or _have_ranks(_children(process))):
@@ -150,7 +150,7 @@ def _ended(process: psutil.Process) -> bool:
 
 
 def _is_python(process: psutil.Process, command: Sequence[str]) -> bool:
-    """Whether the process is an interpreter, or one has been built into it."""
+    """Return whether the process is an interpreter, or one has been built into it."""
     if os.path.basename(command[0] if command else "").startswith("python"):
         return True
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from breakrank.host.stacks import Place, Stack, read_stacks
 from breakrank.live.roster import Member
 
-#: How often the ranks are looked at, so that one that moves is seen to move.
+#: Samples of the ranks, enough to see a rank that moves move.
 LOOKS = 5
 #: Looks enough for a job in which every rank has been seen to move.
 _FEWEST = 3
@@ -56,12 +56,12 @@ class Seen:
 
     @property
     def moves(self) -> bool:
-        """Whether it gets on with something."""
+        """Return whether it gets on with something."""
         return self.state not in "TtZ" and (self.changed or self.woke)
 
     @property
     def meets(self) -> bool:
-        """Whether it waits for other ranks. A backward that computes nothing waits for DDP's all-reduce."""
+        """Return whether it waits for other ranks. A backward that computes nothing waits for DDP's all-reduce."""
         wait = self.place.wait if self.place else None
         if wait is None or self.changed:
             return False

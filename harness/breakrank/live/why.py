@@ -35,7 +35,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Answer:
-    """What there is to say: one sentence, the odd ones, the groups (odd ones first), and what else is worth knowing."""
+    """The answer: one sentence, the odd ones, the groups (odd ones first), and notes."""
 
     sentence: str
     odd: tuple[Seen, ...]
@@ -43,7 +43,7 @@ class Answer:
     notes: tuple[str, ...] = ()
 
 
-#: What stacks cannot show.
+#: Things that stacks cannot show.
 _ALIKE = (
     "all ranks have come to the same line; what stacks do not show is left: shapes, types, groups or numbers of calls "
     "that differ, the network, a device"
@@ -88,7 +88,7 @@ def only_ranks(seen: Sequence[Seen]) -> list[Seen]:
 
 def judge(seen: Sequence[Seen]) -> Answer:
     """Say in one sentence what is odd: the first rule that has something to say does."""
-    # Who wakes up in a meeting that does not come about polls there; whether it comes about, the others show.
+    # A rank that wakes up in a meeting which does not come about polls there; the others show whether it does.
     settled = [replace(one, woke=False) if one.woke and one.meets else one for one in seen]
     groups = _groups(settled)
     answer = (

@@ -20,7 +20,7 @@ MOST_RANKS = 64
 
 @dataclass(frozen=True)
 class Choices:
-    """What the person who starts a run decides; None leaves it to the scenario.
+    """Choices of the person who starts a run; None leaves one to the scenario.
 
     `steps` (after the last strike), `step` (what ends one) and `framework` are for scripts.
     """
@@ -40,7 +40,7 @@ class Choices:
 
 
 def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
-    """Resolve all chance of a case with the seed. Raises `BreakrankError` for what cannot be run."""
+    """Resolve all chance of a case with the seed. Raises `BreakrankError` for a plan that cannot run."""
     job = scenario.job
     ranks = job.ranks if case.ranks is None else case.ranks
     ranks = ranks if choices.ranks is None else choices.ranks
@@ -79,9 +79,9 @@ def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
 
 
 def _runner(wanted: str, strikes: Sequence[Strike], name: str) -> str:
-    """Return the runner of a plan: walls only where a strike needs them. Raises `BreakrankError` where none are wanted.
+    """Return the runner of a plan: ranks are isolated only if a strike needs it. Raises `BreakrankError`.
 
-    What is struck through walls cannot be struck without, so that `auto` changes no record.
+    A fault that needs isolated ranks cannot strike others: `auto` changes no record.
     """
     walled = [strike.fault.name() for strike in strikes if strike.fault.walled]
     contained = [strike.fault.name() for strike in strikes if strike.fault.contained]
@@ -90,7 +90,7 @@ def _runner(wanted: str, strikes: Sequence[Strike], name: str) -> str:
     if wanted == AUTO:
         return "sandbox" if walled else "process"
     if wanted == "process" and walled:
-        raise BreakrankError(f"{name}: {walled[0]} needs walls around the ranks; use --scenario-runner=sandbox")
+        raise BreakrankError(f"{name}: {walled[0]} needs isolated ranks; use --scenario-runner=sandbox")
     return wanted
 
 
@@ -112,6 +112,6 @@ def control_plan(plan: Plan) -> Plan:
     """Return the plan of the control: without the strikes, or the sound twin that the case names."""
     program = plan.program if plan.control == "same" else plan.control
     if plan.command and plan.schedule.mode == "controlled":
-        # What a script makes of other schedules is compared with what it makes of one after the other.
+        # Results under other schedules are compared with the result of one rank after the other.
         plan = replace(plan, schedule=Schedule("controlled", "serial"))
     return replace(plan, scenario="control", case="control", program=program, strikes=(), control="", restarts=0)

@@ -25,7 +25,7 @@ def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choic
     script, launched = title(command), not is_script(command)
     if launched:
         _check_launched(command, choices)
-        # How many ranks there are is known when the launcher has started them.
+        # The number of ranks is known when the launcher has started them.
         choices = replace(choices, ranks=MOST_RANKS, restarts=0)
     ways = _ways(scenario)
     plans: dict[str, Plan] = {}
@@ -41,7 +41,7 @@ def _ways(scenario: Scenario) -> list[tuple[Strike, ...]]:
     ways: dict[str, tuple[Strike, ...]] = {}
     own = [scenario.strikes, *(case.strikes for case in scenario.cases if case.strikes is not None)]
     for strikes in [(strike,) for strike in scenario.on_scripts] or own:
-        # What strikes the data of our programs cannot strike a script.
+        # A fault in the data of our programs cannot strike a script.
         if strikes and all(strike.fault.strikes_scripts for strike in strikes):
             ways.setdefault(str(strikes), tuple(strikes))
     if not ways and (scenario.strikes or any(case.strikes for case in scenario.cases)):
@@ -74,7 +74,7 @@ def _left_to_launcher(made: Plan) -> Plan:
     """Return the plan of a command that starts its ranks itself: nobody schedules them, and ranks are drawn later."""
     if made.runner != "process":
         raise BreakrankError(
-            f"{made.scenario} strikes ranks behind walls, and '{' '.join(made.command)}' starts its ranks itself; name "
+            f"{made.scenario} strikes isolated ranks, and '{' '.join(made.command)}' starts its ranks itself; name "
             "the script without its launcher"
         )
     unresolved = tuple(replace(strike, ranks=()) for strike in made.strikes)
@@ -82,7 +82,7 @@ def _left_to_launcher(made: Plan) -> Plan:
 
 
 def _lies_in_programs(scenario: Scenario) -> bool:
-    """Whether all that a scenario has is programs with a fault: no order of its own, and no oracle beyond the usual."""
+    """Return whether a scenario has programs with a fault and nothing else: no schedule, no oracle beyond the usual."""
     usual = {*DEFAULT_ORACLES, *(name for one in all_frameworks().values() for name in one.oracles)}
     in_programs = any(case.control for case in scenario.cases)
     return in_programs and scenario.schedule.mode == "free" and usual.issuperset(scenario.oracles)
@@ -101,7 +101,7 @@ def _check_launched(command: Sequence[str], choices: Choices) -> None:
         if value is not None:
             raise BreakrankError(f"'{' '.join(command)}' starts its ranks itself: say there, not here, how many {name}")
     if choices.runner not in (AUTO, "process"):
-        raise BreakrankError(f"'{' '.join(command)}' starts its ranks itself: no walls can be put up around them")
+        raise BreakrankError(f"'{' '.join(command)}' starts its ranks itself: they cannot be isolated")
 
 
 def resolve_launched(plan: Plan, ranks: int) -> Plan:

@@ -12,16 +12,13 @@ from breakrank_agent.plan import Schedule
 from breakrank_agent.protocol.fault import Strike
 from breakrank_agent.protocol.frameworks import DEFAULT, profile
 
-#: What every scenario's oracles are, unless it names others: their order is the order of findings at one step.
+#: The oracles of a scenario that names no others; their order is the order of findings at one step.
 DEFAULT_ORACLES = ("crash", "ends", "progress", "finite", "replicas", "samples", "control", "checkpoint")
-
-#: Where ranks can be: a record holds for all of these, or for one.
-RUNNERS = ("process", "sandbox", "docker")
 
 
 @dataclass(frozen=True)
 class Job:
-    """What runs: how many ranks, for how many steps, restarted how often, from which data.
+    """The job: its ranks, its steps, its restarts and its data.
 
     An `elastic` job is restarted without the ranks that a signal has ended, as by a launcher that has no host to spare.
     `deadline_s` is how long no rank may reach a new point; `data` names what is laid into the working folder. Without
@@ -67,13 +64,6 @@ class Case:
     patience_s: float | None = None
     on: Mapping[str, Record] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        unknown = [name for name in self.on if name not in RUNNERS]
-        if unknown:
-            raise BreakrankError(
-                f"the case {self.name!r} has a record under a runner {unknown[0]!r}; runners are {', '.join(RUNNERS)}"
-            )
-
     def record(self, runner: str) -> Record:
         """Return what is known of the case under a runner."""
         return self.on.get(runner, self.expect)
@@ -84,7 +74,7 @@ class Case:
 
     @property
     def sound(self) -> bool:
-        """Whether the record says that the program copes."""
+        """Return whether the record says that the program copes."""
         return self.expect.outcome in (Outcome.SURVIVED, Outcome.DETECTED)
 
 

@@ -20,7 +20,7 @@ _MAY_CHANGE_FOLDER = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"
 
 
 def is_script(command: Sequence[str]) -> bool:
-    """Whether `command` is a Python script, of which we start the ranks; anything else starts its ranks itself."""
+    """Return whether `command` is a Python script, whose ranks we start; anything else starts its ranks itself."""
     words = _without_python(command)
     return bool(words) and words[0].endswith(".py")
 
@@ -76,7 +76,7 @@ def check_script(command: Sequence[str], folder: Path) -> None:
 def framework_of(command: Sequence[str], folder: Path) -> str:
     """Return the framework that the script of a command imports: the default one, if it imports that as well or none.
 
-    It decides what the ranks find in their environment. What a module of the script's imports is not looked at.
+    It decides what the ranks find in their environment. The imports of a module of the script's are not looked at.
     """
     script = next((folder / word for word in command if word.endswith(".py") and not word.startswith("-")), None)
     imported: set[str] = set()

@@ -22,7 +22,7 @@ from breakrank.plugin.items import ReplayItem, ScenarioItem
 from breakrank.plugin.options import Options
 from breakrank.plugin.usage_errors import one_line
 from breakrank.report import plan_words, saved_verdict
-from breakrank.runners import PLAIN, find_runner
+from breakrank.runners import PLAIN, find_runner, offered_runners
 from breakrank.runs.provenance import is_ours, read_meta
 from breakrank.runs.saved_run import SavedRun, load_run, programs_of
 from breakrank.verdict import SURVIVED, Record
@@ -81,6 +81,7 @@ def choose(options: Options) -> list[Subject]:
             why = "; ".join(filter(None, reasons))
             lack = f"no case of {', '.join(options.names)} is for {options.framework}"
             raise BreakrankError(f"{lack}: {why}" if why else lack)
+    _check_records(case for _, case in chosen)
     frameworks = {options.framework} if options.train else {case.framework for _, case in chosen}
     lacks = {_lacking(framework, options) for framework in frameworks}
     if "" not in lacks:
@@ -93,6 +94,16 @@ def choose(options: Options) -> list[Subject]:
     if len(refused) == len(subjects):
         raise BreakrankError(refused[0].removeprefix(_NO_PLAN))
     return subjects
+
+
+def _check_records(cases: Iterable[Case]) -> None:
+    """Raise `BreakrankError` for a case that has a record under a runner which there is not."""
+    known = offered_runners()
+    for case in cases:
+        unknown = [name for name in case.on if name not in known]
+        if unknown:
+            words = f"the case {case.name!r} has a record under a runner {unknown[0]!r}"
+            raise BreakrankError(f"{words}; runners are {', '.join(known)}")
 
 
 def _lacking(framework: str, options: Options) -> str:

@@ -26,9 +26,9 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("-seeds", {"metavar": "A..B", "help": "run each case once at every seed from A to B, and say at how many it does "
                 "harm, and which is the first"}),
     ("-framework", {"metavar": "NAME", "help": f"only cases of this framework: {' or '.join(all_frameworks())}"}),
-    ("-runner", {"metavar": "NAME", "help": "how ranks are started: process, sandbox (each behind "
-                "walls of its own), docker (each in a container), or auto, which takes the walls where a strike needs "
-                "them, and docker for an image"}),
+    ("-runner", {"metavar": "NAME", "help": "how ranks are started: process, sandbox (each with a "
+                "network and processes of its own), docker (each in a container), or auto: docker for an image, "
+                "sandbox for a strike that needs isolated ranks, else process"}),
     ("-image", {"metavar": "REF", "help": "the image of the containers: its own Python and frameworks run the ranks"}),
     ("-compare", {"metavar": "REF", "help": "say what got better or worse against the last run on that image"}),
     ("-steps", {"metavar": "N", "help": "end your own script N steps after the last strike (after N, without one)"}),

@@ -22,14 +22,14 @@ _MOST_SEED = 2**63 - 1
 _MOST_REPEATS = 1000
 _MOST_RESTARTS = 100
 _MOST_STEPS = 10**9
-#: What a saved plan says, so that a replay cannot be asked for it.
+#: Options that a saved plan decides, so that a replay takes none of them.
 _OF_THE_PLAN = (
     "", "-train", "-reference", "-steps", "-step", "-ranks", "-seed", "-seeds", "-framework", "-restarts", "-patience",
     "-deadline", "-tolerance", "-repeat", "-image", "-compare",
 )  # fmt: skip
 
 
-#: What is about a script of one's own, and does nothing by itself.
+#: Options about a script of one's own, which do nothing by themselves.
 _OF_A_SCRIPT = ("-train", "-reference", "-steps", "-step")
 
 
@@ -63,7 +63,7 @@ def _empty(config: pytest.Config) -> bool:
 
 @dataclass(frozen=True)
 class Options:
-    """What was asked for; None: the scenario's own."""
+    """The values of the options; None: the scenario's own."""
 
     names: tuple[str, ...]
     paths: tuple[Path, ...]

@@ -23,7 +23,7 @@ def all_runners() -> Mapping[str, RunnerKind]:
     """Return every runner by name: those on this machine first, and of these the plain one."""
     modules = [importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
     kinds = [value for module in modules if isinstance(value := vars(module).get("RUNNER"), RunnerKind)]
-    ordered = sorted(kinds, key=lambda kind: (kind.joins, kind.has_image, kind.isolates, kind.name))
+    ordered = sorted(kinds, key=lambda kind: (kind.joins, kind.has_image, kind.isolates, kind.name != PLAIN, kind.name))
     return {kind.name: kind for kind in ordered}
 
 

@@ -78,7 +78,7 @@ class Launcher(Protocol):
         """Take what waitpid told of a process that is no rank."""
 
     def over(self) -> bool:
-        """Whether no rank is to come in this attempt."""
+        """Return whether no rank is to come in this attempt."""
 
     def follows(self) -> int | None:
         """Return the number of the attempt that has begun after this one, or None."""
@@ -88,7 +88,7 @@ class Launcher(Protocol):
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process runs: it is there, and has not ended."""
+    """Return whether a process runs: it is there, and has not ended."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
     return False

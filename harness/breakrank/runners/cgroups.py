@@ -19,9 +19,9 @@ from breakrank.host.cgroup_files import CONTROLLERS, Bound, Hierarchies, read_bo
 from breakrank.host.session import Session, is_alive
 from breakrank.host.supervisor import descendants
 
-#: What the name of a session's folder begins with.
+#: The beginning of the name of a session's folder.
 PREFIX = "breakrank-"
-#: How long a group may take to be empty once the processes in it were killed. A limit, no more.
+#: Seconds for a group to be empty once the processes in it were killed. A limit, no more.
 _EMPTY_S = 2.0
 _PERIOD_US = 100_000
 
@@ -159,7 +159,7 @@ def find_parent(machine: Hierarchies, controller: str) -> tuple[Path, int] | Non
 
 
 def _gives_on(folder: Path, controller: str) -> bool:
-    """Whether groups below a folder have a controller, which is given on here if that can be done."""
+    """Return whether groups below a folder have a controller, which is given on here if that can be done."""
     if controller == "freezer":
         return True
     control = folder / "cgroup.subtree_control"

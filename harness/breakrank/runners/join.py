@@ -33,15 +33,15 @@ from breakrank_agent.protocol.entry import GUEST, HOME, SECRET
 from breakrank_agent.protocol.identity import find_identity, is_launcher
 from breakrank_agent.protocol.log import LogReader, create_log
 
-#: How many attempts may fail before any rank of them has called.
+#: The most attempts that may fail before any rank of them has called.
 _MOST_SKIPPED = 100
 #: The most callers that wait for the next attempt.
 _MOST_HELD = 1024
-#: How often it is looked for ranks that cannot call, while some are missing.
+#: Seconds between two looks for ranks that cannot call, while some are missing.
 _LOOK_S = 0.1
 #: Options of the interpreter that keep our `sitecustomize` out.
 _CLOSED = {"I": "-I", "E": "-E", "S": "-S"}
-#: How launchers name the rank whose failure they saw first: torchrun's table, and Open MPI's notice.
+#: The rank whose failure a launcher saw first, in torchrun's table and in Open MPI's notice.
 _BLAMES = re.compile(r"Root Cause.*?\brank\s*:\s*(\d+)|noticed that process rank (\d+) with PID", re.DOTALL)
 
 
@@ -137,14 +137,14 @@ class JoinRunner:
             self._status, self._gone, self._left = report["status"], True, time.monotonic()
 
     def over(self) -> bool:
-        """Whether no rank is to come in this attempt: the command has ended, or begun another attempt."""
+        """Return whether no rank is to come in this attempt: the command has ended, or begun another attempt."""
         if any(self._number(caller) > self._attempt for caller in self._held):
             return True
         # A command may leave ranks behind that have not called yet.
         return self._gone and (bool(self._pids) or self._waited_long() or not self._others())
 
     def _waited_long(self) -> bool:
-        """Whether, of a job that nobody ends, a rank that has not called for so long is taken for none."""
+        """Return whether a rank of a job that nobody ends has not called for so long that none is expected."""
         return self._guest and time.monotonic() - self._left > self._patience_s
 
     def follows(self) -> int | None:
@@ -280,7 +280,7 @@ class JoinRunner:
 
 
 def _may_call(pid: int) -> bool:
-    """Whether a process is a rank by its environment, and has not called yet: it has only just been started."""
+    """Return whether a process is a rank by its environment, and has not called yet: it has only just been started."""
     try:
         environment = dict(word.partition("=")[::2] for word in _words(Path(f"/proc/{pid}/environ")))
         program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))

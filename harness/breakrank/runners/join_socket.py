@@ -19,13 +19,13 @@ from typing import Any
 from breakrank_agent.protocol.checked import Unfit, check, maybe, parse, whole
 from breakrank_agent.protocol.entry import SECRET_BYTES
 
-#: How many callers may be about to say who they are, how much they may say, and how long they may take over it.
+#: The most callers that may be about to name themselves, their most bytes, and their most seconds.
 MOST_CALLERS = 256
 HELLO_BYTES = 4096
 SAYS_WITHIN_S = 10.0
 #: The most ranks of a job, and the most attempts.
 MOST_WORLD, MOST_ATTEMPTS = 1 << 16, 1000
-#: How many reasons are kept for which callers were not taken in.
+#: The most reasons that are kept for refused callers.
 _MOST_REASONS = 8
 
 
@@ -95,7 +95,7 @@ class Home:
             yield line
 
     def _has_said(self, caller: Caller) -> bool:
-        """Whether a caller has said who it is; one that cannot be a rank is hung up on."""
+        """Return whether a caller has said who it is; one that cannot be a rank is hung up on."""
         try:
             self._listen_to(caller)
             if len(caller.heard) < SECRET_BYTES or not caller.heard.endswith(b"\n"):

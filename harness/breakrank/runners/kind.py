@@ -85,11 +85,11 @@ class RunnerKind:
 
     #: The name that plans, options and records know it by.
     name: ClassVar[str]
-    #: Whether each rank has a network, a host name and processes of its own.
+    #: True if each rank has a network, a host name and processes of its own.
     isolates: ClassVar[bool] = False
-    #: Whether the ranks run in the image that the plan names, with the software of that image.
+    #: True if the ranks run in the image that the plan names, with the software of that image.
     has_image: ClassVar[bool] = False
-    #: Whether a command of the user's own starts the ranks, which then join. It is not asked for by name.
+    #: True if a command of the user's own starts the ranks, which then join. It is not asked for by name.
     joins: ClassVar[bool] = False
     #: Capabilities of this machine that it needs, as the doctor knows them.
     needs: ClassVar[tuple[str, ...]] = ()

@@ -1,4 +1,4 @@
-"""Walls: the namespaces around one rank, and what can be done in them from outside.
+"""The namespaces of one rank, and operations in them from outside.
 
 Everything here works on a process that holds the namespaces, whoever made them: a sandbox's own, or a container's. The
 programs that do it (`ip`, `tc`, `nft`) are the machine's, entered by nsenter(1); nothing need be installed inside.
@@ -21,7 +21,7 @@ from breakrank_agent.protocol.target import REMOUNT
 
 #: Kinds of namespaces that a sandbox gives each rank (namespaces(7)).
 KINDS = ("net", "uts", "ipc", "mnt", "pid")
-#: How nsenter(1) calls them.
+#: Their options of nsenter(1).
 _OPTIONS = {"net": "--net", "uts": "--uts", "ipc": "--ipc", "mnt": "--mount", "pid": "--pid"}
 #: Opens a socket where it runs, and hands it to whoever started it.
 _OPEN = (
@@ -51,7 +51,7 @@ sys.exit(os.strerror(ctypes.get_errno()) if done else 0)
 
 @dataclass
 class Walls:
-    """What is around one rank. `pid` is a process that is in the namespaces of `kinds` for as long as they stand.
+    """The namespaces of one rank. `pid` is a process that is in those of `kinds` for as long as they stand.
 
     `kinds` holds `user`, too, where the others belong to a user namespace. `address` and `host` are the rank's own,
     `mounts` the numbers of the mounts that we have put up in there.
@@ -81,7 +81,7 @@ class Walls:
         return done.stdout
 
     def open_socket(self, family: int, kind: int, protocol: int = 0) -> socket.socket:
-        """Return a socket that is in the network of these walls. Raises `OSError`."""
+        """Return a socket that is in the network of these namespaces. Raises `OSError`."""
         ours, theirs = socket.socketpair()
         with ours, theirs:
             wanted = [str(int(number)) for number in (theirs.fileno(), family, kind, protocol)]
@@ -93,7 +93,7 @@ class Walls:
         return socket.socket(fileno=descriptors[0])
 
     def mount(self, source: str | int, target: int, kind: str = "", flags: int = 0, options: str = "") -> int:
-        """Mount something over an open file or folder in the mounts of these walls.
+        """Mount something over an open file or folder in the mount namespace.
 
         Return a descriptor of what is seen there now. Raises `OSError`.
         """
@@ -135,7 +135,7 @@ class Walls:
         raise OSError("nothing but a container can be put on its network; use --scenario-runner=docker")
 
     def is_connected(self) -> bool:
-        """Whether the rank is on its network: always, where nobody can take it off."""
+        """Return whether the rank is on its network: always, where nobody can take it off."""
         return True
 
     def datagrams(self) -> socket.socket:
@@ -147,7 +147,7 @@ class Walls:
         return self._datagrams
 
     def close(self) -> None:
-        """Give back what was opened; the walls themselves stand."""
+        """Give back what was opened; the namespaces themselves stand."""
         if self._datagrams is not None:
             self._datagrams.close()
             self._datagrams = None
@@ -168,7 +168,7 @@ def kinds_here() -> tuple[str, ...]:
 
 
 def raise_walls(session: Session, ranks: int, view: int = 0) -> tuple[int, list[Walls]]:
-    """Put up walls for each rank, and a bridge between them; return the pid that holds them all, and the walls.
+    """Make namespaces for each rank, and a bridge between them; return the pid that holds them all, and the namespaces.
 
     They stand until that process is killed. The mounts in them are those of the process `view`, if one is named, else
     the machine's. Raises `BreakrankError` where the machine refuses.

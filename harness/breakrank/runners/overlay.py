@@ -32,7 +32,7 @@ KERNELS_OWN = frozenset(
         *("fusectl", "hugetlbfs", "mqueue", "nsfs", "proc", "pstore", "rpc_pipefs", "securityfs", "sysfs", "tracefs"),
     )
 )
-#: How a mount below the folder came into the view.
+#: The ways in which a mount below the folder came into the view.
 OVERLAID, READ_ONLY, AS_IT_IS, UNCHANGED = "overlaid", "read only", "as it is", "unchanged"
 #: Flags of a mount that a remount has to name again (mount(2)), as /proc/self/mountinfo calls them.
 _KEPT_FLAGS = {"nosuid": 2, "nodev": 4, "noexec": 8, "noatime": 1024, "nodiratime": 2048, "relatime": 1 << 21}

@@ -175,10 +175,10 @@ class ProcessRunner:
             "BREAKRANK_STEPS": str(plan.steps),
             "BREAKRANK_MERGED": str(plan.merged),
         }
-        # What is asked for before the ranks have a place is what all of them have in common.
+        # Before the ranks have a place, this is the environment that all of them have in common.
         framework = profile(plan.framework)
         if framework.cluster is not None and (addresses := self._addresses()):
-            # The walls of an elastic job outlast the ranks that were behind them.
+            # The namespaces of an elastic job outlast the ranks that were in them.
             env |= framework.cluster(rank, addresses[: plan.ranks], plan.environment)
         # All ranks are on this machine; without it gloo looks the host's own name up.
         env.setdefault("GLOO_SOCKET_IFNAME", "lo")

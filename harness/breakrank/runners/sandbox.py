@@ -22,27 +22,27 @@ STORE_PORT, SERVER_PORT = 29500, 2222
 
 @dataclass
 class SandboxRunner(ProcessRunner):
-    """Starts the ranks as the process runner does, each as if on a host of its own. The walls outlast the attempts."""
+    """Starts the ranks as the process runner does, each as if on its own host. The namespaces outlast the attempts."""
 
-    _hub: int = 0
+    _bridge: int = 0
     _around: list[Walls] = field(default_factory=list)
 
     def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterator[RankProcess]:
-        """Put up the walls with the first attempt, and start the ranks behind them. Raises `BreakrankError`."""
+        """Make the namespaces with the first attempt, and start the ranks in them. Raises `BreakrankError`."""
         if not self._around:
-            self._hub, self._around = raise_walls(self.session, plan.ranks, view.holder)
+            self._bridge, self._around = raise_walls(self.session, plan.ranks, view.holder)
         return super().start(plan, attempt, folder, view)
 
     def close(self, write: Callable[..., None]) -> None:
-        """Take the walls down."""
+        """Take the namespaces down."""
         for walls in self._around:
             walls.close()
-        if self._hub:
-            self.session.kept -= {self._hub, *(walls.pid for walls in self._around)}
+        if self._bridge:
+            self.session.kept -= {self._bridge, *(walls.pid for walls in self._around)}
             with contextlib.suppress(BreakrankError):
-                self.session.signal(self._hub, signal.SIGKILL)
+                self.session.signal(self._bridge, signal.SIGKILL)
                 self.session.clear()
-        self._hub, self._around = 0, []
+        self._bridge, self._around = 0, []
 
     def _find_port(self, plan: Plan) -> int:
         return STORE_PORT
@@ -72,7 +72,7 @@ class SandboxRunner(ProcessRunner):
 
 
 class Sandbox(LocalKind):
-    """Each rank behind walls of its own."""
+    """Each rank in namespaces of its own."""
 
     name = "sandbox"
     isolates = True

@@ -221,7 +221,7 @@ def _size(folder: Path, left_out: Callable[[str, list[str]], list[str]]) -> int:
 
 
 def _is_copied(path: str) -> bool:
-    """Whether a copy of a folder has it: no pipe, no socket and no device, which are nobody's bytes."""
+    """Return whether a copy of a folder has it: no pipe, no socket and no device, which are nobody's bytes."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:

@@ -39,7 +39,7 @@ from breakrank_agent.plan import Plan, Schedule
 from breakrank_agent.protocol.log import DEFAULT_SIZE, Event
 from breakrank_agent.schedules import Diverged
 
-#: How much of each rank's history is kept of a job that is watched, for days maybe.
+#: Bytes of each rank's history that are kept of a job that is watched, for days maybe.
 WATCHED_BYTES = 16 << 20
 
 

@@ -1,4 +1,4 @@
-"""Whether a run directory was made by this user on this machine: a replay runs what it names.
+"""The mark of a run directory that this user made on this machine: a replay runs the code that it names.
 
 A run directory carries a mark: a keyed digest (RFC 2104) of its plan and of the folder of its programs, made with a key
 that only this user has. A stranger's directory has none that fits, whoever unpacks it.
@@ -30,7 +30,7 @@ def mark(plan: str, programs: str) -> str:
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether a run directory was made by this user here.
+    """Return whether a run directory was made by this user here.
 
     Where the user can keep no key, it is whether all of the directory that a replay reads is the user's.
     """

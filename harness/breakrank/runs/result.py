@@ -24,7 +24,7 @@ class Result:
 
     @property
     def as_recorded(self) -> bool:
-        """Whether the verdict is the record's; without a record, whether nothing is to be objected to."""
+        """Return whether the verdict is the record's; without a record, whether nothing is to be objected to."""
         if self.record is not None:
             return self.record.matches(self.verdict.outcome, self.verdict.findings)
         # Where nothing is struck there is nothing to detect.

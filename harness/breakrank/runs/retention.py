@@ -28,7 +28,7 @@ def hold(folder: Path) -> int:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether somebody still works on a run directory."""
+    """Return whether somebody still works on a run directory."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -78,7 +78,7 @@ def finished_runs(runs: Path) -> Iterator[Finished]:
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether a folder is a run directory: it holds a plan, and is called what a run of that plan is."""
+    """Return whether a folder is a run directory: it holds a plan, and is called what a run of that plan is."""
     try:
         plan = Folder(folder).read_json("plan.json")
     except BreakrankError:

@@ -19,6 +19,7 @@ from breakrank.history.reader import History, read_history
 from breakrank.judge.judge import judge
 from breakrank.judge.run_digest import explain_difference
 from breakrank.oracles import all_oracles
+from breakrank.runners import all_runners
 from breakrank.runs.provenance import read_meta
 from breakrank.runs.retention import is_held
 from breakrank.schemas.shape import shape
@@ -79,10 +80,11 @@ def load_plan(place: Folder) -> Plan:
 
 
 def _check_names(plan: Plan, folder: Path) -> None:
-    """Raise `BreakrankError` for a schedule, an oracle or data that we do not have: the registries know them."""
+    """Raise `BreakrankError` for a runner, a schedule, an oracle or data that we lack: the registries know them."""
     from breakrank.fixtures.data import DATASETS
 
     named = [("schedule", plan.schedule.policy, all_policies()), ("data", plan.data, DATASETS)]
+    named.append(("runner", plan.runner, all_runners()))
     named += [("oracle", name, all_oracles()) for name in plan.oracles]
     for what, name, known in named:
         if name and name not in known:
@@ -94,7 +96,7 @@ def _check_names(plan: Plan, folder: Path) -> None:
 def _load_verdict(place: Folder) -> dict[str, Any] | None:
     """Return what verdict.json says, None where there is none. Raises `BreakrankError` if it is damaged.
 
-    Which fields it has is asked when they are needed: older ones have fewer.
+    Its fields are asked for when they are needed: older ones have fewer.
     """
     verdict = place.read_json("verdict.json")
     path = place.path / "verdict.json"

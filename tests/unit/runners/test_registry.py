@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from breakrank import runners
 from breakrank.errors import BreakrankError
-from breakrank.plan.scenario import RUNNERS
+from breakrank.files.bounded import Folder
 from breakrank.runners.base import Launcher
 from breakrank.runners.join import JoinRunner
 from breakrank.runners.process import ProcessRunner
 from breakrank.runners.sandbox import SandboxRunner
+from breakrank.runs.saved_run import load_plan
 from breakrank_agent.plan import Plan
 
 OWN = """
@@ -61,12 +63,15 @@ def test_an_unknown_runner_is_refused_with_the_nearest_name(name, hint):
     assert str(error.value) == f"there is no runner '{name}'; {hint}"
 
 
-def test_plans_and_records_may_name_every_runner():
-    """The rooms below this one know runners as words, since they import none of them."""
-    assert runners.offered_runners() == list(RUNNERS)
-    for name in runners.all_runners():
-        plan = Plan("test", "case", "some:main", framework="torch", runner=name)
-        assert Plan.loads(plan.dumps(), "plan.json").runner == name
+def test_a_saved_plan_may_name_it_and_another_one_is_refused(own, tmp_path):
+    plan = Plan("test", "case", "some:main", framework="torch", oracles=("ends",), runner="own")
+    (tmp_path / "plan.json").write_text(plan.dumps())
+    assert load_plan(Folder(tmp_path)).runner == "own"
+    (tmp_path / "plan.json").write_text(replace(plan, runner="tin").dumps())
+    with pytest.raises(
+        BreakrankError, match="there is no runner 'tin'; use one of process, own, sandbox, docker, join"
+    ):
+        load_plan(Folder(tmp_path))
 
 
 def test_a_runner_is_a_launcher_if_its_ranks_arrive_by_themselves():

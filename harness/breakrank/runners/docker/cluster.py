@@ -62,7 +62,7 @@ class Cluster:
 
     @property
     def stands(self) -> bool:
-        """Whether every container's first process lives, and its network is as it was made."""
+        """Return whether every container's first process lives, and its network is as it was made."""
         return all(is_running(container.pid) and not container.worn for container in self.containers)
 
     def lay(self, ranks: int, programs: Path, work: Path) -> tuple[list[Container], str]:
@@ -102,7 +102,7 @@ class Cluster:
     def _create(self, rank: int) -> docker.models.containers.Container:
         host = bridge.host_name(rank)
         zygote = {"listen": f"{SHARED}/{SOCKETS}/{host}", "framework": self._framework}
-        # Whoever may use the engine without being root reaches only processes of their own.
+        # A user of the engine who is not root reaches only processes of their own.
         user = {} if os.geteuid() == 0 else {"user": "0:0" if is_rootless() else f"{os.geteuid()}:{os.getegid()}"}
         return engine().containers.create(
             self._image,

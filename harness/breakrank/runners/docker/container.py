@@ -23,9 +23,9 @@ from breakrank.runners.namespaces import Walls
 from breakrank.runners.zygotes import ANSWER_S
 from breakrank_agent.protocol.entry import PACKET
 
-#: What an engine sets where an image does not, as for whatever `docker run` starts.
+#: Variables that an engine sets if an image does not, as `docker run` does.
 _ADDED = ("PATH", "HOME", "HOSTNAME")
-#: How long the processes of a container may take to be gone once they are killed. A limit, not a trigger.
+#: Seconds for the processes of a container to be gone once they are killed. A limit, not a trigger.
 _GONE_S = 5.0
 
 
@@ -39,9 +39,9 @@ class Container:
     host: str
     control: socket.socket
     network: str = ""
-    #: What the engine adds to the environment of whatever runs in it.
+    #: Variables that the engine adds to the environment of a process in it.
     given: Mapping[str, str] = field(default_factory=dict)
-    #: Whether it was off its network for a while: the engine then gives it another interface than it was made with.
+    #: True if it was off its network for a while: the engine then gives it another interface than it was made with.
     worn: bool = False
 
     def ask(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
@@ -65,7 +65,7 @@ class Container:
 
 @dataclass
 class ContainerWalls(Walls):
-    """What is around a rank in a container, which its engine can take off its network."""
+    """The namespaces of a container, which its engine can take off its network."""
 
     container: Container | None = None
 
@@ -91,7 +91,7 @@ class ContainerWalls(Walls):
         self.run("ip", "link", "set", "eth0", "up")
 
     def is_connected(self) -> bool:
-        """Whether the engine says that the container is on its network. Raises `OSError`."""
+        """Return whether the engine says that the container is on its network. Raises `OSError`."""
         assert self.container is not None
         with refusals():
             self.container.handle.reload()
@@ -99,7 +99,7 @@ class ContainerWalls(Walls):
 
 
 def is_ready(control: socket.socket) -> bool:
-    """Whether a zygote says that it is ready; its answers are expected sooner from then on."""
+    """Return whether a zygote says that it is ready; its answers are expected sooner from then on."""
     try:
         ready = untrusted.is_ready(control.recv(PACKET))
     except OSError:

@@ -34,7 +34,7 @@ def engine() -> docker.DockerClient:
 
 @functools.cache
 def is_rootless() -> bool:
-    """Whether the engine runs without root: whoever started it is root in its containers."""
+    """Return whether the engine runs without root: whoever started it is root in its containers."""
     return any(option.startswith("name=rootless") for option in engine().info().get("SecurityOptions") or ())
 
 

@@ -48,7 +48,7 @@ def _pull(name: str) -> None:
     registry, _ = docker.auth.resolve_repository_name(repository)
     credentials, flaw = credentials_for(registry)
     try:
-        # What fails once the engine has begun to answer is one of its lines.
+        # An error after the engine has begun to answer is one of its lines.
         lines = engine().api.pull(repository, tag or "latest", stream=True, decode=True, auth_config=credentials)
         failed = next((line["error"] for line in lines if "error" in line), "")
         if failed:
@@ -68,7 +68,7 @@ def _contents(name: str) -> tuple[Mapping[str, str], Sequence[str]]:
         # It ends by itself, whatever becomes of us.
         printed = engine().containers.run(name, ["-c", ASK, *STARTED.values()], **how)
     except (DockerException, OSError) as error:
-        # What could not be started is not removed by that.
+        # The engine does not remove a container that it could not start.
         with contextlib.suppress(DockerException, OSError):
             engine().api.remove_container(called, force=True)
         raise BreakrankError(f"the image {name} has no python3 that runs: {words_of(error)}") from None

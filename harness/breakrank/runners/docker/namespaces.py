@@ -18,7 +18,7 @@ from breakrank.host.session import VARIABLE
 from breakrank.runners.docker.engine import engine, is_rootless
 from breakrank.runners.namespaces import KINDS
 
-#: How long the first process may take to be seen in /proc once the engine says that it runs. A limit, too.
+#: Seconds for the first process to be seen in /proc once the engine says that it runs. A limit, too.
 _SEEN_S = 5.0
 
 

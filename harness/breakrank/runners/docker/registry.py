@@ -12,9 +12,9 @@ from docker.errors import DockerException
 from breakrank.errors import BreakrankError
 from breakrank.runners.docker import endpoint
 
-#: What reading a configuration raises that docker has not written, or what a program prints that keeps credentials.
+#: Errors of a configuration that docker has not written, or of the output of a program that keeps credentials.
 MALFORMED = (ValueError, KeyError, TypeError, AttributeError)
-#: How an engine says that a registry wants other credentials, or any: each registry, and each version, has its words.
+#: The words of registries and engines, in all versions, for credentials that are missing or refused.
 DENIED = re.compile(
     r"no basic auth|unauthori[sz]ed|authori[sz]ation|authentication|denied|forbidden|docker login", re.I
 )

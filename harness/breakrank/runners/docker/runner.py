@@ -66,7 +66,7 @@ class DockerRunner(SandboxRunner):
         walled = [strike.fault.name() for strike in plan.strikes if strike.fault.walled]
         if walled and os.geteuid() != 0 and not is_rootless():
             raise BreakrankError(
-                f"{walled[0]} strikes through the walls of a container, which root alone may enter: run as root, or "
+                f"{walled[0]} strikes in the namespaces of a container, which root alone may enter: run as root, or "
                 "use an engine that runs without root, as its user"
             )
         self._plan = plan
@@ -130,7 +130,7 @@ class DockerRunner(SandboxRunner):
         assert self._cluster is not None
         container = self._cluster.containers[boot["rank"]]
         with contextlib.ExitStack() as files:
-            # What lies in the run directory goes along open: in the container it has no name.
+            # Files of the run directory go along open: in the container they have no name.
             flags = {"log": os.O_RDWR, "stacks": os.O_WRONLY | os.O_CREAT, "words": os.O_WRONLY | os.O_NONBLOCK}
             sent = list(descriptors)
             for name in ("log", "stacks", "words", "plan"):

@@ -12,9 +12,9 @@ from breakrank.errors import BreakrankError
 from breakrank.host.session import is_alive
 from breakrank.runners.docker.engine import at_once, engine, words_of
 
-#: What containers, networks and volumes of ours are labelled with: the session that owns them.
+#: The label of our containers, networks and volumes: the session that owns them.
 LABEL = "breakrank.session"
-#: How long the engine may take to remove what is ours, on a machine that has much else to do. A limit, too.
+#: Seconds for the engine to remove everything of ours, on a busy machine. A limit, too.
 _REMOVED_S = 60.0
 
 
@@ -35,7 +35,7 @@ def remove(session: str) -> list[str]:
 def _remove_once(session: str, gone: dict[str, None]) -> str:
     """Remove what can be removed now, and note it; return what was refused, empty if there was nothing.
 
-    What the containers are on goes after them.
+    Networks and volumes go after the containers.
     """
     filters = {"label": f"{LABEL}={session}"}
     client = engine()

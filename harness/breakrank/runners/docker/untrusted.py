@@ -78,7 +78,7 @@ def answer(data: bytes) -> dict[str, Any]:
 
 
 def is_ready(data: bytes) -> bool:
-    """Whether a zygote says that it is ready, and has one thread."""
+    """Return whether a zygote says that it is ready, and has one thread."""
     with contextlib.suppress(*_MALFORMED):
         said = json.loads(data)
         return isinstance(said, dict) and said.get("ready") == 1
