@@ -36,7 +36,8 @@ from breakrank.runners.workdir import View
 from breakrank_agent.kernel.rooted import WorkingFolder
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.checked import Unfit
-from breakrank_agent.protocol.log import Damaged, Event, LogReader, encode
+from breakrank_agent.protocol.events import HungEvent, RankLine
+from breakrank_agent.protocol.log import Damaged, LogReader, encode
 from breakrank_agent.schedules import Diverged, policy
 
 #: How long the loop sleeps when nothing calls it. Nothing is ordered by it.
@@ -77,7 +78,7 @@ class Conductor:
         progress: Callable[[Progress], None] | None = None,
         phase: str = "run",
         view: View | None = None,
-        ends: Callable[[Event], bool] | None = None,
+        ends: Callable[[HungEvent], bool] | None = None,
         steps: int = 0,
         keep: int = 0,
         room: Room | None = None,
@@ -124,7 +125,7 @@ class Conductor:
 
     def write(self, kind: str, **values: Any) -> None:
         """Append one of the Conductor's own events."""
-        event: Event = {"kind": kind, "t": round(time.monotonic(), 6), **values}
+        event: dict[str, Any] = {"kind": kind, "t": round(time.monotonic(), 6), **values}
         self._events.write(encode(event) + b"\n")
 
     def show(self, attempt: int, ranks: dict[int, Rank]) -> None:
@@ -249,7 +250,7 @@ class Attempt:
         if self._conductor.ends is None:
             return True
         told, self._told_of = self._told_of, self._moved
-        event = {"kind": "hung", "t": round(time.monotonic(), 6), "attempt": self._number, **reason}
+        event: Any = {"kind": "hung", "t": round(time.monotonic(), 6), "attempt": self._number, **reason}
         return told != self._moved and bool(reason["why"]) and self._conductor.ends(event)
 
     # --- hearing
@@ -395,7 +396,7 @@ class Attempt:
                 if event["kind"] == "child":
                     self._admit_child(rank, event["name"])
 
-    def _follow(self, rank: Rank, event: Event) -> None:
+    def _follow(self, rank: Rank, event: RankLine) -> None:
         rank.follow(event)
         if event["kind"] == "point" and rank.point in ("write", "save"):
             self._conductor.written.add(event.get("path", ""))
@@ -564,7 +565,7 @@ class Attempt:
                     break
             rank.outputs[name].close()
         if rank.file.left_out:
-            self._conductor.write("left out", attempt=self._number, rank=rank.process.rank, count=rank.file.left_out)
+            self._conductor.write("left_out", attempt=self._number, rank=rank.process.rank, count=rank.file.left_out)
 
     def _remove_logs(self, rank: Rank) -> None:
         """Remove what was drained into the history file; a crash of ours would leave it to be read."""

@@ -19,8 +19,8 @@ from breakrank.runners.workdir import View
 from breakrank.witnesses.witness import WITNESSES, Evidence
 from breakrank_agent.kernel.rooted import WorkingFolder
 from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.events import RankLine
 from breakrank_agent.protocol.fault import Fault, Strike
-from breakrank_agent.protocol.log import Event
 
 #: How long a strike may take to be seen by its witness before it counts as missed. A limit, not a trigger.
 CONFIRM_S = 1.0
@@ -160,16 +160,16 @@ class Strikes:
                 item.again = item.state in ("landed", "missed") or item.strike.trigger.attempt < self._attempt
                 item.state = "parked"
 
-    def event(self, rank: int, event: Event) -> None:
+    def event(self, rank: int, event: RankLine) -> None:
         """Take what the rank recorded: that a strike fired, was seen, or that the rank went on after one."""
         for item in self._of(rank):
-            mine = event["kind"] == "strike" and event["strike"] == item.index
-            if mine and event["phase"] == "fired" and item.strike.fault.side == "inside":
+            mine = event if event["kind"] == "strike" and event["strike"] == item.index else None
+            if mine is not None and mine["phase"] == "fired" and item.strike.fault.side == "inside":
                 item.state, item.since = "struck", time.monotonic()
                 item.evidence.before = self._look(item)
-            elif mine and event["phase"] == "seen":
-                item.evidence.seen = event
-            elif item.state in ("struck", "landed") and not mine:
+            elif mine is not None and mine["phase"] == "seen":
+                item.evidence.seen = mine
+            elif item.state in ("struck", "landed") and mine is None:
                 item.evidence.silent = False
 
     def report(self, rank: int, report: dict[str, Any]) -> None:

@@ -461,7 +461,7 @@ class DockerRunner(SandboxRunner):
         try:
             left_out = retrieval.bring_back(self._cluster.containers[0].pid, f"{self._shared}/work", self._work)
             if left_out.count:
-                write("not kept", count=left_out.count, path=left_out.path, why=left_out.why)
+                write("not_kept", count=left_out.count, path=left_out.path, why=left_out.why)
         except OSError as error:
             self._lost = f"the working folder is lost with the container of rank 0 ({error})"
 

@@ -45,8 +45,9 @@ from breakrank.runs.retention import hold, make_room
 from breakrank.runs.saved_run import judge_saved, load_run, programs_of
 from breakrank.verdict import SURVIVED, Outcome, Record, Verdict
 from breakrank_agent.plan import Plan, Schedule
+from breakrank_agent.protocol.events import HungEvent, ReportEvent
 from breakrank_agent.protocol.fault import Strike
-from breakrank_agent.protocol.log import DEFAULT_SIZE, Event
+from breakrank_agent.protocol.log import DEFAULT_SIZE
 from breakrank_agent.protocol.trigger import PlanError
 from breakrank_agent.schedules import Diverged
 
@@ -432,7 +433,7 @@ class Bench:
         plan: Plan,
         where: Path,
         progress: Watch,
-        ends: Callable[[Path, Event], bool],
+        ends: Callable[[Path, HungEvent], bool],
         started: Callable[[int, Path], None],
     ) -> Result:
         """Run a command in its own folder, with our own output, and only watch; return the result.
@@ -746,7 +747,7 @@ def _why_failed(control: History, what: str = "control") -> list[str]:
     ]
 
 
-def _how(status: int | None, report: dict[str, Any] | None) -> str:
+def _how(status: int | None, report: ReportEvent | None) -> str:
     if report is not None:
         return f"raised {report['type']}: {report['message'].splitlines()[0] if report['message'] else ''}"
     return f"ended with status {status}"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from breakrank.history.reader import signal_name
 from breakrank.host.blocked.threads import fields, read_threads, waits_for_a_thread
@@ -25,6 +25,7 @@ from breakrank_agent.faults.data import MANIFEST, SHARD_BYTES
 from breakrank_agent.faults.memory import SHARED_MEMORY
 from breakrank_agent.kernel.rooted import opened, resolve
 from breakrank_agent.kernel.sockets import Link, connected, established, listed
+from breakrank_agent.protocol.events import StrikeEvent
 from breakrank_agent.protocol.fault import Fault, Target
 
 #: Bytes of a datagram that fills a packet.
@@ -41,7 +42,7 @@ class Evidence:
     """
 
     reports: list[dict[str, Any]] = field(default_factory=list)
-    seen: dict[str, Any] | None = None
+    seen: StrikeEvent | None = None
     silent: bool = True
     before: Any = None
     earlier: Any = None
@@ -391,7 +392,7 @@ def issued(fault: Fault, evidence: Evidence) -> str | None:
 def took(fault: Fault, evidence: Evidence) -> str | None:
     """The clocks, read before and after by the recorder, have gone on by as much as the fault was to take."""
     seen, asleep = evidence.seen, getattr(fault, "asleep", False)
-    clock = "wall_s" if asleep else "cpu_s"
+    clock: Literal["wall_s", "cpu_s"] = "wall_s" if asleep else "cpu_s"
     if not seen or seen[clock] < getattr(fault, "seconds", float("inf")):
         return None
     return f"the {'monotonic clock' if asleep else 'CPU clock of its thread'} went on by {seen[clock]:.3f} s"

@@ -1,46 +1,6 @@
-"""A history is what happened: the mapped log that a rank writes, and the events that are read back.
+"""The mapped log that a rank writes its events to, and the end of it that reads them.
 
-An event is a JSON object. Of every rank's event: `kind`, `n` (its index in the rank's sequence), `seq` (`main`, or the
-helper thread or loader worker), `step`. The kinds:
-
-==========  ====================================================================================================
-rank        first of all: attempt, slot, rank, world, pid, versions
-point       a point was entered: point, visit; a file also its path; a collective is described below
-group       before the first collective in a process group: group, ranks (of the world), backend, timeout_s
-done        a collective is over: op, group and its numbers as when it was issued, error if it raised
-rendezvous  a rank enters or leaves the start: phase, rank, world, init, master, backend, interface, timeout_s, error
-grouping    a rank enters or leaves the making of a group: phase, ranks (of the world; null: all), error
-payload     what a point handled: of (the point), and digests, indices, norms; of a closed file what was written
-raised      an exception passed through a point: point, type, message
-told        the program said: name, values
-census      what is alive after a step: lines (meter, site, function, count, bytes), totals, rss, limits, ms (its cost)
-heap        the bytes of the C heap after a step, where no census is taken
-child       a process is started that is watched: name, which is how the names of its sequences begin
-access      a read or write of memory or a file: op, mode (r, w, rw), key, bytes, site, turn and pick (if scheduled)
-sync        a thread has acquired, or is about to release, what orders it with others: do, key, turn, pick, ended
-strike      a fault event: strike (its index), phase (armed, fired, seen, landed, act, healed, missed), witness
-report      an exception left the main thread, or the program chose a non-zero exit: type, message, code, frames
-end         the main module is over: how (returned, exit, os._exit, raised), code, params, norms, state
-note        a remark: text
-==========  ====================================================================================================
-
-A collective is recorded before it blocks: op (the operator of c10d), group, size, shapes, dtype, strides (if a tensor
-is not contiguous), reduce, root (of the world), site (file:line of the user's code), async (true if Python asked for a
-work) and c, its number in the group on this rank, from 1. A message has instead p, its number between its two ranks in
-the group, peer (of the world; -1: any source) and tag. A group that is made anew under an old name is `name#2`. Where
-its law is judged there are also in, and in `done` out and kept: of each tensor that is read or written its digest, n,
-sum, abs (the sum of absolute values), max, min, and parts, the same of each rank's piece, where it holds one for each;
-kept is false if something has changed that must not. What is written is left out where somebody has the future of the
-work, who may have changed it by then; kept, where nobody has waited for the work.
-
-The Conductor's events have `attempt` and mostly `rank`: spawned, exit (status: exit code or minus the signal; ended:
-true if the Conductor ended it, or by: the launcher), launcher (status, ended, blames, closed), hung (why, waiting,
-peers: with whom it lies, shown_by: what shows that), held (rank, waiting: the ranks that wait for one that has made the
-plan's last step), turn (rank, op, key, turn), stacks (rank, text), crash (rank, text, threads, address, unread: what a
-rank that died of a signal said, and was seen to do), left (path, file, size: a file that ranks wrote, as it lies on
-disk at the end of the attempt), left out (count: events of a rank that were not kept), damaged (rank, null: its own;
-why: from then on nothing is taken from it), view (notes: what of the private view is not as it would be without one, or
-not protected), and strike.
+An event is a JSON object: `breakrank_agent.protocol.events` declares each kind.
 """
 
 from __future__ import annotations
@@ -59,8 +19,6 @@ from typing import Any, BinaryIO, Callable, Optional, Union
 from breakrank_agent.protocol.checked import parse
 from breakrank_agent.protocol.clock import MAIN
 from breakrank_agent.protocol.trigger import POINTS
-
-Event = dict[str, Any]
 
 VERSION = 5
 MAGIC = b"BRKRANK1"
@@ -460,7 +418,7 @@ def _nothing() -> None:
     """Do nothing."""
 
 
-def read_log(path: str) -> list[Event]:
+def read_log(path: str) -> list[dict[str, Any]]:
     """Return the events that a log still holds, without taking them out of it. Raises `HistoryError`."""
     try:
         return [parse(record, 2 * RECORD_LIMIT) for record in peek_log(path)]
@@ -483,7 +441,7 @@ def peek_log(path: Union[str, int]) -> list[bytes]:
         reader.close()
 
 
-def encode(event: Event) -> bytes:
+def encode(event: Mapping[str, Any]) -> bytes:
     """Return the event as one line of JSON without its newline; an oversized one loses its longest text."""
     line = _to_json(event).encode()
     if len(line) <= RECORD_LIMIT:
