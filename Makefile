@@ -11,7 +11,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help setup scenario test conformance lint tox soak bench matrix claims docs gpu docker image clean
+.PHONY: help setup scenario test conformance lint schemas tox soak bench matrix claims docs gpu docker image clean
 
 BIN := $(VENV)/bin
 
@@ -212,6 +212,9 @@ lint: setup ## set up, then ruff and mypy
 	@'$(BIN)/python' -m ruff check harness scenarios fixtures tests
 	@'$(BIN)/python' -m ruff format --check harness scenarios fixtures tests
 	'$(BIN)/python' -m mypy harness
+
+schemas: setup ## set up, then write what is generated from the vocabulary of events: schemas, docs/events.md, accessors
+	@'$(BIN)/python' -m breakrank.schemas
 
 tox: setup ## the tests on every Python from 3.10 to 3.13 that is here, each with its own torch
 	@if ! '$(BIN)/python' -c 'import tox' 2>/dev/null; then

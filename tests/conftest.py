@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support import jobs
+from support.declared import StrictBench
 from support.plans import PROGRAMS, plan_of
 
 from breakrank.runs.bench import Bench
@@ -28,8 +29,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 @pytest.fixture(scope="session")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """A bench of the whole test session: its warm process is shared."""
-    with Bench(tmp_path_factory.mktemp("runs")) as made:
+    """A bench of the whole test session: its warm process is shared, and each event of its runs is declared."""
+    with StrictBench(tmp_path_factory.mktemp("runs")) as made:
         yield made
 
 

@@ -16,7 +16,8 @@ from breakrank_agent.protocol.fault import Strike
 from breakrank_agent.protocol.frameworks import DEFAULT, all_frameworks
 from breakrank_agent.protocol.trigger import PlanError, Trigger
 
-VERSION = 1
+#: Grows when a plan, or what is recorded under one, is written in another way. Runs of another version are not read.
+VERSION = 2
 
 #: The range of each number of a saved plan; of a trigger's and a schedule's, too.
 _RANGES: Mapping[str, tuple[float, float]] = {
@@ -148,14 +149,14 @@ class Plan:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Plan:
-        """Read a plan. Raises `PlanError` for a newer version, an unknown field or a missing one."""
+        """Read a plan. Raises `PlanError` for another version, an unknown field or a missing one."""
         version = raw.get("version") if isinstance(raw, Mapping) else None
         if type(version) is not int:
             raise PlanError("this is no plan: it has no version")
         if version > VERSION:
-            raise PlanError(f"the plan has version {shown(version)}, this Breakrank reads up to {VERSION}; upgrade it")
-        if version < 1:
-            raise PlanError(f"the plan has version {shown(version)}; versions count from 1")
+            raise PlanError(f"the plan has version {shown(version)}, this Breakrank reads {VERSION}; upgrade it")
+        if version < VERSION:
+            raise PlanError(f"the plan has version {shown(version)}, this Breakrank reads {VERSION}; run it again")
         values = _read(cls, raw, "plan")
         _check_whole(values)
         values["schedule"] = Schedule.from_json(values["schedule"])

@@ -20,8 +20,8 @@ from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
 from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.events import Event
 from breakrank_agent.protocol.fault import Strike
-from breakrank_agent.protocol.log import Event
 from breakrank_agent.protocol.trigger import at
 
 SMALL = Path(__file__).parents[1] / "programs"

@@ -1,4 +1,9 @@
-"""What real runs leave behind keeps to the schemas that are published."""
+"""Run directories keep to the schemas that are published, as a validator of all of JSON Schema reads them.
+
+The runs here leave files of every sort behind. Every other run that a test makes on the shared bench is checked there,
+faster: those of the whole catalogue (`support.catalogued`) and of all of `tests/programs`. `support.declared` looks for
+events and fields that no schema names, and the reader of a run makes it VOID where an event breaks its schema.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +40,7 @@ NO_GROUPS = missing(["memory cgroup"])
         ("small:collectives", [], {}),
         ("small:crossed_locks", [], {"controlled": "random"}),
         ("files:both_write", [], {"controlled": "random", "control": "files:one_writes"}),
+        ("children:racy", [], {"ranks": 1, "steps": 1, "deadline_s": 60.0, "oracles": ("race",)}),
     ],
 )
 def test_a_run_directory_keeps_to_the_schemas(run, program, strikes, values):

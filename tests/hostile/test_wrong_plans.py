@@ -51,7 +51,7 @@ WRONG: list[tuple[tuple[Any, ...], Any]] = [
     *((("image",), value) for value in (7, "a image", "x\x1b[2J")),
     *((("scenario",), value) for value in ("../../x", "a/b", "", ".hidden", 7, "x\x1b[2J", "x" * 300)),
     *((("case",), value) for value in ("../x", "", None, "a\nb")),
-    *((("version",), value) for value in (0, "1", True, None, 2)),
+    *((("version",), value) for value in (0, 1, "2", True, None, 3)),
     *((("schedule",), value) for value in ([], None, {})),
     *((("schedule", "mode"), value) for value in ("fast", None)),
     *((("schedule", "policy"), value) for value in ("", "../random", 3)),

@@ -15,7 +15,7 @@ from typing import Any
 
 from breakrank.history.reader import History, RankHistory
 from breakrank_agent.plan import Plan
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import ConductorLine, RankLine
 
 
 class Golden:
@@ -23,7 +23,7 @@ class Golden:
 
     def __init__(self, ranks: int = 2, pid: int = 1000, clock: float = 0.0) -> None:
         self.size = ranks
-        self.conductor: list[Event] = []
+        self.conductor: list[ConductorLine] = []
         self.attempt = -1
         self._pid = pid
         self._clock = clock
@@ -78,7 +78,10 @@ class Golden:
         self, ranks: list[int], why: str = "deadline", peer: int | None = None, shown_by: str = "is away"
     ) -> Golden:
         """Let the Conductor end `ranks`, which wait, and then whoever else lives; `peer` is whom it lies with."""
-        waiting = [{"rank": r, "step": self[r].step, "point": self[r].point, "op": self[r].op} for r in ranks]
+        waiting = [
+            {"rank": r, "step": self[r].step, "point": self[r].point, "op": self[r].op, "timeout_s": None}
+            for r in ranks
+        ]
         hung = {"why": why, "peer": peer, "peers": [] if peer is None else [peer], "shown_by": shown_by}
         self.says("hung", attempt=self.attempt, ranks=ranks, waiting=waiting, seconds=0.104, **hung)
         return self.ended_by_us()
@@ -108,7 +111,7 @@ class GoldenRank:
         self.point, self.op, self.params = "start", "", "p0"
         self._job, self._attempt = job, attempt
         self._by_us = False
-        self._events: list[Event] = []
+        self._events: list[RankLine] = []
         self._visits: dict[tuple[int, str], int] = {}
 
     status: int | None

@@ -13,15 +13,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 from breakrank.analysis.collectives import Call
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import Contents
 
 #: Unit roundoff of a dtype.
 ROUNDOFF = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}
 #: Width of an integer dtype: sums wrap round at it.
 WIDTH = {"uint8": 8, "int8": 8, "int16": 16, "int32": 32, "int64": 64}
+
+#: The sums that are known of a tensor.
+_Sum = Literal["sum", "abs", "max", "min"]
+_SUMS: tuple[_Sum, ...] = ("sum", "abs", "max", "min")
 
 #: What reduces on every rank.
 _ALL_REDUCES = ("allreduce_", "allreduce_coalesced_")
@@ -40,8 +44,8 @@ class _Duty(NamedTuple):
     """What one output of a rank must be: the reduction of `sources`, or the one source itself."""
 
     rank: int
-    output: Event
-    sources: Sequence[Event]
+    output: Contents
+    sources: Sequence[Contents]
     reduces: bool
 
 
@@ -94,23 +98,23 @@ def _duties(op: str, calls: Mapping[int, Call], ranks: Sequence[int]) -> Iterato
             return
 
 
-_Maker = Callable[[int, int, int, Event, Sequence[Call], Sequence[int]], Iterator[_Duty]]
+_Maker = Callable[[int, int, int, Contents, Sequence[Call], Sequence[int]], Iterator[_Duty]]
 
 
 def _all_reduce(
-    rank: int, place: int, i: int, output: Event, peers: Sequence[Call], ranks: Sequence[int]
+    rank: int, place: int, i: int, output: Contents, peers: Sequence[Call], ranks: Sequence[int]
 ) -> Iterator[_Duty]:
     yield _Duty(rank, output, [_inputs(peer)[i] for peer in peers], True)
 
 
 def _broadcast(
-    rank: int, place: int, i: int, output: Event, peers: Sequence[Call], ranks: Sequence[int]
+    rank: int, place: int, i: int, output: Contents, peers: Sequence[Call], ranks: Sequence[int]
 ) -> Iterator[_Duty]:
     yield _Duty(rank, output, [_inputs(_root(peers, ranks))[i]], False)
 
 
 def _gather(
-    rank: int, place: int, i: int, output: Event, peers: Sequence[Call], ranks: Sequence[int]
+    rank: int, place: int, i: int, output: Contents, peers: Sequence[Call], ranks: Sequence[int]
 ) -> Iterator[_Duty]:
     # Of several tensors a rank, all of one rank come before those of the next.
     each = len(_inputs(peers[0]))
@@ -118,38 +122,38 @@ def _gather(
 
 
 def _gather_parts(
-    rank: int, place: int, i: int, output: Event, peers: Sequence[Call], ranks: Sequence[int]
+    rank: int, place: int, i: int, output: Contents, peers: Sequence[Call], ranks: Sequence[int]
 ) -> Iterator[_Duty]:
     for peer, part in zip(peers, _parts(output), strict=True):
         yield _Duty(rank, part, [_inputs(peer)[i]], False)
 
 
 def _scatter(
-    rank: int, place: int, i: int, output: Event, peers: Sequence[Call], ranks: Sequence[int]
+    rank: int, place: int, i: int, output: Contents, peers: Sequence[Call], ranks: Sequence[int]
 ) -> Iterator[_Duty]:
     yield _Duty(rank, output, [_inputs(_root(peers, ranks))[place]], False)
 
 
 def _reduce_scatter(
-    rank: int, place: int, i: int, output: Event, peers: Sequence[Call], ranks: Sequence[int]
+    rank: int, place: int, i: int, output: Contents, peers: Sequence[Call], ranks: Sequence[int]
 ) -> Iterator[_Duty]:
     yield _Duty(rank, output, [_inputs(peer)[place] for peer in peers], True)
 
 
 def _reduce_scatter_parts(
-    rank: int, place: int, i: int, output: Event, peers: Sequence[Call], ranks: Sequence[int]
+    rank: int, place: int, i: int, output: Contents, peers: Sequence[Call], ranks: Sequence[int]
 ) -> Iterator[_Duty]:
     yield _Duty(rank, output, [_parts(_inputs(peer)[i])[place] for peer in peers], True)
 
 
 def _all_to_all(
-    rank: int, place: int, i: int, output: Event, peers: Sequence[Call], ranks: Sequence[int]
+    rank: int, place: int, i: int, output: Contents, peers: Sequence[Call], ranks: Sequence[int]
 ) -> Iterator[_Duty]:
     yield _Duty(rank, output, [_inputs(peers[i])[place]], False)
 
 
 def _all_to_all_parts(
-    rank: int, place: int, i: int, output: Event, peers: Sequence[Call], ranks: Sequence[int]
+    rank: int, place: int, i: int, output: Contents, peers: Sequence[Call], ranks: Sequence[int]
 ) -> Iterator[_Duty]:
     for peer, part in zip(peers, _parts(output), strict=True):
         yield _Duty(rank, part, [_parts(_inputs(peer)[i])[place]], False)
@@ -168,12 +172,12 @@ _OWN: dict[str, _Maker] = {
 }
 
 
-def _inputs(call: Call) -> Sequence[Event]:
+def _inputs(call: Call) -> Sequence[Contents]:
     return call.inputs or ()
 
 
-def _parts(tensor: Event) -> Sequence[Event]:
-    parts: Sequence[Event] = tensor["parts"]
+def _parts(tensor: Contents) -> Sequence[Contents]:
+    parts: Sequence[Contents] = tensor["parts"]
     return parts
 
 
@@ -205,7 +209,7 @@ def _moved(duty: _Duty) -> str:
     return f"{_tell(duty.output)} came out for {_tell(source)}"
 
 
-def _tell(tensor: Event) -> str:
+def _tell(tensor: Contents) -> str:
     return f"a tensor with the sum {tensor['sum']}" if "sum" in tensor else f"a tensor {tensor['digest']}"
 
 
@@ -213,27 +217,36 @@ def _reduced(duty: _Duty, call: Call) -> str:
     """Say how an output cannot be the reduction of its sources; the empty string if it can."""
     output, reduce = duty.output, (call.reduce or "").upper()
     tensors = [t for t in (output, *duty.sources) if t["n"]]
-    values = [float(t[name]) for t in tensors for name in ("sum", "abs", "max", "min")]
+    values = [float(t[name]) for t in tensors for name in _SUMS]
     if not tensors or not all(map(math.isfinite, values)):
         # Nothing was reduced; or it overflowed, and then which result is right is no law of the collective.
         return ""
     if reduce in ("MAX", "MIN"):
-        pick: Callable[..., Any] = max if reduce == "MAX" else min
-        expected = pick(t[reduce.lower()] for t in duty.sources)
-        if output[reduce.lower()] != expected:
-            return f"its {reduce.lower()}imum is {output[reduce.lower()]}, and that of the inputs {expected}"
+        extreme: _Sum = "max" if reduce == "MAX" else "min"
+        pick: Callable[..., float] = max if reduce == "MAX" else min
+        expected = pick(_number(t, extreme) for t in duty.sources)
+        if output[extreme] != expected:
+            return f"its {extreme}imum is {output[extreme]}, and that of the inputs {expected}"
         return ""
     if reduce not in ("SUM", "AVG"):
         return ""
-    total = sum(t["sum"] for t in duty.sources)
+    total: float = sum(_number(t, "sum") for t in duty.sources)
     if reduce == "AVG":
         total /= len(duty.sources)
-    if _adds_up(output["sum"], total, call.dtype, duty.sources, reduce == "AVG"):
+    if _adds_up(_number(output, "sum"), total, call.dtype, duty.sources, reduce == "AVG"):
         return ""
     return f"its sum is {output['sum']}, and that of the inputs {total}"
 
 
-def _adds_up(found: Any, total: Any, dtype: str, sources: Sequence[Event], average: bool) -> bool:
+def _number(tensor: Contents, name: _Sum) -> float:
+    """Return a sum as the number that it is, if it is finite. Raises `TypeError` for a text."""
+    value = tensor[name]
+    if isinstance(value, str):
+        raise TypeError(f"{name} is {value}")
+    return value
+
+
+def _adds_up(found: float, total: float, dtype: str, sources: Sequence[Contents], average: bool) -> bool:
     """Whether a sum is the expected one, modulo the width of integers, and within the rounding of floats."""
     if dtype in WIDTH:
         return average or (found - total) % (1 << WIDTH[dtype]) == 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
-from breakrank.analysis.wait_for import RECEIVES, SPOKEN, describe, key
+from breakrank.analysis.wait_for import RECEIVES, SPOKEN, Key, describe, key
 from breakrank.history.reader import History, RankHistory
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import CallFacts, Contents, DoneEvent, PointEvent, RankName
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Call:
     shapes: tuple[tuple[int, ...], ...] = ()
     strides: tuple[tuple[int, ...], ...] = ()
     reduce: str | None = None
-    root: int | None = None
-    peer: int | None = None
-    tag: int = 0
-    inputs: tuple[Event, ...] | None = None
-    outputs: tuple[Event, ...] | None = None
+    root: RankName | None = None
+    peer: RankName | None = None
+    tag: int | str = 0
+    inputs: tuple[Contents, ...] | None = None
+    outputs: tuple[Contents, ...] | None = None
     kept: bool | None = None
     done: bool = False
 
@@ -51,9 +51,15 @@ class Call:
 
     def words(self) -> str:
         """Say the call, as a wait in it is said."""
-        counter = "c" if self.peer is None else "p"
-        told = {"op": self.op, "group": self.group, "dtype": self.dtype, "shapes": self.shapes, "site": self.site}
-        return describe({**told, counter: self.number, "root": self.root, "peer": self.peer})
+        shapes = [list(shape) for shape in self.shapes]
+        told = CallFacts(op=self.op, group=self.group, dtype=self.dtype, shapes=shapes, site=self.site)
+        if self.root is not None:
+            told["root"] = self.root
+        if self.peer is None:
+            told["c"] = self.number
+        else:
+            told["p"], told["peer"] = self.number, self.peer
+        return describe(told)
 
 
 class Group(NamedTuple):
@@ -92,12 +98,12 @@ def messages(history: History, attempt: int) -> list[Group]:
     The n-th message that is sent with a tag is the n-th that is received with it. A receive from any rank does not say
     from whom, and is left out with all that its rank receives in that group.
     """
-    ways: dict[tuple[str, int, int, int], dict[int, list[Call]]] = {}
+    ways: dict[tuple[str, int, int, int | str], dict[int, list[Call]]] = {}
     anyone = set()
     for lived in history.attempt(attempt):
         for call in _calls(lived, "p"):
             receives = call.op in RECEIVES
-            if call.peer is None or call.peer < 0:
+            if call.peer is None or isinstance(call.peer, str) or call.peer < 0:
                 anyone.add((call.group, call.rank))
                 continue
             sender, receiver = (call.peer, call.rank) if receives else (call.rank, call.peer)
@@ -110,17 +116,17 @@ def messages(history: History, attempt: int) -> list[Group]:
     ]
 
 
-def _calls(lived: RankHistory, counter: str) -> list[Call]:
+def _calls(lived: RankHistory, counter: Literal["c", "p"]) -> list[Call]:
     """Return a rank's calls that are counted by `c` (collectives) or `p` (point to point)."""
-    ends: dict[Any, Event] = {}
+    ends: dict[Key, DoneEvent] = {}
     for event in lived.of_kind("done"):
         if counter in event:
             ends.setdefault(key(event), event)
     issued = [event for event in lived.points("collective") if counter in event]
-    return [_call(lived.rank, event, event[counter], ends.get(key(event), {})) for event in issued]
+    return [_call(lived.rank, event, event[counter], ends.get(key(event))) for event in issued]
 
 
-def _call(rank: int, event: Event, number: int, end: Event) -> Call:
+def _call(rank: int, event: PointEvent, number: int, end: DoneEvent | None) -> Call:
     return Call(
         rank=rank,
         group=event["group"],
@@ -137,7 +143,7 @@ def _call(rank: int, event: Event, number: int, end: Event) -> Call:
         peer=event.get("peer"),
         tag=event.get("tag", 0),
         inputs=tuple(event["in"]) if "in" in event else None,
-        outputs=tuple(end["out"]) if "out" in end else None,
-        kept=end.get("kept"),
-        done=bool(end) and "error" not in end,
+        outputs=tuple(end["out"]) if end is not None and "out" in end else None,
+        kept=end.get("kept") if end is not None else None,
+        done=end is not None and "error" not in end,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from breakrank.history.reader import RankHistory
 
@@ -18,6 +18,8 @@ class Place(NamedTuple):
     name: str
 
 
+#: The fields by which parameters are compared.
+Compared = Literal["params", "norm"]
 #: What is compared at one place, by rank.
 Values = Mapping[int, Any]
 #: What is compared at all places, in order.
@@ -35,7 +37,7 @@ class Breach:
     values: Values
 
 
-def steps(ranks: Iterable[RankHistory], name: str = "params") -> Table:
+def steps(ranks: Iterable[RankHistory], name: Compared = "params") -> Table:
     """Return what the ranks recorded at the end of every step: `params` (a digest) or `norm` (a number)."""
     found = [
         (Place(lived.attempt, int(event["step"]), name), lived.rank, event[name])
@@ -46,13 +48,14 @@ def steps(ranks: Iterable[RankHistory], name: str = "params") -> Table:
     return _table(found)
 
 
-def results(ranks: Iterable[RankHistory], name: str = "params") -> dict[int, Any]:
+def results(ranks: Iterable[RankHistory], name: Compared = "params") -> dict[int, Any]:
     """Return by rank what its main module left behind; where the end says nothing, what the last step did."""
     found = {}
     for lived in ranks:
-        at_end = (lived.end or {}).get(name)
         last = lived.payloads("step")[-1:]
-        value = at_end if at_end is not None else last[0].get(name) if last else None
+        value = lived.end.get(name) if lived.end is not None else None
+        if value is None and last:
+            value = last[0].get(name)
         if value is not None:
             found[lived.rank] = value
     return found

@@ -7,7 +7,7 @@ import re
 from breakrank.analysis.collectives import last_call
 from breakrank.history.reader import History, RankHistory, signal_name
 from breakrank.verdict import Ended
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import StrikeOutcomeEvent
 
 
 def classify(history: History, attempt: int) -> dict[int, Ended]:
@@ -44,12 +44,12 @@ def acted(history: History, lived: RankHistory) -> int | None:
     return None
 
 
-def landed(history: History, attempt: int, rank: int) -> list[Event]:
+def landed(history: History, attempt: int, rank: int) -> list[StrikeOutcomeEvent]:
     """Return the strikes that landed on a rank."""
     return strikes(history, "landed", attempt, rank)
 
 
-def strikes(history: History, phase: str, attempt: int, rank: int) -> list[Event]:
+def strikes(history: History, phase: str, attempt: int, rank: int) -> list[StrikeOutcomeEvent]:
     """Return the Conductor's fault events of one phase about one rank of one attempt."""
     return [
         e

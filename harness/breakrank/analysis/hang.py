@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from breakrank.analysis.wait_for import SENDS, Ledger, Wait, describe, find_waits
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import PointEvent
 
 
 @dataclass(frozen=True)
@@ -106,5 +106,5 @@ def _outside_most(places: Mapping[int, Any]) -> tuple[int, ...]:
     return tuple(sorted(rank for rank, place in places.items() if place != counts[0][0]))
 
 
-def _place(event: Event) -> tuple[Any, ...]:
+def _place(event: PointEvent) -> tuple[Any, ...]:
     return tuple(event.get(name) for name in ("op", "group", "c", "p", "root"))

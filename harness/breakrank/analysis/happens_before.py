@@ -11,13 +11,13 @@ of all ranks in the order of their times are in an order in which they could hav
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from breakrank.analysis.byte_ranges import overlap
 from breakrank.history.reader import RankHistory
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import AccessEvent, DoneEvent, PointEvent, RankLine, RankName
 
 #: Collectives after which nobody has more than their root's word, and those after which only the root has the others'.
 _FROM_ROOT = ("broadcast_", "scatter_")
@@ -25,6 +25,8 @@ _TO_ROOT = ("reduce_", "gather_")
 _SENDS, _RECEIVES = ("send",), ("recv_", "recv_any_source_")
 #: Keys that mean the same in every rank begin so.
 _EVERYWHERE = "shared:"
+#: The fields that say which bytes an access touches.
+_WHERE: tuple[Literal["lo", "hi", "shape", "strides", "pieces"], ...] = ("lo", "hi", "shape", "strides", "pieces")
 
 
 class Thread(NamedTuple):
@@ -45,11 +47,15 @@ Clock = Mapping[Thread, int]
 
 @dataclass(frozen=True)
 class Access:
-    """A read, write or update of some bytes: by whom, with what past."""
+    """A read, write or update of some bytes by a thread, with its past.
+
+    `waits`: it goes on beside its thread, which has not waited for it.
+    """
 
     thread: Thread
-    event: Event
+    event: AccessEvent
     clock: Clock
+    waits: bool = False
 
     @property
     def rank(self) -> int:
@@ -85,7 +91,7 @@ class _Collective:
     op: str
     group: str
     number: str
-    root: int | None
+    root: RankName | None
     #: The pseudo-thread of an operation that goes on beside the one that asked for it.
     beside: Thread | None = None
 
@@ -102,32 +108,32 @@ class _Orderer:
     _issued: dict[tuple[str, str], dict[int, Clock]] = field(default_factory=dict)
     _inside: dict[Thread, _Collective] = field(default_factory=dict)
     _going_on: dict[tuple[int, str, str], _Collective] = field(default_factory=dict)
-    _passed: dict[Thread, list[Event]] = field(default_factory=dict)
+    _passed: dict[Thread, list[AccessEvent]] = field(default_factory=dict)
     _counts: dict[tuple[int, str], int] = field(default_factory=dict)
 
-    def read(self, rank: int, event: Event) -> None:
+    def read(self, rank: int, event: RankLine) -> None:
         """Take the next event."""
-        thread, kind = Thread(rank, event.get("seq", "main")), event["kind"]
-        if kind == "done":
+        thread = Thread(rank, event["seq"])
+        if event["kind"] == "done":
             self._done(thread, event)
             return
         # A thread that goes on has come out of the collective that it was in.
         inside = self._inside.pop(thread, None)
         if inside is not None:
             self._complete(thread, inside)
-        if kind == "sync":
-            self._sync(thread, event)
+        if event["kind"] == "sync":
+            self._sync(thread, event["do"], event["key"], event.get("ended"))
             if event["do"] != "yield":
                 # One for each sync that the agent counts: what is put on record late names its place among them.
                 self._past[thread].append(dict(self._clock(thread)))
-        elif kind == "access":
+        elif event["kind"] == "access":
             self._access(thread, event)
-        elif kind == "point" and event["point"] == "collective":
+        elif event["kind"] == "point" and event["point"] == "collective":
             self._issue(thread, event)
-        elif kind in ("rendezvous", "grouping"):
+        elif event["kind"] == "rendezvous" or event["kind"] == "grouping":
             do = "release" if event["phase"] == "enter" else "acquire"
-            members = event.get("ranks", "")
-            self._sync(thread, {"do": do, "key": f"{_EVERYWHERE}{kind}:{members}"})
+            members = event["ranks"] if event["kind"] == "grouping" else ""
+            self._sync(thread, do, f"{_EVERYWHERE}{event['kind']}:{members}")
 
     def _clock(self, thread: Thread) -> dict[Thread, int]:
         if thread not in self._clocks:
@@ -137,15 +143,15 @@ class _Orderer:
 
     # --- what threads wait for each other with
 
-    def _sync(self, thread: Thread, event: Event) -> None:
-        key, clock = event["key"], self._clock(thread)
+    def _sync(self, thread: Thread, do: str, key: str, ended: str | None = None) -> None:
+        clock = self._clock(thread)
         name = key if key.startswith(_EVERYWHERE) else f"{thread.process}:{key}"
-        if "ended" in event:
-            self._outlive(thread, f"{thread.rank}/{event['ended']}")
-        elif event["do"] == "acquire":
+        if ended is not None:
+            self._outlive(thread, f"{thread.rank}/{ended}")
+        elif do == "acquire":
             _join(clock, self._released.get(name, {}))
             self._take_over(name, thread)
-        elif event["do"] == "release":
+        elif do == "release":
             self._release(self._released.setdefault(name, {}), thread)
             self._holders.pop(name, None)
 
@@ -172,7 +178,7 @@ class _Orderer:
 
     # --- collectives
 
-    def _issue(self, thread: Thread, event: Event) -> None:
+    def _issue(self, thread: Thread, event: PointEvent) -> None:
         issued = self._collective(thread, event)
         past = self._issued.setdefault((issued.group, issued.number), {})
         self._release(past.setdefault(thread.rank, {}), thread)  # type: ignore[arg-type]
@@ -182,12 +188,12 @@ class _Orderer:
             self._clocks[issued.beside] = {**past[thread.rank], issued.beside: 1}
             self._going_on[thread.rank, issued.group, issued.number] = issued
             for access in touched:
-                self.found.append(Access(issued.beside, {**access, "waits": True}, dict(self._clocks[issued.beside])))
+                self.found.append(Access(issued.beside, access, dict(self._clocks[issued.beside]), waits=True))
         else:
             self._inside[thread] = issued
             self.found += [Access(thread, access, dict(self._clock(thread))) for access in touched]
 
-    def _collective(self, thread: Thread, event: Event) -> _Collective:
+    def _collective(self, thread: Thread, event: PointEvent) -> _Collective:
         group, number = event["group"], event.get("c")
         if event["op"] in (*_SENDS, *_RECEIVES):
             ends = (thread.rank, event.get("peer")) if event["op"] in _SENDS else (event.get("peer"), thread.rank)
@@ -205,20 +211,20 @@ class _Orderer:
         if issued.beside is not None:
             _join(clock, self._clocks[issued.beside])
 
-    def _done(self, thread: Thread, event: Event) -> None:
+    def _done(self, thread: Thread, event: DoneEvent) -> None:
         numbers = [str(event["c"])] if "c" in event else self._with_peer(thread.rank, event)
         for number in numbers:
             key = (thread.rank, event["group"], number)
             issued = self._going_on.pop(key, None) or self._inside.pop(thread, None)
-            self._complete(thread, issued or _Collective(event.get("op", ""), event["group"], number, None))
+            self._complete(thread, issued or _Collective(event["op"], event["group"], number, None))
 
-    def _with_peer(self, rank: int, event: Event) -> list[str]:
+    def _with_peer(self, rank: int, event: DoneEvent) -> list[str]:
         peer, number = event.get("peer"), event.get("p")
         return [f"p2p {rank} to {peer}, {number}", f"p2p {peer} to {rank}, {number}"]
 
     # --- accesses
 
-    def _access(self, thread: Thread, event: Event) -> None:
+    def _access(self, thread: Thread, event: AccessEvent) -> None:
         if event["op"].startswith("c10d::"):
             # The collective that follows says whether it goes on beside the thread.
             self._passed.setdefault(thread, []).append(event)
@@ -230,7 +236,7 @@ class _Orderer:
         self.found.append(Access(thread, event, clock))
 
 
-def _as_it_is(access: Event, collective: Event, rank: int) -> Event:
+def _as_it_is(access: AccessEvent, collective: PointEvent, rank: int) -> AccessEvent:
     """Return the access of a collective: what a root only gives, and others only give their root, is only read."""
     root = collective.get("root")
     gives = (collective["op"] == "broadcast_") == (rank == root)
@@ -259,7 +265,7 @@ def _join(clock: dict[Thread, int], other: Clock) -> None:
 def accesses(ranks: Sequence[RankHistory]) -> list[Access]:
     """Return the accesses of all ranks of one attempt, with their clocks, in the order of their times."""
     orderer = _Orderer()
-    events = [(e.get("t", 0.0), lived.rank, i, e) for lived in ranks for i, e in enumerate(lived.events)]
+    events = [(e["t"], lived.rank, i, e) for lived in ranks for i, e in enumerate(lived.events)]
     for _, rank, _, event in sorted(events, key=lambda item: item[:3]):
         orderer.read(rank, event)
     return orderer.found
@@ -288,80 +294,12 @@ def unordered(touching: Sequence[Access]) -> Iterator[Pair]:
             if conflict and _apart(earlier, access) and overlap(earlier.event, access.event):
                 yield Pair(earlier, access)
         event = access.event
-        which = str([event.get(name) for name in ("lo", "hi", "shape", "strides", "pieces")])
+        which = str([event.get(name) for name in _WHERE])
         last[access.thread, access.writes, which, event.get("site", "")] = access
 
 
 def _apart(one: Access, other: Access) -> bool:
     return not one.precedes(other) and not other.precedes(one)
-
-
-def overlap(one: Event, other: Event) -> bool:
-    """Whether two accesses have a byte in common: by their ranges first, then exactly."""
-    if "lo" not in one or "lo" not in other:
-        return True
-    if one["hi"] <= other["lo"] or other["hi"] <= one["lo"]:
-        return False
-    if not any(event.get(name) for event in (one, other) for name in ("shape", "pieces")):
-        return True
-    return any(_meet(_box(a), _box(b)) for a, b in _near(one, other))
-
-
-def common(one: Event, other: Event) -> tuple[int, int]:
-    """Return the first bytes that two accesses have in common, or the range in which they lie."""
-    met = next((pair for pair in _near(one, other) if _meet(_box(pair[0]), _box(pair[1]))), (one, other))
-    return max(e["lo"] for e in met), min(e["hi"] for e in met)
-
-
-def _near(one: Event, other: Event) -> Iterator[tuple[Event, Event]]:
-    """Yield the pieces of two accesses whose ranges overlap; what is not by an index is one piece."""
-    mine, theirs = ([{"lo": lo, "hi": hi} for lo, hi in e.get("pieces", ())] or [e] for e in (one, other))
-    begin, end = [piece["lo"] for piece in theirs], [piece["hi"] for piece in theirs]
-    for piece in mine:
-        for near in theirs[bisect_right(end, piece["lo"]) : bisect_left(begin, piece["hi"])]:
-            yield piece, near
-
-
-class _Box(NamedTuple):
-    """Bytes with gaps: `item` bytes from `lo` on, again and again by sizes and strides, the longest stride first."""
-
-    lo: int
-    item: int
-    dimensions: tuple[tuple[int, int], ...]
-
-    @property
-    def hi(self) -> int:
-        """Where the last byte ends."""
-        return self.lo + sum((size - 1) * stride for size, stride in self.dimensions) + self.item
-
-
-def _box(event: Event) -> _Box:
-    if not event.get("shape"):
-        return _Box(event["lo"], event["hi"] - event["lo"], ())
-    pairs = sorted(zip(event["shape"], event["strides"], strict=True), key=lambda pair: -pair[1])
-    kept = [(size, stride) for size, stride in pairs if size > 1 and stride]
-    item = event["item"]
-    # What lies side by side is one piece.
-    while kept and kept[-1][1] == item:
-        item *= kept.pop()[0]
-    return _Box(event["lo"], item, tuple(kept))
-
-
-def _meet(one: _Box, other: _Box) -> bool:
-    """Whether two boxes have a byte in common; the larger one is taken apart along its longest stride."""
-    if one.hi <= other.lo or other.hi <= one.lo:
-        return False
-    if not one.dimensions and not other.dimensions:
-        return True
-    if not one.dimensions or (other.dimensions and other.hi - other.lo > one.hi - one.lo):
-        one, other = other, one
-    (size, stride), *rest = one.dimensions
-    reach = one.hi - one.lo - (size - 1) * stride
-    # Only those pieces that come near the other box are looked at.
-    first = max(0, -((one.lo + reach - other.lo - 1) // stride))
-    last = min(size - 1, (other.hi - 1 - one.lo) // stride)
-    pieces = (_Box(one.lo + i * stride, one.item, tuple(rest)) for i in range(first, last + 1))
-    return any(_meet(piece, other) for piece in pieces)
 
 
 def overwritten(found: Sequence[Access]) -> list[Access]:
@@ -389,10 +327,14 @@ def overwritten(found: Sequence[Access]) -> list[Access]:
 
 def overwritten_in_turns(ranks: Sequence[RankHistory]) -> list[Access]:
     """Return the accesses that show the first lost update of anything that ranks share, in the order of their turns."""
-    found = [access for access in accesses(ranks) if isinstance(access.event.get("turn"), int)]
-    found.sort(key=lambda access: int(access.event["turn"]))
+    found = [access for access in accesses(ranks) if access.event.get("turn") is not None]
+    found.sort(key=_turn)
     shown = filter(None, map(overwritten, by_storage(found).values()))
-    return min(shown, key=lambda accesses: int(accesses[-1].event["turn"]), default=[])
+    return min(shown, key=lambda accesses: _turn(accesses[-1]), default=[])
+
+
+def _turn(access: Access) -> int:
+    return access.event.get("turn") or 0
 
 
 def _last(found: Sequence[Access], numbers: Sequence[int], access: Access) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from breakrank.history.reader import History, RankHistory
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import PayloadEvent
 
 
 class Stretch(NamedTuple):
@@ -34,7 +34,7 @@ def steps_before(history: History, attempt: int, rank: int) -> int:
     return sum(stretch.steps for stretch in lineage(history, attempt, rank))
 
 
-def _restored(history: History, attempt: int, rank: int) -> Event | None:
+def _restored(history: History, attempt: int, rank: int) -> PayloadEvent | None:
     """Return the restore that a rank began from: the last one before its first step ended."""
     ranks = sorted(history.attempt(attempt), key=lambda lived: (lived.rank != rank, lived.rank))
     for lived in ranks:
@@ -46,7 +46,7 @@ def _restored(history: History, attempt: int, rank: int) -> Event | None:
     return None
 
 
-def _saved(history: History, before: int, restored: Event) -> Stretch | None:
+def _saved(history: History, before: int, restored: PayloadEvent) -> Stretch | None:
     """Return what the last save of the restored file in the attempts before `before` contains of its attempt."""
     for attempt in reversed([a for a in history.attempts if a < before]):
         saves = [e for lived in history.attempt(attempt) for e in lived.payloads("save") if _same_file(e, restored)]
@@ -55,7 +55,7 @@ def _saved(history: History, before: int, restored: Event) -> Stretch | None:
     return None
 
 
-def _same_file(saved: Event, restored: Event) -> bool:
+def _same_file(saved: PayloadEvent, restored: PayloadEvent) -> bool:
     """Whether a save wrote what a restore read."""
     if saved["file"] is None or restored["file"] is None:
         return bool(saved["path"] == restored["path"])

@@ -9,7 +9,7 @@ from typing import Any
 from breakrank.analysis.hang import Stuck
 from breakrank.analysis.wait_for import Ledger, Wait
 from breakrank.verdict import name_ranks
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import PointEvent, RendezvousEvent
 
 #: What ranks must agree on: the field, the cause where they do not, and what that says of who is odd.
 _AGREED = (
@@ -29,7 +29,7 @@ _USUAL_BACKEND = "gloo"
 
 Ledgers = Mapping[int, Ledger]
 #: By rank, its entry into the rendezvous.
-Entered = Mapping[int, Event]
+Entered = Mapping[int, RendezvousEvent]
 #: A cause, with whom it lies, and what shows that; no cause where nothing is wrong.
 Broken = tuple[str, tuple[int, ...], str]
 Rule = Callable[[Ledgers, Entered, Mapping[str, Any]], Broken]
@@ -69,13 +69,13 @@ def waits_in_meeting(ledgers: Ledgers) -> dict[int, Wait]:
     return {rank: Wait(_as_wait(ledger.meeting)) for rank, ledger in ledgers.items() if ledger.meeting is not None}
 
 
-def _full(event: Event, entered: Entered) -> bool:
+def _full(event: RendezvousEvent, entered: Entered) -> bool:
     """Whether all have come to the meeting of this entry: a job may have several, each with a master of its own."""
     alike = [e for e in entered.values() if all(_said(e, name) == _said(event, name) for name, _, _ in _AGREED)]
     return {int(e["rank"]) for e in alike} == set(range(int(event["world"])))
 
 
-def _said(event: Event, name: str) -> Any:
+def _said(event: RendezvousEvent, name: str) -> Any:
     """Return what a rank said; of the backend, which one it meets the others by, in however many ways it is named.
 
     `gloo`, `cpu:gloo,cuda:nccl` and no name at all come together (torch 2.13): the backend of the CPU meets at once,
@@ -129,7 +129,18 @@ def _odd(said: Mapping[int, Any], usual: Any) -> tuple[int, ...] | None:
     return odd if len(odd) < len(said) else ()
 
 
-def _as_wait(event: Event) -> Event:
+def _as_wait(event: RendezvousEvent) -> PointEvent:
     """Return the entry into the rendezvous as what a rank waits in."""
     said = f"rank {event['rank']} of {event['world']} at {event['master']}"
-    return {"op": "init_process_group", **event, "point": "start", "group": "", "said": said}
+    return PointEvent(
+        kind="point",
+        point="start",
+        visit=1,
+        op=event.get("op", "init_process_group"),
+        group="",
+        said=said,
+        n=event["n"],
+        seq=event["seq"],
+        step=event["step"],
+        t=event["t"],
+    )

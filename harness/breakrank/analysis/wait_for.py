@@ -7,14 +7,23 @@ same operation under the same number with the same root. A message is complete o
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from breakrank.verdict import name_ranks
 from breakrank_agent.protocol.clock import MAIN
+from breakrank_agent.protocol.events import (
+    CallFacts,
+    DoneEvent,
+    GroupingEvent,
+    PointEvent,
+    RankLine,
+    RankName,
+    RendezvousEvent,
+    WaitingRank,
+)
 from breakrank_agent.protocol.frameworks import all_frameworks
-from breakrank_agent.protocol.log import Event
 
 #: How many of the last collectives of each group are known by their operation.
 _KEPT = 256
@@ -23,48 +32,59 @@ SPOKEN = {op: name for framework in all_frameworks().values() for op, name in fr
 SENDS, RECEIVES = ("send",), ("recv_", "recv_any_source_")
 #: What stands for the group in which ranks make a new group.
 GROUPING = "(new group)"
+#: What a collective or a message and its completion have in common.
+Key = tuple[Any, ...]
+#: What may be said in words: a call, or the place in which a rank waits.
+Described = PointEvent | CallFacts | WaitingRank
 #: How many different ways through a step are known of each rank.
 _WAYS = 64
+
+
+class Members(NamedTuple):
+    """What is known of a group: its ranks, and the seconds after which a wait in it raises, where these are known."""
+
+    ranks: Sequence[int]
+    timeout_s: float | None = None
+    lost_s: float | None = None
 
 
 class Call(NamedTuple):
     """What members of a group must agree on."""
 
     op: str
-    root: int | None
+    root: RankName | None
 
 
 @dataclass
 class Ledger:
     """What one rank has issued and not completed, from its events."""
 
-    groups: dict[str, Event] = field(default_factory=dict)
+    groups: dict[str, Members] = field(default_factory=dict)
     issued: Counter[str] = field(default_factory=Counter)
     calls: dict[str, deque[tuple[int, Call]]] = field(default_factory=dict)
-    sent: Counter[tuple[str, int]] = field(default_factory=Counter)
-    received: Counter[tuple[str, int]] = field(default_factory=Counter)
-    pending: dict[tuple[Any, ...], Event] = field(default_factory=dict)
-    meeting: Event | None = None
-    meetings: list[Event] = field(default_factory=list)
+    sent: Counter[tuple[str, RankName]] = field(default_factory=Counter)
+    received: Counter[tuple[str, RankName]] = field(default_factory=Counter)
+    pending: dict[Key, PointEvent] = field(default_factory=dict)
+    meeting: RendezvousEvent | None = None
+    meetings: list[RendezvousEvent] = field(default_factory=list)
     way: Way = field(default_factory=lambda: Way())
 
-    def take(self, event: Event) -> None:
+    def take(self, event: RankLine) -> None:
         """Take the next event of the rank."""
-        kind = event["kind"]
-        if kind == "point" and event["point"] == "collective":
+        if event["kind"] == "point" and event["point"] == "collective":
             self._issue(event)
-        elif kind == "done":
+        elif event["kind"] == "done":
             self.pending.pop(key(event), None)
-        elif kind == "group":
-            self.groups[event["group"]] = event
-        elif kind == "rendezvous":
+        elif event["kind"] == "group":
+            self.groups[event["group"]] = Members(event["ranks"], event.get("timeout_s"), event.get("lost_s"))
+        elif event["kind"] == "rendezvous":
             entered = event["phase"] == "enter"
             self.meeting = event if entered else None
             self.meetings += [event] if entered else []
-        elif kind == "grouping":
+        elif event["kind"] == "grouping":
             self._group(event)
 
-    def _issue(self, event: Event) -> None:
+    def _issue(self, event: PointEvent) -> None:
         group = event.get("group", "")
         if "c" in event:
             self.issued[group] = event["c"]
@@ -78,15 +98,26 @@ class Ledger:
         if event.get("seq") == MAIN and event["step"] > 0:
             self.way.go(event["step"], _signature(event))
 
-    def _group(self, event: Event) -> None:
+    def _group(self, event: GroupingEvent) -> None:
         """Take the making of a new group for a collective of its members."""
         ranks = event.get("ranks")
         name = f"{GROUPING}{'' if ranks is None else ' of ' + name_ranks(ranks)}"
         if event["phase"] == "enter":
             if ranks is not None:
-                self.groups.setdefault(name, {"ranks": ranks})
-            told = {"point": "collective", "op": "new_group", "group": name, "c": self.issued[name] + 1}
-            self._issue({**event, **told})
+                self.groups.setdefault(name, Members(ranks))
+            issued = PointEvent(
+                kind="point",
+                point="collective",
+                visit=1,
+                op="new_group",
+                group=name,
+                c=self.issued[name] + 1,
+                n=event["n"],
+                seq=event["seq"],
+                step=event["step"],
+                t=event["t"],
+            )
+            self._issue(issued)
         else:
             self.pending.pop((name, "c", self.issued[name]), None)
 
@@ -115,8 +146,8 @@ class Ledger:
         """
         if self.meeting is not None:
             return self.meeting.get("timeout_s")
-        known = self.groups.get(group, {})
-        limits = [known.get("timeout_s"), known.get("lost_s") if lost else None]
+        known = self.groups.get(group)
+        limits = [known.timeout_s, known.lost_s if lost else None] if known is not None else []
         return min((limit for limit in limits if limit is not None), default=None)
 
 
@@ -148,15 +179,15 @@ class Way:
         return self.parted or (0 if alike else self.step)
 
 
-def _signature(event: Event) -> tuple[str, ...]:
+def _signature(event: PointEvent) -> tuple[str, ...]:
     return tuple(str(event.get(name)) for name in ("op", "group", "shapes", "root", "peer", "site"))
 
 
-def _call(event: Event) -> Call:
+def _call(event: PointEvent) -> Call:
     return Call(event["op"], event.get("root"))
 
 
-def key(event: Event) -> tuple[Any, ...]:
+def key(event: PointEvent | DoneEvent) -> Key:
     """Return what a collective and its completion have in common."""
     if "c" in event:
         return event.get("group", ""), "c", event["c"]
@@ -175,7 +206,7 @@ def lags(ledger: Ledger, other: Ledger) -> bool:
 class Wait:
     """What a rank waits in. `behind` have not issued it, `apart` have issued something else under its number."""
 
-    event: Event
+    event: PointEvent
     behind: tuple[int, ...] = ()
     apart: tuple[int, ...] = ()
 
@@ -192,7 +223,7 @@ class Wait:
 
 def find_waits(ranks: Iterable[int], ledgers: Mapping[int, Ledger]) -> dict[int, Wait]:
     """Return what ranks wait in, if they do: of all that is pending the first that lacks someone, else the last."""
-    rolls: dict[tuple[Any, ...], _Roll] = {}
+    rolls: dict[Key, _Roll] = {}
     waits: dict[int, Wait] = {}
     for rank in ranks:
         for event in ledgers[rank].pending.values():
@@ -220,13 +251,13 @@ def _call_the_roll(group: str, number: int, members: Iterable[int], ledgers: Map
     return _Roll(tuple(behind), {call: tuple(ranks) for call, ranks in issued.items()})
 
 
-def _lacking(rank: int, event: Event, ledgers: Mapping[int, Ledger], rolls: dict[tuple[Any, ...], _Roll]) -> Wait:
+def _lacking(rank: int, event: PointEvent, ledgers: Mapping[int, Ledger], rolls: dict[Key, _Roll]) -> Wait:
     """Return the wait of a rank. `rolls` are kept from rank to rank: there may be a thousand in one collective."""
     group = event.get("group", "")
     if "p" in event:
         return Wait(event, _no_answer(rank, event, ledgers))
     known = ledgers[rank].groups.get(group)
-    members = tuple(known["ranks"]) if known else tuple(ledgers)
+    members = tuple(known.ranks) if known else tuple(ledgers)
     key = (group, event["c"], members)
     if key not in rolls:
         rolls[key] = _call_the_roll(group, event["c"], (m for m in members if m in ledgers), ledgers)
@@ -236,10 +267,12 @@ def _lacking(rank: int, event: Event, ledgers: Mapping[int, Ledger], rolls: dict
     return Wait(event, behind, tuple(sorted(apart)))
 
 
-def _no_answer(rank: int, event: Event, ledgers: Mapping[int, Ledger]) -> tuple[int, ...]:
+def _no_answer(rank: int, event: PointEvent, ledgers: Mapping[int, Ledger]) -> tuple[int, ...]:
     """Return the other end of a send or recv, if it has not issued its own part."""
     group, peer = event.get("group", ""), event.get("peer", -1)
     own = ledgers[rank]
+    if isinstance(peer, str):
+        return ()
     if event["op"] in SENDS:
         end = ledgers.get(peer)
         taken = 0 if end is None else end.received[group, rank] + end.received[group, -1]
@@ -252,7 +285,7 @@ def _no_answer(rank: int, event: Event, ledgers: Mapping[int, Ledger]) -> tuple[
     return tuple(sources) if sent < asked else ()
 
 
-def describe(event: Event) -> str:
+def describe(event: Described) -> str:
     """Say a wait: `all_reduce 41 (1024 × float32, train.py:88)`."""
     op = str(event.get("op") or event.get("after") or "")
     if not op:
@@ -264,17 +297,17 @@ def describe(event: Event) -> str:
     return ("" if event.get("op") else "the code after ") + " ".join(word for word in words if word)
 
 
-def _partner(event: Event, op: str) -> str:
+def _partner(event: Described, op: str) -> str:
     """Say which rank a message or a rooted collective is to or from."""
     peer, root = event.get("peer"), event.get("root")
     if peer is not None:
-        return f"to rank {peer}" if op in SENDS else f"from {'any rank' if peer < 0 else f'rank {peer}'}"
+        return f"to rank {peer}" if op in SENDS else f"from {'any rank' if peer == -1 else f'rank {peer}'}"
     if root is not None:
         return f"{'to' if op in ('reduce_', 'gather_') else 'from'} rank {root}"
     return ""
 
 
-def _shapes(event: Event) -> str:
+def _shapes(event: Described) -> str:
     shapes = list(event.get("shapes") or ())
     if not shapes or not event.get("dtype") or "barrier" in (event.get("op"), event.get("after")):
         return ""

@@ -30,7 +30,7 @@ from breakrank.runs.bench import Bench
 from breakrank.runs.result import Result
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Plan
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import HungEvent
 
 #: Asked of a job that is compared with nothing.
 ORACLES = ("progress", "finite", "replicas")
@@ -209,7 +209,7 @@ class _Watcher:
             self._line = False
             stderr_lines.rewrite("")
 
-    def stalled(self, folder: Path, event: Event) -> bool:
+    def stalled(self, folder: Path, event: HungEvent) -> bool:
         """Say who waits where for whom, with stacks; return whether the job is to be ended."""
         self.clear()
         self._try(partial(self._explain, folder, event))
@@ -217,7 +217,7 @@ class _Watcher:
             self._guest.may_end = True
         return self._wishes.end_stalled
 
-    def _explain(self, folder: Path, event: Event) -> None:
+    def _explain(self, folder: Path, event: HungEvent) -> None:
         history = read_history(folder)
         history = replace(history, conductor=(*history.conductor, event))
         findings = [f for f in judge_waits(history, None, Terms(0, 0)) if f.evidence.get("seconds") is not None]

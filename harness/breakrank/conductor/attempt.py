@@ -139,7 +139,7 @@ class Attempt:
         if self._run.ends is None:
             return True
         told, self._told_of = self._told_of, self._group.moved
-        event = {"kind": "hung", "t": round(time.monotonic(), 6), "attempt": self._number, **reason}
+        event: Any = {"kind": "hung", "t": round(time.monotonic(), 6), "attempt": self._number, **reason}
         return told != self._group.moved and bool(reason["why"]) and self._run.ends(event)
 
     def _reason_to_end(self) -> Reason | None:

@@ -20,7 +20,8 @@ from breakrank.host.session import Session
 from breakrank.runners.base import Runner
 from breakrank.runners.workdir import View
 from breakrank_agent.plan import Plan
-from breakrank_agent.protocol.log import Event, encode
+from breakrank_agent.protocol.events import HungEvent
+from breakrank_agent.protocol.log import encode
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Conductor:
         progress: Callable[[Progress], None] | None = None,
         phase: str = "run",
         view: View | None = None,
-        ends: Callable[[Event], bool] | None = None,
+        ends: Callable[[HungEvent], bool] | None = None,
         steps: int = 0,
         keep: int = 0,
         room: Room | None = None,
@@ -90,7 +91,7 @@ class Conductor:
 
     def write(self, kind: str, **values: Any) -> None:
         """Append one of the Conductor's own events."""
-        event: Event = {"kind": kind, "t": round(time.monotonic(), 6), **values}
+        event: dict[str, Any] = {"kind": kind, "t": round(time.monotonic(), 6), **values}
         self._events.write(encode(event) + b"\n")
 
     def _show(self, attempt: int, ranks: dict[int, Rank]) -> None:

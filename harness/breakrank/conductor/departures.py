@@ -103,7 +103,7 @@ class Departures:
                     break
             rank.outputs[name].close()
         if rank.file.left_out:
-            self._group.write("left out", rank=rank.process.rank, count=rank.file.left_out)
+            self._group.write("left_out", rank=rank.process.rank, count=rank.file.left_out)
 
     def _remove_logs(self, rank: Rank) -> None:
         """Remove what was drained into the history file; a crash of ours would leave it to be read."""

@@ -17,7 +17,8 @@ from breakrank.history.output import Output
 from breakrank.history.rank_file import Chronicle
 from breakrank.runners.base import RankProcess
 from breakrank_agent.protocol.checked import Unfit
-from breakrank_agent.protocol.log import Damaged, Event, LogReader
+from breakrank_agent.protocol.events import RankLine
+from breakrank_agent.protocol.log import Damaged, LogReader
 from breakrank_agent.schedules import Diverged
 
 #: Seconds that the inbox sleeps when nothing arrives. Nothing is ordered by it.
@@ -206,7 +207,7 @@ class Inbox:
                 if event["kind"] == "child":
                     self._admit_child(rank, event["name"])
 
-    def _follow(self, rank: Rank, event: Event) -> None:
+    def _follow(self, rank: Rank, event: RankLine) -> None:
         rank.follow(event)
         if event["kind"] == "point" and rank.point in ("write", "save"):
             self._run.written.add(event.get("path", ""))

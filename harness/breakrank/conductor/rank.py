@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +11,8 @@ from breakrank.history.output import Output
 from breakrank.history.rank_file import Chronicle
 from breakrank.runners.base import RankProcess
 from breakrank_agent.protocol.clock import MAIN
-from breakrank_agent.protocol.log import Event, LogReader
+from breakrank_agent.protocol.events import PointEvent, RankLine
+from breakrank_agent.protocol.log import LogReader
 
 #: The fields of a collective's own event that a hung event keeps.
 _TOLD = ("op", "group", "c", "p", "peer", "root", "site", "shapes", "dtype", "said")
@@ -48,7 +50,7 @@ class Rank:
     since: float | None = None
     spent: dict[str, float] = field(default_factory=dict)
     _timeout_s: float | None = None
-    _last: Event = field(default_factory=dict)
+    _last: PointEvent | None = None
 
     @property
     def live(self) -> bool:
@@ -60,7 +62,7 @@ class Rank:
         """True if the rank ended otherwise than well."""
         return self.gone and (self.reported or not (self.status == 0 or self.finished))
 
-    def follow(self, event: Event) -> None:
+    def follow(self, event: RankLine) -> None:
         """Take the next event of the rank."""
         self.step, self.spoke = event["step"], True
         self.ledger.take(event)
@@ -69,10 +71,9 @@ class Rank:
                 self.spent[self.point] = self.spent.get(self.point, 0.0) + event["t"] - self.since
             self.since = event["t"]
             self.point, self._last = event["point"], event
-            self._timeout_s = event.get("timeout_s", self._timeout_s)
         elif event["kind"] == "group":
             self._timeout_s = event.get("timeout_s", self._timeout_s)
-        elif event["kind"] == "child" or event.get("outsiders"):
+        elif event["kind"] == "child" or (event["kind"] == "note" and event.get("outsiders")):
             self.outsiders = True
         elif event["kind"] == "report":
             self.reported = True
@@ -88,8 +89,10 @@ class Rank:
         """Return the place of the rank's wait for a hung event; without a wait, the place where it was last seen."""
         place = {"rank": self.process.rank, "step": self.step, "timeout_s": self.timeout_s(wait, lost)}
         if wait is None:
-            after = {"after": self._last["op"]} if self.point == "collective" else {}
-            told = {name: self._last[name] for name in _TOLD if name in self._last and name != "op"}
+            last: Mapping[str, Any] = self._last if self._last is not None else {}
+            after = {"after": last["op"]} if self.point == "collective" else {}
+            told = {name: last[name] for name in _TOLD if name in last and name != "op"}
             return {**place, "point": self.point, "op": "", **(told | after if after else {})}
-        told = {name: wait.event[name] for name in _TOLD if name in wait.event}
+        event: Mapping[str, Any] = wait.event
+        told = {name: event[name] for name in _TOLD if name in event}
         return {**place, "step": wait.event["step"], "point": wait.event["point"], **told, "lacks": list(wait.lacks)}

@@ -13,7 +13,7 @@ from breakrank.host.session import Session
 from breakrank.runners.base import Launcher, Runner
 from breakrank.runners.workdir import View
 from breakrank_agent.plan import Plan
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import HungEvent
 
 
 class Write(Protocol):
@@ -42,7 +42,7 @@ class Run:
     write: Write
     steps: int = 0
     keep: int = 0
-    ends: Callable[[Event], bool] | None = None
+    ends: Callable[[HungEvent], bool] | None = None
     written: set[str] = field(default_factory=set)
 
     @functools.cached_property

@@ -17,8 +17,8 @@ from breakrank.runners.namespaces import Walls
 from breakrank.runners.workdir import View
 from breakrank.witnesses import Evidence, witness_of
 from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.events import RankLine
 from breakrank_agent.protocol.fault import GoesOn, Heals, Releases, Strike
-from breakrank_agent.protocol.log import Event
 
 #: Seconds within which the witness must see a strike, or it counts as missed. A limit, not a trigger.
 CONFIRM_S = 1.0
@@ -101,16 +101,16 @@ class Strikes:
                 item.again = item.state in (State.LANDED, State.MISSED) or item.strike.trigger.attempt < self._attempt
                 item.state = State.PARKED
 
-    def event(self, rank: int, event: Event) -> None:
+    def event(self, rank: int, event: RankLine) -> None:
         """Take an event of the rank: a strike has fired or was seen, or the rank went on after one."""
         for item in self._of(rank):
-            mine = event["kind"] == "strike" and event["strike"] == item.index
-            if mine and event["phase"] == "fired" and item.strike.fault.side == "inside":
+            mine = event if event["kind"] == "strike" and event["strike"] == item.index else None
+            if mine is not None and mine["phase"] == "fired" and item.strike.fault.side == "inside":
                 item.state, item.since = State.STRUCK, time.monotonic()
                 item.evidence.before = self._look(item)
-            elif mine and event["phase"] == "seen":
-                item.evidence.seen = event
-            elif item.state in (State.STRUCK, State.LANDED) and not mine:
+            elif mine is not None and mine["phase"] == "seen":
+                item.evidence.seen = mine
+            elif item.state in (State.STRUCK, State.LANDED) and mine is None:
                 item.evidence.silent = False
 
     def report(self, rank: int, report: dict[str, Any]) -> None:

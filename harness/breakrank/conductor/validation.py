@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.checked import Unfit, check, is_flag, is_number, is_text, listing, parse, row, whole
-from breakrank_agent.protocol.log import RECORD_LIMIT, Damaged, Event
+from breakrank_agent.protocol.events import RankLine
+from breakrank_agent.protocol.log import RECORD_LIMIT, Damaged
 from breakrank_agent.protocol.trigger import POINTS
 
 #: The longest event: one that is kept in few words may grow beyond what a rank may write in full.
@@ -59,15 +60,16 @@ _MEANINGLESS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticEr
 _T = TypeVar("_T")
 
 
-def parse_event(record: bytes) -> Event:
+def parse_event(record: bytes) -> RankLine:
     """Return a record of a rank's log as the event that it is. Raises `Unfit`."""
     try:
-        event = parse(record, MOST_EVENT)
+        event: Any = parse(record, MOST_EVENT)
         check(event, _EVENT, _OPTIONAL)
         check(event, _OF_KIND.get(event["kind"], {}))
     except Unfit as error:
         raise Unfit(f"a record is no event: {error}") from None
-    return event
+    made: RankLine = event
+    return made
 
 
 class Line:

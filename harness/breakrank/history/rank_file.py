@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from breakrank.files.bounded import Folder, parse
 from breakrank.files.disk_space import RecordFile, Room
 from breakrank.schemas.shape import shapes
-from breakrank_agent.protocol.log import Event, HistoryError, peek_log
+from breakrank_agent.protocol.events import ConductorLine, RankLine
+from breakrank_agent.protocol.log import HistoryError, peek_log
 
 #: What a bounded history is made of, in order: its beginning, and two parts of which the older one gives way.
 _PARTS = ("", ".before", ".latest")
@@ -58,13 +60,18 @@ class Chronicle:
         self._file = RecordFile(latest, self._room)
 
 
-def read_chronicle(place: Folder, name: str) -> Iterator[Event]:
+def read_chronicle(place: Folder, name: str) -> Iterator[RankLine]:
     """Yield what is kept of a rank's events. Raises `HistoryError` for the first that is damaged."""
     for part in _PARTS:
-        yield from read_lines(place, name + part, "event")
+        yield from _lines(place, name + part, "event")
 
 
-def read_lines(place: Folder, name: str, schema: str) -> Iterator[Event]:
+def read_conductor(place: Folder, name: str) -> Iterator[ConductorLine]:
+    """Yield the Conductor's events. Raises `HistoryError` for the first that is damaged."""
+    yield from _lines(place, name, "conductor")
+
+
+def _lines(place: Folder, name: str, schema: str) -> Iterator[Any]:
     """Yield the events of one file of a run directory, of the shape that a schema says.
 
     A last line that a crash cut short is left out. Raises `HistoryError`, naming file and line, for any other that is
@@ -74,7 +81,7 @@ def read_lines(place: Folder, name: str, schema: str) -> Iterator[Event]:
         yield _event(line, schema, f"{place.path / name}, line {number}")
 
 
-def read_left(place: Folder, name: str) -> Iterator[Event]:
+def read_left(place: Folder, name: str) -> Iterator[RankLine]:
     """Yield what a rank's log still holds, where nobody has drained it. Raises `HistoryError` if it is damaged."""
     file = place.open(name, _MOST_LOG)
     if file is None:
@@ -88,8 +95,8 @@ def read_left(place: Folder, name: str) -> Iterator[Event]:
         yield _event(record, "event", f"a record of {place.path / name}")
 
 
-def _event(record: bytes, schema: str, where: str) -> Event:
-    """Return the event that a record of a stranger is. Raises `HistoryError`."""
+def _event(record: bytes, schema: str, where: str) -> Any:
+    """Return the event that a record of a stranger is, of the type that its kind has. Raises `HistoryError`."""
     try:
         event = parse(record)
     except ValueError as error:

@@ -6,10 +6,24 @@ import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from breakrank.files.bounded import Folder
-from breakrank.history.rank_file import read_chronicle, read_left, read_lines
-from breakrank_agent.protocol.log import Event, HistoryError
+from breakrank.history.kinds import ConductorKinds, RankKinds
+from breakrank.history.rank_file import read_chronicle, read_conductor, read_left
+from breakrank_agent.protocol.events import (
+    ConductorLine,
+    DamagedEvent,
+    EndEvent,
+    LauncherEvent,
+    PayloadEvent,
+    PointEvent,
+    RankLine,
+    ReportEvent,
+)
+from breakrank_agent.protocol.log import HistoryError
+
+_Line = TypeVar("_Line", RankLine, ConductorLine)
 
 #: Of a run directory, what ranks reach while they live: their logs, and the lines by which they speak when they die.
 LINES = "lines"
@@ -26,7 +40,7 @@ def records_of(run: Path, attempt: int) -> Path:
 
 
 @dataclass(frozen=True)
-class RankHistory:
+class RankHistory(RankKinds):
     """One attempt of one rank. `status` is its exit code, or minus the signal; None: it never ended by itself.
 
     `ended_by_us` says that the Conductor ended it (a hang, or the end of an attempt that another rank had failed), or
@@ -35,30 +49,26 @@ class RankHistory:
 
     attempt: int
     rank: int
-    events: tuple[Event, ...] = ()
+    events: tuple[RankLine, ...] = ()
     status: int | None = None
     ended_by_us: bool = False
 
-    def of_kind(self, kind: str) -> list[Event]:
-        """Return the events of one kind, in order."""
-        return [e for e in self.events if e["kind"] == kind]
-
-    def points(self, point: str) -> list[Event]:
+    def points(self, point: str) -> list[PointEvent]:
         """Return the entries of one point, in order."""
         return [e for e in self.events if e["kind"] == "point" and e["point"] == point]
 
-    def payloads(self, of: str) -> list[Event]:
+    def payloads(self, of: str) -> list[PayloadEvent]:
         """Return the payloads of one point, in order."""
         return [e for e in self.events if e["kind"] == "payload" and e["of"] == of]
 
     @property
-    def end(self) -> Event | None:
+    def end(self) -> EndEvent | None:
         """The event that says that the main module is over, if it is."""
         ends = self.of_kind("end")
         return ends[-1] if ends else None
 
     @property
-    def report(self) -> Event | None:
+    def report(self) -> ReportEvent | None:
         """What the rank reported: an uncaught exception, or a non-zero exit by its own will."""
         reports = self.of_kind("report")
         return reports[-1] if reports else None
@@ -93,11 +103,11 @@ class RankHistory:
 
 
 @dataclass(frozen=True)
-class History:
+class History(ConductorKinds):
     """One run: every rank of every attempt, and the Conductor's own events."""
 
     ranks: Mapping[tuple[int, int], RankHistory] = field(default_factory=dict)
-    conductor: tuple[Event, ...] = ()
+    conductor: tuple[ConductorLine, ...] = ()
 
     @property
     def attempts(self) -> list[int]:
@@ -118,12 +128,8 @@ class History:
         begun = [e for lived in self.attempt(attempt) for e in lived.of_kind("rank")]
         return max((int(e["world"]) for e in begun), default=0)
 
-    def seen(self, kind: str) -> list[Event]:
-        """Return the Conductor's events of one kind."""
-        return [e for e in self.conductor if e["kind"] == kind]
-
     @property
-    def launcher_failures(self) -> list[Event]:
+    def launcher_failures(self) -> list[LauncherEvent]:
         """How the launcher failed; not where it only hands on how a rank died after its work was over.
 
         Torch can abort a process that has come to its end: a thread of gloo is then destroyed before it was joined.
@@ -154,7 +160,8 @@ class History:
 
 def picks(lived: RankHistory) -> tuple[int, ...]:
     """Return which of its threads a rank picked, pick by pick, by their numbers; 0 is the main thread."""
-    picked = {e["pick"]: e["seq"] for e in lived.events if "pick" in e}
+    scheduled = (e for e in lived.events if e["kind"] == "access" or e["kind"] == "sync")
+    picked = {e["pick"]: e["seq"] for e in scheduled if "pick" in e}
     return tuple(0 if seq == "main" else int(seq.rpartition("-")[2]) for _, seq in sorted(picked.items()))
 
 
@@ -175,9 +182,9 @@ def read_history(folder: Path, within: Folder | None = None) -> History:
     """
     place = within or Folder(folder)
     base = f"{folder.relative_to(place.path)}/" if folder != place.path else ""
-    conductor, why = _as_far_as_it_goes(read_lines(place, f"{base}conductor.jsonl", "conductor"))
+    conductor, why = _as_far_as_it_goes(read_conductor(place, f"{base}conductor.jsonl"))
     damaged = [_damage(0, None, why)] if why else []
-    exits: dict[tuple[int, int], Event] = {(e["attempt"], e["rank"]): e for e in conductor if e["kind"] == "exit"}
+    exits = {(e["attempt"], e["rank"]): e for e in conductor if e["kind"] == "exit"}
     started = dict.fromkeys((e["attempt"], e["rank"]) for e in conductor if e["kind"] == "spawned")
     numbers = dict.fromkeys(attempt for attempt, _ in started)
     left = {attempt: place.names(f"{base}{LINES}/attempt-{attempt}") for attempt in numbers}
@@ -208,7 +215,7 @@ class _Lies:
     left: tuple[str, ...]
 
 
-def _records(lies: _Lies) -> Iterator[Event]:
+def _records(lies: _Lies) -> Iterator[RankLine]:
     """Yield what is kept of a rank: its file, and its logs.
 
     Where the run was cut short, what the rank had recorded and nobody had drained is still in a log of its own.
@@ -220,9 +227,9 @@ def _records(lies: _Lies) -> Iterator[Event]:
         yield from read_left(lies.place, f"{lies.base}{LINES}/{attempt}/{log}")
 
 
-def _as_far_as_it_goes(events: Iterator[Event]) -> tuple[list[Event], str]:
+def _as_far_as_it_goes(events: Iterator[_Line]) -> tuple[list[_Line], str]:
     """Return the events up to the first that is damaged, and what is wrong with that; empty if none is."""
-    read: list[Event] = []
+    read: list[_Line] = []
     try:
         read.extend(events)
     except HistoryError as error:
@@ -230,5 +237,5 @@ def _as_far_as_it_goes(events: Iterator[Event]) -> tuple[list[Event], str]:
     return read, ""
 
 
-def _damage(attempt: int, rank: int | None, why: str) -> Event:
-    return {"kind": "damaged", "attempt": attempt, "rank": rank, "why": why}
+def _damage(attempt: int, rank: int | None, why: str) -> DamagedEvent:
+    return {"kind": "damaged", "t": 0.0, "attempt": attempt, "rank": rank, "why": why}

@@ -46,10 +46,10 @@ def accusations(history: History) -> tuple[Accusation, ...]:
     if not history.attempts:
         return ()
     starts = [float(e["t"]) for e in history.seen("spawned") if e["attempt"] == _last(history)]
-    reports = sorted((lived for lived in history.last if (lived.report or {}).get("type")), key=_report_time)
+    reports = sorted((lived for lived in history.last if _reported_type(lived)), key=_report_time)
     by_ranks = [
         Accusation(
-            f"{(lived.report or {})['type']} in rank {lived.rank}",
+            f"{_reported_type(lived)} in rank {lived.rank}",
             tuple(sorted(_accused(history, lived))),
             round(_report_time(lived) - min(starts), 3) if starts else None,
         )
@@ -233,7 +233,7 @@ def _told_otherwise(history: History) -> Blame | None:
 def _peer(history: History, why: str, reason: str) -> Blame | None:
     """Blame the peers that hung events of the last attempt name."""
     events = [e for e in history.seen("hung") if e["attempt"] == _last(history) and e["why"] == why]
-    peers = sorted({p for e in events for p in e.get("peers") or [e.get("peer")] if p is not None})
+    peers = sorted({p for e in events for p in e["peers"]})
     return Blame(tuple(peers), reason) if peers else None
 
 
@@ -244,7 +244,12 @@ def _is_victim(lived: RankHistory) -> bool:
 
 
 def _what_and_where(lived: RankHistory) -> tuple[str, int]:
-    return str((lived.report or {}).get("type")), where_at(lived)
+    return _reported_type(lived), where_at(lived)
+
+
+def _reported_type(lived: RankHistory) -> str:
+    """Return the type of the exception that a rank reported; empty if it reported none."""
+    return lived.report["type"] if lived.report is not None else ""
 
 
 def _name(guilty: Sequence[RankHistory], reason: str) -> Blame:
@@ -256,7 +261,8 @@ def _last(history: History) -> int:
 
 
 def _report_time(lived: RankHistory) -> float:
-    return float((lived.report or {})["t"])
+    assert lived.report is not None
+    return lived.report["t"]
 
 
 def _exit_time(history: History, lived: RankHistory) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from breakrank.analysis import endings
 from breakrank.analysis.lineage import lineage
@@ -15,8 +16,8 @@ from breakrank.oracles import Abstain, Terms, all_oracles
 from breakrank.runners import find_runner
 from breakrank.verdict import Blame, Ended, Finding, Verdict, decide, name_ranks
 from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.events import LauncherEvent
 from breakrank_agent.protocol.fault import Strike
-from breakrank_agent.protocol.log import Event
 
 #: Kinds of events whose text may be cut without loss: nothing is judged by it.
 _PROSE = ("report", "raised", "note")
@@ -97,19 +98,19 @@ def _see_enough(history: History, control: History | None, plan: Plan, account: 
                 account.void.append(f"rank {rank} never started in attempt {attempt}")
             elif lived.status is None:
                 account.void.append(f"rank {rank} has no end on record in attempt {attempt}")
-    for event in history.seen("launcher"):
-        if event["ended"] and not history.seen("hung"):
+    for launcher in history.seen("launcher"):
+        if launcher["ended"] and not history.seen("hung"):
             account.void.append("the launcher had to be ended by us: its ranks had ended, or none had come")
         elif history.attempts and account.void:
-            account.void += event["closed"]
-    for event in history.seen("held"):
+            account.void += launcher["closed"]
+    for held in history.seen("held"):
         account.void.append(
-            f"rank {event['rank']} had made its {plan.until} steps while {name_ranks(event['waiting'])} waited for it: "
+            f"rank {held['rank']} had made its {plan.until} steps while {name_ranks(held['waiting'])} waited for it: "
             "they do not count steps alike; name by --scenario-step=module:function what ends one"
         )
-    for event in history.seen("dropped"):
-        if event["count"]:
-            account.void.append(f"{event['count']} records of rank {event['rank']} were dropped")
+    for lost in history.seen("dropped"):
+        if lost["count"]:
+            account.void.append(f"{lost['count']} records of rank {lost['rank']} were dropped")
     for lived in history.ranks.values():
         cut = [e for e in lived.events if "cut" in e and e["kind"] not in _PROSE]
         if cut:
@@ -148,9 +149,9 @@ def why_no_rank(history: History, plan: Plan) -> str:
     return f"no rank of '{' '.join(plan.command)}' called home: {closed or left or hint}"
 
 
-def _left(launcher: Event) -> str:
+def _left(launcher: LauncherEvent) -> str:
     """Say how a launcher ended, and whom it blames."""
-    status, blames = launcher["status"], launcher["blames"]
+    status, blames = launcher["status"] or 0, launcher["blames"]
     how = f"was killed by {signal_name(-status)}" if status < 0 else f"ended with exit code {status}"
     return f"{how}, and blames {name_ranks(blames)}" if blames else how
 
@@ -283,11 +284,11 @@ def _remember(history: History, ends: dict[int, dict[int, Ended]], account: Acco
                 account.notes.append(endings.describe(lived, end))
         if attempt:
             account.notes.extend(_work_lost(history, attempt))
-    for event in history.seen("not kept"):
+    for event in history.seen("not_kept"):
         more = f", and {event['count'] - 1} more," if event["count"] > 1 else ""
         account.notes.append(f"{event['path']}{more} of the working folder is not kept: {event['why']}")
-    for event in history.seen("left out"):
-        account.notes.append(f"{event['count']} records in the middle of rank {event['rank']}'s history were not kept")
+    for lost in history.seen("left_out"):
+        account.notes.append(f"{lost['count']} records in the middle of rank {lost['rank']}'s history were not kept")
 
 
 def _children_unseen(history: History) -> Iterator[str]:
@@ -311,7 +312,7 @@ def _say(ranks: Sequence[RankHistory], ends: dict[int, Ended], end: Ended) -> li
     """Say how each rank with this end ended, in the order in which they did."""
     return [
         endings.describe(lived, end)
-        for lived in sorted(ranks, key=lambda lived: float((lived.report or {}).get("t", float("inf"))))
+        for lived in sorted(ranks, key=lambda lived: lived.report["t"] if lived.report is not None else inf)
         if ends[lived.rank] is end
     ]
 

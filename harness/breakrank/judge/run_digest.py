@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from breakrank.analysis.endings import acted, classify
 from breakrank.history.reader import History, RankHistory, signal_name
 from breakrank.verdict import Ended
 from breakrank_agent.protocol.clock import MAIN
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import RankLine, StrikeEvent
 
 #: What a sequence is made of, by kind of event: never times, pids, ports, addresses or line numbers.
 _FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -81,7 +81,7 @@ def sequences(history: History) -> Sequences:
     return found
 
 
-def _add(sequence: list[Coordinate], event: Event, coordinate: Coordinate, scheduled: bool) -> None:
+def _add(sequence: list[Coordinate], event: RankLine, coordinate: Coordinate, scheduled: bool) -> None:
     """Add what counts of an event to its sequence."""
     if event["seq"] != MAIN and not (scheduled and event["seq"].startswith("thread-")):
         coordinate = {name: value for name, value in coordinate.items() if name not in _PACE}
@@ -116,18 +116,18 @@ def _first_to_fail(history: History, attempt: int, ends: Mapping[int, Ended]) ->
     return min(failed, key=sign).rank
 
 
-def _counts(event: Event) -> bool:
+def _counts(event: RankLine) -> bool:
     """Whether an event is the same in each run: what was not chosen by a schedule came as it came."""
     if event["kind"] == "strike":
         return _fired(event)
     return event["kind"] not in ("access", "sync") or "turn" in event or "pick" in event
 
 
-def _fired(event: Event) -> bool:
-    return bool(event["kind"] == "strike" and event["phase"] == "fired")
+def _fired(event: RankLine) -> TypeGuard[StrikeEvent]:
+    return event["kind"] == "strike" and event["phase"] == "fired"
 
 
-def _is_collective(event: Event) -> bool:
+def _is_collective(event: RankLine) -> bool:
     return bool(event["kind"] == "point" and event["point"] == "collective")
 
 
@@ -139,7 +139,7 @@ def _first_strikes(lived: RankHistory) -> dict[str, list[Any]]:
     return first
 
 
-def _before_the_cut(lived: RankHistory, limit: int | None) -> tuple[Event, ...]:
+def _before_the_cut(lived: RankHistory, limit: int | None) -> tuple[RankLine, ...]:
     """Return the rank's events up to its K-th collective; of one that was struck, at least up to its first strike."""
     if limit is None:
         return lived.events
@@ -152,20 +152,20 @@ def _before_the_cut(lived: RankHistory, limit: int | None) -> tuple[Event, ...]:
 
 def _names_of_keys(history: History, attempt: int) -> dict[str, int]:
     """Number the keys of what ranks share in the order of their first use, as their own names hold inodes."""
-    took = [e for lived in history.attempt(attempt) for e in lived.events if _took_a_turn(e)]
+    ordered = [
+        e for one in history.attempt(attempt) for e in one.events if e["kind"] == "access" or e["kind"] == "sync"
+    ]
+    took = [(turn, e["key"]) for e in ordered if (turn := e.get("turn")) is not None]
     names: dict[str, int] = {}
-    for event in sorted(took, key=lambda e: int(e["turn"])):
-        names.setdefault(event["key"], len(names))
+    for _, key in sorted(took, key=lambda one: one[0]):
+        names.setdefault(key, len(names))
     return names
 
 
-def _took_a_turn(event: Event) -> bool:
-    return event["kind"] in ("access", "sync") and isinstance(event.get("turn"), int)
-
-
-def _coordinate(event: Event, keys: Mapping[str, int]) -> Coordinate:
+def _coordinate(event: RankLine, keys: Mapping[str, int]) -> Coordinate:
     """Return what counts of an event."""
-    kept = {name: event[name] for name in _FIELDS[event["kind"]] if event.get(name) is not None}
+    fields: Mapping[str, Any] = event
+    kept = {name: fields[name] for name in _FIELDS[event["kind"]] if fields.get(name) is not None}
     if str(kept.get("path", "")).startswith(("/", "..")):
         del kept["path"]
     if "key" in kept:
@@ -191,8 +191,10 @@ def _class(history: History, lived: RankHistory, end: Ended) -> str:
         # Whether a rank says something before its launcher ends it is a race of the two.
         return "failed"
     if end is Ended.REPORTED:
-        report = lived.report or {}
-        return str(report.get("type") or f"exit code {report.get('code', lived.status)}")
+        report = lived.report
+        if report is None:
+            return f"exit code {lived.status}"
+        return report["type"] or f"exit code {report['code']}"
     if end is Ended.CRASHED:
         return str(lived.died_of())
     if end is Ended.STRUCK:

@@ -6,13 +6,27 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from breakrank.analysis.happens_before import overwritten_in_turns
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import AccessEvent, LeftEvent, PayloadEvent, PointEvent
+
+
+class _Touch(NamedTuple):
+    """An access to a file, by a rank."""
+
+    rank: int
+    event: AccessEvent
+
+
+class _Write(NamedTuple):
+    """A file that a rank has finished writing."""
+
+    rank: int
+    event: PayloadEvent
 
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
@@ -101,10 +115,10 @@ def _lost(history: History, control: History) -> list[Finding]:
     for path, model in _left(control).items():
         if path in left and left[path]["file"] == model["file"]:
             continue
-        changes = [e for e in _accesses(history, path) if e["mode"] == "w"]
+        changes = [touch for touch in _accesses(history, path) if touch.event["mode"] == "w"]
         removed = [pair for pair in pairwise(changes) if _takes_away(*pair)]
         shown = overwritten_in_turns([replace(lived, events=_of(lived, path)) for lived in history.last])
-        stale = [{**access.event, "rank": access.rank} for access in shown]
+        stale = [_Touch(access.rank, access.event) for access in shown]
         blind = _written_over(history, path)
         if stale:
             found.append(_finding(history, path, stale[-2], stale[-1], "wrote back what it had read before"))
@@ -140,39 +154,40 @@ def _whole(history: History) -> bool | None:
     return any(left["file"] in saved for left in _left(history).values())
 
 
-def _takes_away(earlier: Event, later: Event) -> bool:
+def _takes_away(earlier: _Touch, later: _Touch) -> bool:
     """Whether a rank removes what another has written in the same step: one of an earlier step is made room for."""
-    return bool(
-        later["op"] == "remove" != earlier["op"]
-        and later["rank"] != earlier["rank"]
-        and later["step"] == earlier["step"]
+    return (
+        later.event["op"] == "remove" != earlier.event["op"]
+        and later.rank != earlier.rank
+        and later.event["step"] == earlier.event["step"]
     )
 
 
-def _written_over(history: History, path: str) -> tuple[Event, Event] | None:
+def _written_over(history: History, path: str) -> tuple[_Write, _Write] | None:
     """Return what a rank wrote to a path in the last step in which any did, and what another wrote and left there."""
-    writes = [{**e, "rank": lived.rank} for lived in history.last for e in _written(lived) if e["path"] == path]
-    last = max((int(e["step"]) for e in writes), default=0)
-    whole = {int(e["rank"]): e for e in writes if e["step"] == last}
-    kept = [e for e in whole.values() if e["file"] == _left(history).get(path, {}).get("file")]
-    gone = [e for e in whole.values() if e["file"] is not None and e not in kept]
+    writes = [_Write(lived.rank, e) for lived in history.last for e in _written(lived) if e["path"] == path]
+    last = max((write.event["step"] for write in writes), default=0)
+    whole = {write.rank: write for write in writes if write.event["step"] == last}
+    left = _left(history).get(path)
+    kept = [write for write in whole.values() if write.event["file"] == (left["file"] if left is not None else None)]
+    gone = [write for write in whole.values() if write.event["file"] is not None and write not in kept]
     return (gone[0], kept[0]) if gone and kept else None
 
 
-def _finding(history: History, path: str, loser: Event, winner: Event, how: str) -> Finding:
-    ranks, step = tuple(sorted({int(loser["rank"]), int(winner["rank"])})), int(loser["step"])
-    evidence: dict[str, Any] = {"path": path, "loser": loser["rank"], "winner": winner["rank"], "how": how}
+def _finding(history: History, path: str, loser: _Touch | _Write, winner: _Touch | _Write, how: str) -> Finding:
+    ranks, step = tuple(sorted({loser.rank, winner.rank})), loser.event["step"]
+    evidence: dict[str, Any] = {"path": path, "loser": loser.rank, "winner": winner.rank, "how": how}
     evidence["events"] = _shown(history, path, step)
     return Finding("checkpoint", "lost write", ranks, step, history.attempts[-1], evidence=evidence)
 
 
-def _left(history: History) -> dict[str, Event]:
+def _left(history: History) -> dict[str, LeftEvent]:
     """Return what the last attempt left of the files that it wrote, by path."""
     last = history.attempts[-1] if history.attempts else 0
     return {e["path"]: e for e in history.seen("left") if e["attempt"] == last}
 
 
-def _written(lived: RankHistory) -> list[Event]:
+def _written(lived: RankHistory) -> list[PayloadEvent]:
     """Return what a rank recorded of each file that it finished writing, once for each time."""
     writes = lived.payloads("write")
     told = {e["path"] for e in writes}
@@ -180,7 +195,7 @@ def _written(lived: RankHistory) -> list[Event]:
     return [*writes, *(e for e in lived.payloads("save") if e["path"] not in told)]
 
 
-def _contents(history: History) -> set[str]:
+def _contents(history: History) -> set[str | None]:
     """Return the digests of all that any rank meant to write."""
     return {e["file"] for lived in history.ranks.values() for e in _written(lived)}
 
@@ -199,7 +214,7 @@ def _unclear(history: History, path: str) -> bool:
     return bool({path, "(memory)"} & opened or (opened and path in renamed))
 
 
-def _named(points: Sequence[Event], how: str) -> list[str]:
+def _named(points: Sequence[PointEvent], how: str) -> list[str]:
     return [e["path"] for e in points if e["how"] == how]
 
 
@@ -211,21 +226,21 @@ def _cut_short(history: History, path: str) -> bool:
     )
 
 
-def _accesses(history: History, path: str) -> list[Event]:
-    """Return what the ranks of the last attempt read and wrote of a path, in order of turns, each with its rank."""
-    found = [{**e, "rank": lived.rank} for lived in history.last for e in _of(lived, path)]
-    return sorted(found, key=lambda e: int(e["turn"]))
+def _accesses(history: History, path: str) -> list[_Touch]:
+    """Return what the ranks of the last attempt read and wrote of a path, in order of turns."""
+    found = [_Touch(lived.rank, e) for lived in history.last for e in _of(lived, path)]
+    return sorted(found, key=lambda touch: touch.event["turn"] or 0)
 
 
-def _of(lived: RankHistory, path: str) -> tuple[Event, ...]:
+def _of(lived: RankHistory, path: str) -> tuple[AccessEvent, ...]:
     """Return a rank's accesses to one path."""
     return tuple(e for e in lived.of_kind("access") if e["key"] == path)
 
 
-def _shown(history: History, path: str, step: int) -> list[Event]:
-    """Return the accesses to a path in one step, with what a report shows of them."""
+def _shown(history: History, path: str, step: int) -> list[dict[str, Any]]:
+    """Return what a report shows of the accesses to a path in one step."""
     return [
-        {name: e[name] for name in ("rank", "step", "op", "mode", "turn")}
-        for e in _accesses(history, path)
-        if e["step"] == step
+        {"rank": rank, "step": step, "op": event["op"], "mode": event["mode"], "turn": event["turn"]}
+        for rank, event in _accesses(history, path)
+        if event["step"] == step
     ]

@@ -7,7 +7,7 @@ is on record, and not in the control.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from breakrank.analysis import digests
@@ -15,7 +15,13 @@ from breakrank.analysis.happens_before import Access, overwritten_in_turns
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, listed, name_ranks
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import LackEvent, PayloadEvent
+
+#: What is on record of the form of a batch, by what it is called.
+_FORMS: Mapping[str, Callable[[PayloadEvent], Sequence[object]]] = {
+    "shape": lambda event: event.get("shapes", ()),
+    "dtype": lambda event: event.get("dtypes", ()),
+}
 
 
 class Pair(NamedTuple):
@@ -46,10 +52,10 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
 
 def _state(lived: RankHistory) -> dict[str, Any] | None:
     """Return what the program named as its result."""
-    return (lived.end or {}).get("state")
+    return lived.end.get("state") if lived.end is not None else None
 
 
-def _measure(terms: Terms) -> str:
+def _measure(terms: Terms) -> digests.Compared:
     """Return the name of what is compared."""
     return "norm" if terms.tolerance else "params"
 
@@ -74,7 +80,7 @@ def _parameters(history: History, pairs: Sequence[Pair], terms: Terms) -> list[F
         rule = digests.like(digests.steps([p.model for p in guilty], name), same)
         parted = digests.breaches(digests.steps([p.lived for p in guilty], name), rule)
     step = parted[0].place.step if parted else max(p.lived.last_step for p in guilty)
-    evidence = {
+    evidence: dict[str, Any] = {
         "compared": name,
         "results": {str(rank): here[rank] for rank in wrong},
         "control": {str(rank): there[rank] for rank in wrong},
@@ -111,7 +117,7 @@ def _lacking(pairs: Sequence[Pair], step: int, evidence: dict[str, Any]) -> Find
     return Finding("control", cause, ranks, step, first.attempt, places, evidence)
 
 
-def _is_new(event: Event, step: int, model: RankHistory) -> bool:
+def _is_new(event: LackEvent, step: int, model: RankHistory) -> bool:
     """Whether a lack was there by this step, and the control has none of the same replicas."""
     usual = any(set(event["replicas"]) <= set(other["replicas"]) for other in model.of_kind("lack"))
     return int(event["step"]) <= step and not usual
@@ -127,15 +133,15 @@ def _batches(pairs: Sequence[Pair], step: int) -> dict[int, str]:
     return other if len(other) < len(pairs) else {}
 
 
-def _loaded(lived: RankHistory, step: int) -> list[Event]:
+def _loaded(lived: RankHistory, step: int) -> list[PayloadEvent]:
     return [event for event in lived.payloads("load") if event["step"] == step and event.get("batch")]
 
 
-def _form(here: Sequence[Event], there: Sequence[Event]) -> str:
+def _form(here: Sequence[PayloadEvent], there: Sequence[PayloadEvent]) -> str:
     """Say how batches differ in form, if they do and it is on record."""
-    for name, word in (("shapes", "shape"), ("dtypes", "dtype")):
+    for word, form in _FORMS.items():
         for one, other in zip(here, there, strict=False):
-            for mine, its in zip(one.get(name) or (), other.get(name) or (), strict=False):
+            for mine, its in zip(form(one), form(other), strict=False):
                 if mine != its:
                     return f", of {word} {mine} and not {its}"
     return ""
@@ -204,6 +210,7 @@ def _lost_update(history: History, fewer: Sequence[Pair]) -> Finding | None:
     return Finding("control", "lost update", ranks, step, worst.lived.attempt, evidence=evidence)
 
 
-def _shown(access: Access) -> Event:
+def _shown(access: Access) -> dict[str, Any]:
     """Return what a report shows of an access."""
-    return {"rank": access.rank, **{k: access.event[k] for k in ("step", "op", "mode", "turn")}}
+    event = access.event
+    return {"rank": access.rank, "step": event["step"], "op": event["op"], "mode": event["mode"], "turn": event["turn"]}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from breakrank.analysis.endings import where_at
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Terms
 from breakrank.verdict import Finding
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import CrashEvent, CrashThread
 
 #: Signals that a process gets for what it did itself; any other was sent by somebody.
 _OWN = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGSYS")
@@ -25,7 +25,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     found = []
     for key, lived in sorted(history.ranks.items()):
         if lived.died_of() in _OWN:
-            found.append(_finding(lived, words.get(key, {})))
+            found.append(_finding(lived, words.get(key)))
         elif lived.died_of() == "SIGKILL" and key in killed:
             evidence = {"oom_kill": killed[key]}
             place = (lived.rank,), where_at(lived), lived.attempt
@@ -33,49 +33,49 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     return found
 
 
-def _finding(lived: RankHistory, said: Mapping[str, Any]) -> Finding:
-    threads: list[Event] = said.get("threads", [])
-    died = next((t for t in threads if t["died"]), {})
+def _finding(lived: RankHistory, said: CrashEvent | None) -> Finding:
+    threads = said["threads"] if said is not None else []
+    died = next((t for t in threads if t["died"]), None)
     others = sorted((t for t in threads if not t["died"] and t["frames"]), key=_suspicion)
-    evidence = {
+    evidence: dict[str, Any] = {
         "signal": lived.died_of(),
-        "where": f"in {_place(died)}" if died.get("frames") else "where no Python line is known",
+        "where": f"in {_place(died)}" if died is not None and died["frames"] else "where no Python line is known",
         "meanwhile": _meanwhile(others[0]) if others and not others[0]["waits"] else "",
-        "site": _site(died),
-        "native": died.get("native", [])[:8],
-        "address": said.get("address", ""),
+        "site": _site(died) if died is not None else "",
+        "native": died["native"][:8] if died is not None else [],
+        "address": said["address"] if said is not None else "",
         "others": [
             {"thread": t["thread"], "site": _site(t), "waits": t["waits"], "native": t["native"][:8]} for t in others
         ],
-        "unread": said.get("unread", ""),
+        "unread": said["unread"] if said is not None else "",
     }
-    places = tuple(site for site in (_site(died), *(_site(t) for t in others if not t["waits"])) if site)
+    places = tuple(site for site in (evidence["site"], *(_site(t) for t in others if not t["waits"])) if site)
     return Finding("crash", "died of a signal", (lived.rank,), where_at(lived), lived.attempt, places, evidence)
 
 
-def _suspicion(thread: Event) -> tuple[bool, bool]:
+def _suspicion(thread: CrashThread) -> tuple[bool, bool]:
     """Sort first the thread that frees memory, and last those that wait for something."""
     return not _freeing(thread), bool(thread["waits"])
 
 
-def _freeing(thread: Event) -> str:
+def _freeing(thread: CrashThread) -> str:
     """Return the outermost of a thread's innermost calls that frees or replaces memory; empty if there is none."""
     calls = [str(call) for call in thread["native"][:8] if any(word in call.lower() for word in _FREES)]
     return calls[-1] if calls else ""
 
 
-def _meanwhile(thread: Event) -> str:
+def _meanwhile(thread: CrashThread) -> str:
     call, name = _freeing(thread), str(thread["thread"])
     # One that has no name is known by a number, which is another one in each run.
     who = "another thread" if name.startswith("thread ") else f"thread {name}"
     return f", while {who} was in {_place(thread)}{f' ({call})' if call else ''}"
 
 
-def _place(thread: Event) -> str:
+def _place(thread: CrashThread) -> str:
     return f"{thread['frames'][-1][2]} ({_site(thread)})"
 
 
-def _site(thread: Mapping[str, Any]) -> str:
+def _site(thread: CrashThread) -> str:
     """Return the innermost of the user's lines: `train.py:8`."""
-    frames = thread.get("frames") or []
+    frames = thread["frames"]
     return f"{os.path.basename(frames[-1][0])}:{frames[-1][1]}" if frames else ""

@@ -10,6 +10,7 @@ from breakrank.analysis.happens_before import Access, Pair, accesses
 from breakrank.history.reader import History
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
+from breakrank_agent.protocol.events import AccessEvent
 
 #: What operations do to a path, and how a sentence says it; what is only read has mode `r`.
 _KINDS = {
@@ -97,7 +98,8 @@ def _keep(found: dict[tuple[int, int], Access], access: Access) -> None:
     if hi and newest in found and newest[1] == lo and found[newest].clock == access.clock:
         del found[newest]
         lo = newest[0]
-        access = replace(access, event={**access.event, "bytes": (lo, hi)})
+        joined: AccessEvent = {**access.event, "bytes": [lo, hi]}
+        access = replace(access, event=joined)
     found.pop((lo, hi), None)
     found[lo, hi] = access
 

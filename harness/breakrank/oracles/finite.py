@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import RankLine
 
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
@@ -38,19 +38,20 @@ def _not_finite(lived: RankHistory) -> Iterator[tuple[int, int, str]]:
             yield int(event["step"]), lived.rank, _what(event)
 
 
-def _what(event: Event) -> str:
+def _what(event: RankLine) -> str:
     """Say what is not finite."""
     if event["kind"] == "told":
         return f"a NaN or infinite {event['name']}"
-    if event.get("of") != "load":
+    if event["kind"] != "payload" or event["of"] != "load":
         return "NaN or infinite parameters"
     return "a NaN or infinite batch" + "".join(f" of replica {number}" for number in event.get("unfit", ())[:1])
 
 
-def _numbers(event: Event) -> list[bool]:
+def _numbers(event: RankLine) -> list[bool]:
     """Return for each number that an event speaks of whether it is finite."""
     if event["kind"] == "told":
         return [math.isfinite(v) for v in event["values"].values() if isinstance(v, (int, float))]
     if event["kind"] == "end" or (event["kind"] == "payload" and event["of"] in ("step", "load")):
-        return [event["finite"]] if event.get("finite") is not None else []
+        finite = event.get("finite")
+        return [finite] if finite is not None else []
     return []

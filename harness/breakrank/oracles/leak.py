@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import CensusEvent
 
 #: Steps that are not judged, and for how many steps something has to grow.
 WARM_UP = 3
@@ -105,7 +105,7 @@ def _too_short(history: History) -> str:
     return f"{longest} steps are too few to tell a leak from a cache that fills: it takes {least}{suspect}"
 
 
-def judged(lived: RankHistory) -> list[Event]:
+def judged(lived: RankHistory) -> list[CensusEvent]:
     """Return the censuses after the first steps."""
     return [e for e in lived.of_kind("census") if e["step"] > WARM_UP]
 

@@ -8,7 +8,7 @@ from typing import Any
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, listed
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import PlacedEvent
 
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
@@ -40,7 +40,7 @@ def _finding(cause: str, ranks: Sequence[int], step: int, history: History, evid
 Wrong = Iterator[tuple[str, dict[str, Any]]]
 
 
-def _asked_in_vain(lived: RankHistory, event: Event, history: History, control: History | None) -> Wrong:
+def _asked_in_vain(lived: RankHistory, event: PlacedEvent, history: History, control: History | None) -> Wrong:
     """A device that is not there was asked for, and something else was used."""
     for asked in event["asked"][:1]:
         yield "device missing", {**asked, "on": listed(event["on"])}
@@ -50,7 +50,7 @@ def _asked_in_vain(lived: RankHistory, event: Event, history: History, control: 
             yield "device missing", {"device": gone[0], "site": "", "on": listed(event["on"])}
 
 
-def _on_one(lived: RankHistory, event: Event, history: History, control: History | None) -> Wrong:
+def _on_one(lived: RankHistory, event: PlacedEvent, history: History, control: History | None) -> Wrong:
     """Everything that is trained lies on one of several devices of a kind.
 
     Cards are there whether or not a program means to use them all: they are missed where the control uses several. A
@@ -68,37 +68,37 @@ def _uses_several(control: History | None) -> bool:
     return any(len(event["on"]) > 1 for lived in (control.last if control else ()) for event in lived.of_kind("placed"))
 
 
-def _beside_the_strategy(lived: RankHistory, event: Event, history: History, control: History | None) -> Wrong:
+def _beside_the_strategy(lived: RankHistory, event: PlacedEvent, history: History, control: History | None) -> Wrong:
     """A strategy of several replicas does not mirror a variable, and that did harm, or may have done so."""
     several = [strategy for strategy in event["strategies"] if strategy["replicas"] > 1]
     names = event["plain"]
-    in_turn = [e for e in lived.of_kind("assigned") if e["how"] == "replica after replica"]
+    in_turn = [e for e in lived.of_kind("assigned") if e["how"] == "replica_after_replica"]
     if several and names and (in_turn or _part(history)):
         evidence = {"kind": several[0]["kind"], "names": listed(names), "site": in_turn[0]["site"] if in_turn else ""}
         yield "not mirrored", evidence
 
 
-def _not_run(lived: RankHistory, event: Event, history: History, control: History | None) -> Wrong:
+def _not_run(lived: RankHistory, event: PlacedEvent, history: History, control: History | None) -> Wrong:
     """A strategy of several replicas holds the variables, and never runs anything."""
     for strategy in event["strategies"]:
         if strategy["replicas"] > 1 and not strategy["ran"] and not event["plain"]:
             yield "not run", {"kind": strategy["kind"], "replicas": strategy["replicas"]}
 
 
-def _shared(lived: RankHistory, event: Event, history: History, control: History | None) -> Wrong:
+def _shared(lived: RankHistory, event: PlacedEvent, history: History, control: History | None) -> Wrong:
     """The replicas of one process were all given the same tensors."""
     for strategy in event["strategies"]:
         if strategy["shared"] and len(strategy["devices"]) > 1:
             yield "shared batch", {"kind": strategy["kind"], "replicas": len(strategy["devices"])}
 
 
-def _twice(lived: RankHistory, event: Event, history: History, control: History | None) -> Wrong:
+def _twice(lived: RankHistory, event: PlacedEvent, history: History, control: History | None) -> Wrong:
     """A variable is trained as if it were two."""
     if event["aliased"]:
         yield "aliased weights", {"names": listed(event["aliased"])}
 
 
-_RULES: tuple[Callable[[RankHistory, Event, History, History | None], Wrong], ...] = (
+_RULES: tuple[Callable[[RankHistory, PlacedEvent, History, History | None], Wrong], ...] = (
     _asked_in_vain,
     _beside_the_strategy,
     _not_run,

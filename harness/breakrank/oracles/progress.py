@@ -9,7 +9,7 @@ from breakrank.analysis.wait_for import describe
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, name_ranks
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import HungEvent, LockWait, ToldEvent, WaitingRank
 
 #: What a hung event says and no proof is behind: the deadline that passed.
 _UNPROVEN = ("deadline",)
@@ -25,14 +25,14 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     return [*waits, *still, *losses]
 
 
-def _wait(event: Event, terms: Terms) -> Finding:
+def _wait(event: HungEvent, terms: Terms) -> Finding:
     """Return the finding that a hung event is."""
     waiting = sorted(event["waiting"], key=lambda w: (w["step"], w["rank"]))
-    first: Event = waiting[0] if waiting else {"step": 0}
+    first = waiting[0] if waiting else None
     peers = list(event.get("peers") or [])
     said = _told(waiting, peers)
     evidence = {
-        "where": describe(first),
+        "where": describe(first if first is not None else {}),
         "peer": event.get("peer"),
         "peers": peers,
         "seconds": round(float(event["seconds"]), 1),
@@ -48,18 +48,26 @@ def _wait(event: Event, terms: Terms) -> Finding:
     }
     places = tuple(f"rank {w['rank']}: {describe(w)}, step {w['step']}" for w in waiting)
     cause = "no progress" if event["why"] in _UNPROVEN else event["why"]
-    return Finding("progress", cause, tuple(sorted(event["ranks"])), first["step"], event["attempt"], places, evidence)
+    return Finding(
+        "progress",
+        cause,
+        tuple(sorted(event["ranks"])),
+        first["step"] if first is not None else 0,
+        event["attempt"],
+        places,
+        evidence,
+    )
 
 
-def _lock_words(wait: Event) -> str:
+def _lock_words(wait: LockWait) -> str:
     """Say which thread waits where for what."""
     place = f" ({wait['site']})" if wait["site"] else ""
     return f"{wait['thread']} waits for {wait['for']}{place}"
 
 
-def _told(waiting: Sequence[Event], peers: Sequence[int]) -> list[str]:
+def _told(waiting: Sequence[WaitingRank], peers: Sequence[int]) -> list[str]:
     """Say who waits where, a clause for each place; first the one that somebody else is to blame for."""
-    places: dict[str, list[Event]] = {}
+    places: dict[str, list[WaitingRank]] = {}
     for one in waiting:
         verb = "in" if one.get("op") else "last seen in"
         places.setdefault(f"{verb} {describe(one)}", []).append(one)
@@ -71,21 +79,21 @@ def _told(waiting: Sequence[Event], peers: Sequence[int]) -> list[str]:
     return clauses or ["the job waits"]
 
 
-def _verb(who: Sequence[Event]) -> str:
+def _verb(who: Sequence[WaitingRank]) -> str:
     several = len(who) > 1
     if who[0].get("op"):
         return "wait" if several else "waits"
     return "are" if several else "is"
 
 
-def _whom(waiting: Sequence[Event], peers: Sequence[int]) -> str:
+def _whom(waiting: Sequence[WaitingRank], peers: Sequence[int]) -> str:
     """Name the ranks that the wait told first will never be complete without."""
     lacks = sorted({rank for w in waiting if w["rank"] not in peers for rank in w.get("lacks") or ()})
     whom = list(peers) or lacks
     return name_ranks(whom) if whom else "another rank"
 
 
-def _absent(waiting: Sequence[Event]) -> str:
+def _absent(waiting: Sequence[WaitingRank]) -> str:
     """Name the ranks that are in no collective while others wait in one; nothing shows that they will never come."""
     away = [w["rank"] for w in waiting if not w.get("op")]
     if not away or len(away) == len(waiting):
@@ -93,9 +101,10 @@ def _absent(waiting: Sequence[Event]) -> str:
     return f"; not proven: {name_ranks(away)} {'is' if len(away) == 1 else 'are'} in no collective, and may still move"
 
 
-def _timeout(waiting: Sequence[Event]) -> float | None:
+def _timeout(waiting: Sequence[WaitingRank]) -> float | None:
     """Return the shortest time-out that would have ended one of the waits."""
-    return min((w["timeout_s"] for w in waiting if w.get("op") and w.get("timeout_s") is not None), default=None)
+    limits = [w["timeout_s"] for w in waiting if w["op"]]
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _would_have_raised(timeout_s: float | None) -> str:
@@ -140,7 +149,7 @@ def _loss(lived: RankHistory) -> list[Finding]:
     return [Finding("progress", "loss does not fall", (lived.rank,), lived.last_step, lived.attempt, evidence=evidence)]
 
 
-def _goals(lived: RankHistory) -> list[Event]:
+def _goals(lived: RankHistory) -> list[ToldEvent]:
     """Return what the rank told of its loss together with a goal."""
     return [e for e in lived.of_kind("told") if e["name"] == "loss" and "goal" in e["values"]]
 

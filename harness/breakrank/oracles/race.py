@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from breakrank.analysis.happens_before import Access, Pair, accesses, by_storage, common, overwritten, unordered
+from breakrank.analysis.byte_ranges import common
+from breakrank.analysis.happens_before import Access, Pair, accesses, by_storage, overwritten, unordered
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
-from breakrank_agent.protocol.log import Event
 
 #: The most findings of one attempt; further pairs of places are counted.
 _MOST = 8
@@ -99,7 +99,7 @@ def _place(access: Access) -> str:
 def _words(access: Access) -> str:
     """Say who does what where; of what goes on beside its thread, that nobody has waited for it."""
     verb, op = _VERBS.get(access.event["mode"], access.event["mode"]), _short(access.event["op"])
-    if access.event.get("waits"):
+    if access.waits:
         return f"rank {access.rank}'s {op} ({_place(access)}), which nobody has waited for, {verb}"
     return f"{_who(access)} {verb} in {op} ({_place(access)})"
 
@@ -116,8 +116,10 @@ def _bytes(one: Access, other: Access, touching: Sequence[Access]) -> str:
     return f"bytes {lo} to {hi} of {tensor}"
 
 
-def _shown(access: Access) -> Event:
+def _shown(access: Access) -> dict[str, Any]:
     """Return what a report shows of an access."""
-    names = ("step", "op", "mode", "turn", "pick", "site")
-    kept = {name: access.event[name] for name in names if access.event.get(name) is not None}
-    return {"rank": access.rank, "seq": access.thread.name, **kept}
+    event = access.event
+    optional = {"turn": event.get("turn"), "pick": event.get("pick"), "site": event.get("site")}
+    kept = {name: value for name, value in optional.items() if value is not None}
+    shown = {"rank": access.rank, "seq": access.thread.name}
+    return {**shown, "step": event["step"], "op": event["op"], "mode": event["mode"], **kept}

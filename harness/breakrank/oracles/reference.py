@@ -8,7 +8,7 @@ from typing import Any
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import PayloadEvent
 
 #: How many units in the last place a step may add to the error for each rank whose gradient is added.
 ULPS = 8
@@ -35,7 +35,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     ]
     if not pairs:
         raise Abstain("no rank ended well and recorded its parameters, here and as one rank")
-    eps = max((float(e["eps"]) for e in one.of_kind("names")), default=0.0)
+    eps = max((e["eps"] for e in one.of_kind("names")), default=0.0)
     for step in sorted({step for step, *_ in pairs}):
         bound = terms.tolerance or ULPS * eps * terms.ranks * step
         parted = {rank: _parted(here, there, bound) for at, rank, here, there in pairs if at == step}
@@ -70,5 +70,5 @@ def _batch(lived: RankHistory, step: int) -> int:
     return sum(_samples(event) for event in lived.payloads("load") if event["step"] == step)
 
 
-def _samples(event: Event) -> int:
+def _samples(event: PayloadEvent) -> int:
     return len(event.get("indices") or event.get("samples") or ())

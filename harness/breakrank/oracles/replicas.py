@@ -14,7 +14,7 @@ from breakrank.analysis import digests
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, name_ranks
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import NamesEvent, UnsyncedEvent
 
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
@@ -43,19 +43,31 @@ def _groups(well: Sequence[RankHistory]) -> list[list[RankHistory]]:
     """Return the ranks that hold the same parameters, together: one that has others is a stage of another kind."""
     groups: dict[tuple[str, ...], list[RankHistory]] = {}
     for lived in well:
-        groups.setdefault(tuple(_names(lived).get("names", ())), []).append(lived)
+        groups.setdefault(tuple(_part_names(lived)), []).append(lived)
     return [*groups.values()]
 
 
-def _names(lived: RankHistory) -> Mapping[str, Any]:
-    """Return what a rank last said of the names of its parameters."""
-    return next(reversed(lived.of_kind("names")), {})
+def _names(lived: RankHistory) -> NamesEvent | None:
+    """Return the names of its parameters that a rank recorded last."""
+    return next(reversed(lived.of_kind("names")), None)
+
+
+def _part_names(lived: RankHistory) -> Sequence[str]:
+    """Return the name of each part of a rank's parameters; none if it recorded no names."""
+    known = _names(lived)
+    return known["names"] if known is not None else ()
+
+
+def _sharded(lived: RankHistory) -> Sequence[int]:
+    """Return the parts of the parameters of which a rank has a shard."""
+    known = _names(lived)
+    return known.get("sharded", ()) if known is not None else ()
 
 
 def _why_not(history: History) -> str:
     """Return why there is nothing to judge."""
     well = [lived for lived in history.last if lived.ended_well]
-    if any(_names(lived).get("sharded") for lived in well):
+    if any(map(_sharded, well)):
         return "each rank holds a shard of the parameters, of which no other rank has a replica"
     if len(well) > 1 and len(_groups(well)) == len(well) and all(_names(lived) for lived in well):
         return "each rank holds other parameters than the others"
@@ -79,7 +91,7 @@ def _within(well: Sequence[RankHistory]) -> Finding | None:
 
 def _name_parted(evidence: dict[str, Any], parted: Sequence[int], well: Sequence[RankHistory]) -> Sequence[str]:
     """Put the names of the parts that differ into the evidence, and return those of all parts."""
-    names: list[str] = next((e["names"] for e in map(_names, well) if e), [])
+    names = next((e["names"] for e in map(_names, well) if e), [])
     evidence["parameters"] = [names[part] for part in parted if part < len(names)]
     evidence["first"] = f", in {evidence['parameters'][0]} first" if evidence["parameters"] else ""
     return names
@@ -98,7 +110,7 @@ def _assigned(
             if event["site"] in usual:
                 continue
             if event["step"] <= step and set(parted).intersection(event["parts"]):
-                evidence.update(how=event["how"], site=event["site"])
+                evidence.update(how=event["how"].replace("_", " "), site=event["site"])
                 return "assigned apart", (event["site"],)
     return None
 
@@ -109,7 +121,7 @@ def _digests(ranks: Sequence[RankHistory]) -> digests.Table:
     if ranks:
         last = max(lived.last_step for lived in ranks)
         table[digests.Place(ranks[0].attempt, last, "result")] = digests.results(ranks)
-    sharded = {lived.rank: lived for lived in ranks if _names(lived).get("sharded")}
+    sharded = {lived.rank: lived for lived in ranks if _sharded(lived)}
     for place, values in table.items() if sharded else ():
         for rank in values.keys() & sharded.keys():
             values[rank] = _whole(_parts(sharded[rank], place), sharded[rank])
@@ -119,15 +131,14 @@ def _digests(ranks: Sequence[RankHistory]) -> digests.Table:
 def _parts(lived: RankHistory, place: digests.Place) -> Sequence[str]:
     """Return the digests of a rank's parts at a place."""
     steps = lived.payloads("step")
-    at_step = next((e for e in steps if e["step"] == place.step), {})
-    at_end = lived.end or {}
-    event = at_end if place.name == "result" and "parts" in at_end else at_step
-    return list(event.get("parts", ()))
+    if place.name == "result" and lived.end is not None and "parts" in lived.end:
+        return lived.end["parts"]
+    return next((e.get("parts", []) for e in steps if e["step"] == place.step), [])
 
 
 def _whole(parts: Sequence[str], lived: RankHistory) -> str:
     """Return the digests of the parts that are not sharded, as one."""
-    sharded = set(_names(lived).get("sharded", ()))
+    sharded = set(_sharded(lived))
     return " ".join(part for number, part in enumerate(parts) if number not in sharded)
 
 
@@ -161,7 +172,7 @@ def _who(breach: digests.Breach, control: History | None) -> Sequence[int]:
 def _parted(breach: digests.Breach, well: Sequence[RankHistory]) -> list[int]:
     """Return the parts of the parameters that are not the same on all ranks, in order."""
     there = [lived for lived in well if lived.rank in breach.values]
-    sharded = {number for lived in there for number in _names(lived).get("sharded", ())}
+    sharded = {number for lived in there for number in _sharded(lived)}
     parts = [parts for lived in there if (parts := _parts(lived, breach.place))]
     apart = [number for number, values in enumerate(zip(*parts, strict=False)) if len(set(values)) > 1]
     return [number for number in apart if number not in sharded]
@@ -177,7 +188,7 @@ def _name_others(ranks: Sequence[int]) -> str:
 # --- why they part
 
 #: What each rank recorded of a step whose gradients were not all reduced, by rank.
-Told = Mapping[int, Event]
+Told = Mapping[int, UnsyncedEvent]
 
 
 class _Reason(NamedTuple):

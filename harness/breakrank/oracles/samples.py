@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from breakrank.analysis.lineage import lineage
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
+
+#: The fields by which samples are told apart.
+Told = Literal["indices", "samples"]
+_TOLD: tuple[Told, ...] = ("indices", "samples")
 
 
 class Pace(NamedTuple):
@@ -59,16 +63,16 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     ]
 
 
-def _told_apart_by(history: History, control: History) -> str:
+def _told_apart_by(history: History, control: History) -> Told:
     """Return what tells samples apart on both sides: their `indices`, or else digests of the `samples`."""
     loads = [e for side in (history, control) for lived in side.ranks.values() for e in lived.payloads("load")]
-    for name in ("indices", "samples"):
+    for name in _TOLD:
         if loads and all(e.get(name) is not None for e in loads):
             return name
     raise Abstain("what was loaded cannot be told apart sample by sample" if loads else "no load was recorded")
 
 
-def _contained(history: History, well: set[int], name: str, paces: Mapping[int, Pace]) -> list[Trained]:
+def _contained(history: History, well: set[int], name: Told, paces: Mapping[int, Pace]) -> list[Trained]:
     """Return what the final state was trained on: what it restored, and the last attempt of the ranks in `well`.
 
     `paces`: how each rank of the control draws batches and trains on them.
@@ -85,14 +89,14 @@ def _contained(history: History, well: set[int], name: str, paces: Mapping[int, 
     return sorted(found, key=lambda t: t[:3])
 
 
-def _trained(lived: RankHistory, steps: int, name: str, paces: Mapping[int, Pace]) -> list[Trained]:
+def _trained(lived: RankHistory, steps: int, name: Told, paces: Mapping[int, Pace]) -> list[Trained]:
     """Return the samples of the first `steps` steps of one attempt of a rank."""
     pace = paces.get(lived.rank, Pace(0, 0))
     loads = [e for e in lived.payloads("load")[_skipped(lived, pace) :] if e["step"] <= steps]
     if pace.each:
         # What is drawn ahead of its time belongs to a step that is still to come.
         del loads[pace.each * sum(e["step"] <= steps for e in lived.points("forward")) :]
-    return [Trained(lived.attempt, int(e["step"]), lived.rank, sample) for e in loads for sample in e[name]]
+    return [Trained(lived.attempt, int(e["step"]), lived.rank, sample) for e in loads for sample in e[name] or ()]
 
 
 def _pace(lived: RankHistory) -> Pace:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from breakrank.history.reader import History, RankHistory, signal_name
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import ReportEvent
 
 #: How many steps of a rank are drawn: the last ones.
 _STEPS = 8
@@ -34,7 +34,7 @@ def draw(history: History, verdict: Mapping[str, Any]) -> list[str]:
 def _steps(lived: RankHistory) -> str:
     """Return the steps that the rank finished, and the one that it was in, as `1 2 3`."""
     finished = sorted({int(e["step"]) for e in lived.points("step")})
-    started = max((int(e["step"]) for e in lived.events if isinstance(e.get("step"), int)), default=0)
+    started = max((e["step"] for e in lived.events), default=0)
     if not lived.ended_well and started > (finished[-1] if finished else 0):
         finished.append(started)
     shown = [str(step) for step in finished[-_STEPS:]] or ["0"]
@@ -60,21 +60,21 @@ def _end(lived: RankHistory, history: History) -> tuple[str, str]:
 
 def _struck(lived: RankHistory, history: History) -> bool:
     """Return whether a strike landed on this rank of this attempt."""
-    strikes = [e for e in history.conductor if e["kind"] == "strike" and e.get("attempt", 0) == lived.attempt]
-    return any(e.get("rank") == lived.rank and e.get("phase") in ("landed", "act") for e in strikes)
+    strikes = [e for e in history.seen("strike") if e["attempt"] == lived.attempt]
+    return any(e["rank"] == lived.rank and e["phase"] in ("landed", "act") for e in strikes)
 
 
-def _report(event: Event) -> str:
+def _report(event: ReportEvent) -> str:
     """Say what a rank reported, on one line."""
-    if event.get("type"):
-        message = next(iter(str(event.get("message", "")).splitlines()), "")
+    if event["type"]:
+        message = next(iter(event["message"].splitlines()), "")
         return f"{event['type']}: {message[:100]}"
-    return f"left with exit code {event.get('code')}"
+    return f"left with exit code {event['code']}"
 
 
 def last_place(lived: RankHistory) -> str:
     """Return ` in collective at step 3`: the last point that the rank's main thread entered."""
-    points = [e for e in lived.events if e["kind"] == "point" and e.get("seq", "main") == "main"]
+    points = [e for e in lived.of_kind("point") if e["seq"] == "main"]
     if not points:
         return ""
     what = points[-1].get("op") or points[-1]["point"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from breakrank.history.reader import History
-from breakrank_agent.protocol.log import Event
+from breakrank_agent.protocol.events import PointEvent, RaisedEvent, ReportEvent, StrikeOutcomeEvent
 
 #: How many events of each rank are shown, and how many of an interleaving.
 _EVENTS = 4
@@ -29,8 +29,8 @@ def telling_events(history: History, verdict: Mapping[str, Any]) -> list[str]:
     return [*_strikes(history), *_points(history, attempt, finding)]
 
 
-def interleaving(events: Sequence[Event]) -> list[str]:
-    """Return the events in their order, each in the column of its rank, or of its thread where threads took part."""
+def interleaving(events: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return accesses in their order, each in the column of its rank, or of its thread where threads took part."""
     threads = sorted({(int(e["rank"]), str(e.get("seq", "main"))) for e in events})
     lines = ["".join(_column(rank, thread).ljust(_COLUMN) for rank, thread in threads).rstrip()]
     for event in events[:_INTERLEAVED]:
@@ -45,7 +45,7 @@ def _column(rank: int, thread: str) -> str:
     return f"rank {rank}" if thread == "main" else f"rank {rank} {thread}"
 
 
-def access_words(event: Event) -> str:
+def access_words(event: Mapping[str, Any]) -> str:
     """Say a read or write of shared storage in few words: its turn, what it did by which operation, its step."""
     op = str(event.get("op", ""))
     verb = {"r": "reads in", "w": "writes in", "rw": "updates in"}.get(str(event.get("mode", "")), "")
@@ -57,19 +57,29 @@ def access_words(event: Event) -> str:
 
 def _strikes(history: History) -> list[str]:
     """Return one line a phase of each strike that somebody saw, without the same line twice."""
-    seen = [e for e in history.conductor if e["kind"] == "strike"]
+    told = [_Phase(e["attempt"], e["strike"], e["phase"], e["rank"], _witness(e)) for e in history.seen("strike")]
     for (attempt, rank), lived in sorted(history.ranks.items()):
-        seen += [{**e, "attempt": attempt, "rank": rank} for e in lived.of_kind("strike")]
-    told = [e for e in seen if e.get("phase") in _PHASES]
-    told.sort(key=lambda e: (e.get("attempt", 0), e.get("strike", 0), _PHASES.index(e["phase"])))
-    return list(dict.fromkeys(_strike_words(event) for event in told))
+        told += [
+            _Phase(attempt, e["strike"], e["phase"], rank, f" at step {e['step']}")
+            for e in lived.of_kind("strike")
+            if e["phase"] in _PHASES
+        ]
+    told.sort(key=lambda one: (one.attempt, one.strike, _PHASES.index(one.phase)))
+    return list(dict.fromkeys(f"strike {one.strike} {one.phase}: rank {one.rank}{one.more}" for one in told))
 
 
-def _strike_words(event: Event) -> str:
-    who = f": rank {event['rank']}" if "rank" in event else ""
-    step = f" at step {event['step']}" if "step" in event else ""
-    witness = f", seen by {event['witness']}" if event.get("witness") else ""
-    return f"strike {event.get('strike', 0)} {event['phase']}{who}{step}{witness}"
+class _Phase(NamedTuple):
+    """A phase of a strike on a rank, with a clause more."""
+
+    attempt: int
+    strike: int
+    phase: str
+    rank: int
+    more: str
+
+
+def _witness(event: StrikeOutcomeEvent) -> str:
+    return f", seen by {event['witness']}" if event.get("witness") else ""
 
 
 def _points(history: History, attempt: int, finding: Mapping[str, Any] | None) -> list[str]:
@@ -77,19 +87,20 @@ def _points(history: History, attempt: int, finding: Mapping[str, Any] | None) -
     until = finding["step"] if finding and finding["step"] else None
     lines = []
     for lived in history.attempt(attempt):
-        events = [e for e in lived.events if e["kind"] in ("point", "raised", "report") and e.get("seq") == "main"]
-        shown = [e for e in events if until is None or e["step"] <= until][-_EVENTS:]
+        events = [e for e in lived.events if e["kind"] == "point" or e["kind"] == "raised" or e["kind"] == "report"]
+        own = [e for e in events if e["seq"] == "main"]
+        shown = [e for e in own if until is None or e["step"] <= until][-_EVENTS:]
         lines += [f"rank {lived.rank}  step {e['step']}  {_event_words(e)}" for e in shown]
     return lines
 
 
-def _event_words(event: Event) -> str:
+def _event_words(event: PointEvent | RaisedEvent | ReportEvent) -> str:
     if event["kind"] == "point":
-        visit = f" (visit {event['visit']})" if event.get("visit", 1) != 1 else ""
+        visit = f" (visit {event['visit']})" if event["visit"] != 1 else ""
         detail = event.get("op") or event.get("path") or ""
         return f"{event['point']}{f' {detail}' if detail else ''}{visit}"
     verb = "raised" if event["kind"] == "raised" else "reported"
-    if not event.get("type"):
-        return f"{verb} exit code {event.get('code')}"
-    text = next(iter(str(event.get("message", "")).splitlines()), "")
+    if event["kind"] == "report" and not event["type"]:
+        return f"{verb} exit code {event['code']}"
+    text = next(iter(event["message"].splitlines()), "")
     return f"{verb} {event['type']}: {text}"[:_WIDTH]

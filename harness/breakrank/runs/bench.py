@@ -36,7 +36,8 @@ from breakrank.runs.retention import hold, make_room
 from breakrank.runs.saved_run import judge_saved, load_run, programs_of
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Plan, Schedule
-from breakrank_agent.protocol.log import DEFAULT_SIZE, Event
+from breakrank_agent.protocol.events import HungEvent
+from breakrank_agent.protocol.log import DEFAULT_SIZE
 from breakrank_agent.schedules import Diverged
 
 #: Bytes of each rank's history that are kept of a job that is watched, for days maybe.
@@ -151,7 +152,7 @@ class Bench:
         plan: Plan,
         where: Path,
         progress: Watch,
-        ends: Callable[[Path, Event], bool],
+        ends: Callable[[Path, HungEvent], bool],
         started: Callable[[int, Path], None],
     ) -> Result:
         """Run a command in its own folder, with our own output, and only watch; return the result.

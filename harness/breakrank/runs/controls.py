@@ -9,7 +9,7 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from breakrank.files.disk_space import removed_if_cut_short
 from breakrank.files.private import make_part, seal
@@ -21,6 +21,7 @@ from breakrank.runners import find_runner
 from breakrank.runs.directory import fill, replace_plan
 from breakrank.runs.request import Request
 from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.events import ReportEvent
 
 
 class Conduct(Protocol):
@@ -164,7 +165,7 @@ def _why_failed(control: History, what: str) -> list[str]:
     ]
 
 
-def _how(status: int | None, report: dict[str, Any] | None) -> str:
+def _how(status: int | None, report: ReportEvent | None) -> str:
     if report is not None:
         return f"raised {report['type']}: {report['message'].splitlines()[0] if report['message'] else ''}"
     return f"ended with status {status}"

@@ -19,7 +19,7 @@ from breakrank_agent.protocol.trigger import PlanError
 
 if TYPE_CHECKING:
     # The plugin imports this package in each session of pytest, and has no need of the log there.
-    from breakrank_agent.protocol.log import Event
+    from breakrank_agent.protocol.events import StrikeEvent
 
 #: The sight of a witness: the value that its looks return.
 Look = TypeVar("Look")
@@ -35,7 +35,7 @@ class Evidence(Generic[Look]):
     """
 
     reports: list[dict[str, Any]] = field(default_factory=list)
-    seen: Event | None = None
+    seen: StrikeEvent | None = None
     silent: bool = True
     before: Look | None = None
     earlier: Look | None = None

@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from breakrank.history.reader import signal_name
 from breakrank.host.blocked.threads import fields, read_threads, waits_for_a_thread
@@ -187,7 +187,7 @@ class DelayTaken(Witness[None]):
     def judge(self, fault: Fault, evidence: Evidence[None]) -> str | None:
         """Compare the clock by which the fault counts with its seconds."""
         seen, asleep = evidence.seen, getattr(fault, "asleep", False)
-        clock = "wall_s" if asleep else "cpu_s"
+        clock: Literal["wall_s", "cpu_s"] = "wall_s" if asleep else "cpu_s"
         if not seen or seen[clock] < getattr(fault, "seconds", float("inf")):
             return None
         return f"the {'monotonic clock' if asleep else 'CPU clock of its thread'} went on by {seen[clock]:.3f} s"

@@ -13,7 +13,7 @@ from typing import NoReturn
 import pytest
 
 from breakrank.files.bounded import Folder
-from breakrank.history.rank_file import read_lines
+from breakrank.history.rank_file import read_chronicle
 from breakrank_agent.protocol.log import (
     HEADER_SIZE,
     NUMBER,
@@ -144,7 +144,7 @@ def test_an_oversized_event_loses_its_longest_text_and_says_which(tmp_path: Path
     }
     line = encode({**event, "type": "ValueError", "message": "x" * (RECORD_LIMIT + 1)})
     (tmp_path / "rank-0.jsonl").write_bytes(line + b"\n")
-    (event,) = read_lines(Folder(tmp_path), "rank-0.jsonl", "event")
+    (event,) = read_chronicle(Folder(tmp_path), "rank-0.jsonl")
     assert len(line) <= RECORD_LIMIT
     assert (event["step"], event["type"], event["message"], event["cut"]) == (3, "ValueError", "(cut)", "message")
 
@@ -172,7 +172,7 @@ def test_a_history_file_leaves_out_a_last_line_that_a_crash_cut_short(tmp_path: 
     with path.open("wb") as file:
         file.write(encode({"kind": "made up", "step": 1}) + b"\n")
         file.write(b'{"kind": "mad')
-    assert list(read_lines(Folder(tmp_path), path.name, "event")) == [{"kind": "made up", "step": 1}]
+    assert list(read_chronicle(Folder(tmp_path), path.name)) == [{"kind": "made up", "step": 1}]
 
 
 @pytest.mark.parametrize(("line", "says"), [(b"{oops}\n", "line 2 is damaged"), (b"[1]\n", "line 2 is no event")])
@@ -180,7 +180,7 @@ def test_a_damaged_history_file_is_named_with_its_line(tmp_path: Path, line: byt
     path = tmp_path / "rank-0.jsonl"
     path.write_bytes(b'{"kind": "made up"}\n' + line)
     with pytest.raises(HistoryError, match=says):
-        list(read_lines(Folder(tmp_path), path.name, "event"))
+        list(read_chronicle(Folder(tmp_path), path.name))
 
 
 def test_a_mark_is_read_as_the_event_that_it_stands_for_and_its_facts_are_kept_once(tmp_path: Path) -> None:

@@ -68,7 +68,11 @@ def spoil(change: Callable[[dict[str, Any]], Any]) -> str:
     [
         (lambda p: p.update(color="red"), "the plan has an unknown field 'color'; fields are case, command, control"),
         (lambda p: p.pop("seed"), "the plan has no field 'seed'"),
-        (lambda p: p.update(version=VERSION + 1), f"version {VERSION + 1}, this Breakrank reads up to {VERSION}"),
+        (lambda p: p.update(version=VERSION + 1), f"version {VERSION + 1}, this Breakrank reads {VERSION}; upgrade"),
+        (
+            lambda p: p.update(version=VERSION - 1),
+            f"version {VERSION - 1}, this Breakrank reads {VERSION}; run",
+        ),
         (lambda p: p.pop("version"), "it has no version"),
         (lambda p: p["strikes"][0].update(when=3), "the strike has an unknown field 'when'"),
         (lambda p: p["strikes"][0]["trigger"].update(seconds=3), "the trigger has an unknown field 'seconds'"),

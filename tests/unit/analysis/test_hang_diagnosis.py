@@ -11,6 +11,7 @@ from breakrank.analysis.rendezvous import explain_meeting, suspect_meeting
 from breakrank.analysis.wait_for import Ledger, describe, lags
 
 WORLD = [0, 1, 2]
+ENTERS = {"kind": "rendezvous", "phase": "enter", "n": 0, "seq": "main", "step": 0, "t": 0.0}
 
 
 class Log:
@@ -170,7 +171,7 @@ def meeting(*entered: tuple[int, dict[str, Any]]) -> dict[int, Ledger]:
     ledgers = {rank: Ledger() for rank in WORLD}
     for rank, other in entered:
         said = {"rank": rank, "world": 3, "master": "m:1", "backend": "gloo", "interface": "lo", "timeout_s": None}
-        ledgers[rank].take({"kind": "rendezvous", "phase": "enter", "step": 0, **said, **other})
+        ledgers[rank].take({**ENTERS, **said, **other})
     return ledgers
 
 

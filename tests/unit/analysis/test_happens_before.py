@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from support.golden import Golden, GoldenRank
 
-from breakrank.analysis.happens_before import accesses, by_storage, common, overlap, overwritten, unordered
+from breakrank.analysis.byte_ranges import common, overlap
+from breakrank.analysis.happens_before import accesses, by_storage, overwritten, unordered
 
 BYTES = {"lo": 0, "hi": 4}
 

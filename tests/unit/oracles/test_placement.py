@@ -111,7 +111,7 @@ def test_objects_to_a_card_that_is_idle_only_where_the_control_uses_it(control, 
 
 def test_objects_to_a_variable_beside_the_strategy_that_each_replica_updates():
     job = Golden(1).trains(1)
-    job[0].writes("assigned", parts=[0], how="replica after replica", site="train.py:9")
+    job[0].writes("assigned", parts=[0], how="replica_after_replica", site="train.py:9")
     job[0].is_placed(plain=["weights"], on={"CPU:0": 1})
     (finding,) = ask(job.ends_well().history())
     assert (finding.cause, finding.places) == ("not mirrored", ("train.py:9",))

@@ -52,7 +52,7 @@ class TestReplicasOfOneRank:
         assert found.sentence() == "the replicas of rank 0 part at step 2, in 0.bias first"
 
     def test_names_the_line_that_assigns_with_nothing_to_reduce(self) -> None:
-        line = {"parts": [1], "how": "replica by replica", "site": "train.py:7"}
+        line = {"parts": [1], "how": "replica_by_replica", "site": "train.py:7"}
         (found,) = ask("replicas", with_replicas("a", "b", assigned=line).history(), ranks=1)
         assert (found.cause, found.places) == ("assigned apart", ("train.py:7",))
         other = {**line, "parts": [0]}
@@ -60,7 +60,7 @@ class TestReplicasOfOneRank:
         assert (found.cause, found.places) == ("replicas of a rank differ", ())
 
     def test_leaves_those_alone_that_stay_together(self) -> None:
-        line = {"parts": [1], "how": "replica by replica", "site": "train.py:7"}
+        line = {"parts": [1], "how": "replica_by_replica", "site": "train.py:7"}
         assert ask("replicas", with_replicas("a", "a", assigned=line).history(), ranks=1) == []
 
 
@@ -96,7 +96,7 @@ class TestReplicas:
     def test_names_the_line_at_which_workers_assign_with_nothing_to_reduce(self) -> None:
         job = Golden(2).trains(1)
         for one in job.ranks:
-            one.writes("assigned", parts=[0], how="worker by worker", site="train.py:9")
+            one.writes("assigned", parts=[0], how="worker_by_worker", site="train.py:9")
             one.trains([one.rank], params=str(one.rank), parts=[str(one.rank)])
             one.writes("names", names=["bias"], eps=1e-7)
         (found,) = ask("replicas", job.ends_well().history())

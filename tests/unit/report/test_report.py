@@ -41,7 +41,7 @@ REPORT = {
     "message": "closed\nby peer",
     "code": 1,
 }
-STRUCK = {"kind": "strike", "phase": "landed", "strike": 0, "attempt": 0, "rank": 1, "step": 3, "witness": "waitpid"}
+STRUCK = {"kind": "strike", "phase": "landed", "strike": 0, "attempt": 0, "rank": 1, "witness": "waitpid"}
 
 KILLED = history(
     lived(0, point("step", 1), point("collective", 2, op="all_reduce"), status=-9, ended_by_us=True),
@@ -102,7 +102,7 @@ def test_a_lost_update_is_shown_by_its_accesses():
 def test_other_findings_are_shown_by_the_strikes_and_the_last_points_before():
     finding = Finding("finite", "not finite", (3,), 2, evidence={"what": "nan"})
     lines = telling_events(KILLED, Verdict(Outcome.SILENT, (finding,)).to_json())
-    assert lines[0] == "strike 0 landed: rank 1 at step 3, seen by waitpid"
+    assert lines[0] == "strike 0 landed: rank 1, seen by waitpid"
     assert "rank 3  step 2  step" in lines and "rank 3  step 3  step" not in lines
     assert "rank 0  step 2  collective all_reduce" in lines
 

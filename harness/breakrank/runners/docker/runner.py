@@ -115,7 +115,7 @@ class DockerRunner(SandboxRunner):
         except OSError as error:
             return f"the working folder is lost with the container of rank 0 ({error})"
         if left_out.count:
-            write("not kept", count=left_out.count, path=left_out.path, why=left_out.why)
+            write("not_kept", count=left_out.count, path=left_out.path, why=left_out.why)
         return ""
 
     def _spawn(

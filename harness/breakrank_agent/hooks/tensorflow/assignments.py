@@ -81,8 +81,8 @@ class _Assignments:
         strategy = variable.distribute_strategy
         if distribute_lib.in_cross_replica_context() or not distribute_lib.has_strategy():
             alone = strategy.num_replicas_in_sync > len(variable.values)
-            return "worker by worker" if alone else ""
-        return "replica by replica" if getattr(variable.aggregation, "name", "") == "NONE" else ""
+            return "worker_by_worker" if alone else ""
+        return "replica_by_replica" if getattr(variable.aggregation, "name", "") == "NONE" else ""
 
     def of_one(self, variable: Any, caller: FrameType) -> str:
         """Return how a variable is assigned to that is one component of a distributed one, or in no strategy at all."""
@@ -91,11 +91,11 @@ class _Assignments:
         if distribute_lib.get_update_replica_id() is not None:
             return ""
         if _whole(variable) is not variable:
-            return "in one component alone" if self._is_users(caller) else ""
+            return "in_one_component_alone" if self._is_users(caller) else ""
         if distribute_lib.in_cross_replica_context() or not distribute_lib.has_strategy():
             return ""
         several = distribute_lib.get_strategy().extended.worker_devices
-        return "replica after replica" if len(several) > 1 else "replica by replica"
+        return "replica_after_replica" if len(several) > 1 else "replica_by_replica"
 
     def _is_users(self, caller: FrameType) -> bool:
         """Return whether the user's code calls, itself or as TensorFlow has rewritten it."""

@@ -6,8 +6,6 @@ kinds of events and their fields.
 
 from __future__ import annotations
 
-from typing import Any
-
 from breakrank_agent.protocol.log.layout import (
     DEFAULT_SIZE,
     HEADER_SIZE,
@@ -28,7 +26,6 @@ __all__ = [
     "RECORD_LIMIT",
     "TABLE_SIZE",
     "Damaged",
-    "Event",
     "HistoryError",
     "LogReader",
     "LogWriter",
@@ -40,5 +37,3 @@ __all__ = [
     "peek_log",
     "read_log",
 ]
-
-Event = dict[str, Any]

@@ -1,0 +1,1 @@
+from typing_extensions import NotRequired as NotRequired

@@ -1,0 +1,184 @@
+"""Events about the state of the training: parameters and their gradients, devices, and what is alive."""
+
+from __future__ import annotations
+
+from typing import Literal, Optional, TypedDict
+
+from breakrank_agent.protocol.events.base import Count, Duration, Ordinal, RankEventBase
+from breakrank_agent.protocol.events.not_required import NotRequired
+
+
+class ParameterFacts(TypedDict):
+    """The parameters, in digests. All of it is absent where they cannot be read, or payloads are not recorded."""
+
+    params: NotRequired[Optional[str]]
+    """A digest of all parameters; absent without parameters."""
+    norm: NotRequired[Optional[float]]
+    """The Euclidean norm of all parameters, null if it is not finite; absent without parameters."""
+    parts: NotRequired[list[str]]
+    """A digest of each part of the parameters, in the optimizer's order; absent without parameters."""
+    norms: NotRequired[list[float]]
+    """The norm of each part; absent unless there is a reference to compare with, and if one is not finite."""
+    finite: NotRequired[Optional[bool]]
+    """All elements are finite; absent without parameters."""
+    replicas: NotRequired[list[str]]
+    """A digest of the parameters of each replica in this process; absent unless there are several."""
+    apart: NotRequired[list[Count]]
+    """The parts that are not the same in all of these replicas; absent unless there are several."""
+
+
+class NamesEvent(RankEventBase):
+    """The parameters that are trained are new."""
+
+    kind: Literal["names"]
+    names: list[str]
+    """A name for each part of the parameters, in the optimizer's order."""
+    sharded: NotRequired[list[int]]
+    """The parts of which each rank has a shard; absent if there are none."""
+    eps: float
+    """The distance from 1 to the next number in the coarsest dtype among the parameters."""
+
+
+class UnsyncedEvent(RankEventBase):
+    """A step whose gradients were not all reduced. At least one of the fields below is there."""
+
+    kind: Literal["unsynced"]
+    missing: NotRequired[list[Count]]
+    """The parts that had no gradient; absent if all had one."""
+    unwrapped: NotRequired[list[Count]]
+    """The parts that the wrapper does not know; absent if it knows all of them."""
+    bypassed: NotRequired[Literal[True]]
+    """No forward pass went through the wrapper; absent if one did."""
+    unreduced: NotRequired[Literal[True]]
+    """The last forward pass was not to reduce gradients; absent if it was."""
+    unfinished: NotRequired[Literal[True]]
+    """The wrapper waited in vain for a gradient, and never reduced its bucket; absent otherwise."""
+
+
+class AssignedEvent(RankEventBase):
+    """Replicas of a variable are assigned to with nothing that reduces."""
+
+    kind: Literal["assigned"]
+    parts: list[Count]
+    """The parts of the parameters that are assigned to."""
+    how: Literal["replica_by_replica", "replica_after_replica", "worker_by_worker", "in_one_component_alone"]
+    """The way in which the replicas come to values of their own."""
+    site: str
+    """The line of the user's code, as `file:line`."""
+
+
+class Asked(TypedDict):
+    """A device that the program asked for."""
+
+    device: str
+    """The device, as `GPU:0`."""
+    site: str
+    """The line of the user's code that asked first, as `file:line`."""
+
+
+class Strategy(TypedDict):
+    """A distribution strategy that the program has made."""
+
+    kind: str
+    """The name of its class."""
+    replicas: Ordinal
+    """The number of its replicas in all processes."""
+    devices: list[str]
+    """The devices of its replicas in this process."""
+    ran: bool
+    """It has run a function."""
+    shared: bool
+    """All of its replicas were given the same tensors."""
+
+
+class PlacedEvent(RankEventBase):
+    """The places of the parameters are new."""
+
+    kind: Literal["placed"]
+    on: dict[str, Count]
+    """The number of variables on each device."""
+    there: list[str]
+    """The devices that there are."""
+    asked: list[Asked]
+    """The devices that the program asked for, and that are not there."""
+    strategies: list[Strategy]
+    """The strategies that are alive."""
+    plain: list[str]
+    """The names of parameters that no strategy distributes; empty without a strategy."""
+    aliased: list[str]
+    """The names of variables that are among the parameters more than once."""
+
+
+class RestoredEvent(RankEventBase):
+    """A restore of TensorFlow was looked at, in the step after it."""
+
+    kind: Literal["restored"]
+    path: str
+    """The checkpoint."""
+    lacking: str
+    """The objection to what the program has and the checkpoint lacks; empty if there is none."""
+    unread: str
+    """The objection to what the checkpoint has and the program did not take; empty if there is none."""
+
+
+class LackEvent(RankEventBase):
+    """Gradients of replicas have not reached an update."""
+
+    kind: Literal["lack"]
+    parts: list[Count]
+    """The parts of the parameters that were updated."""
+    replicas: list[Count]
+    """The replicas of this process whose gradients are missing."""
+    of: Ordinal
+    """The number of replicas in this process."""
+    kept: bool
+    """The update was made of gradients of an earlier step."""
+    site: str
+    """The line of the user's code that updates, as `file:line`."""
+
+
+class CensusLine(TypedDict):
+    """The things of one sort and from one place that are alive."""
+
+    meter: str
+    """The sort: `tensor`, `object`, `thread`, `descriptor` or `group`."""
+    site: str
+    """The line of the user's code that made it, as `file:line`; empty if it is not known."""
+    function: str
+    """The function of that line, or a type where the line is not known."""
+    count: int
+    """The number of them."""
+    bytes: Count
+    """Their size, in bytes; 0 where a size means nothing."""
+
+
+class CensusEvent(RankEventBase):
+    """A count of all that is alive, at the end of a step."""
+
+    kind: Literal["census"]
+    lines: list[CensusLine]
+    """The lines that grew most since the first census."""
+    bytes: NotRequired[Count]
+    """The bytes of all tensors; absent without a framework."""
+    tensors: NotRequired[Count]
+    """The number of all tensors; absent without a framework."""
+    descriptors: Count
+    """The number of open descriptors."""
+    threads: Count
+    """The number of threads."""
+    groups: NotRequired[Count]
+    """The number of process groups; absent without a framework that has them."""
+    rss: Count
+    """The resident memory of the process, in bytes."""
+    limits: NotRequired[dict[str, int]]
+    """The memory of the machine, in bytes, and the most descriptors; absent but in the first census."""
+    ms: Duration
+    """The time that the census took, in milliseconds."""
+
+
+class HeapEvent(RankEventBase):
+    """The size of the C heap at the end of a step."""
+
+    kind: Literal["heap"]
+    bytes: Count
+    """The bytes that are in use."""
