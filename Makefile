@@ -10,7 +10,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help setup scenario test lint tox soak bench matrix claims docs gpu docker image clean
+.PHONY: help setup scenario test lint tox soak bench matrix claims gpu docker image clean
 
 BIN := $(VENV)/bin
 
@@ -231,6 +231,7 @@ claims: setup ## set up, then run what tries each claim about crashes: docs/clai
 matrix: setup ## set up, then measure who notices which mismatch of collectives: docs/collectives.md; some minutes
 	@'$(BIN)/python' tests/bench/matrix.py $(ARGS)
 
+.PHONY: docs
 docs: setup ## set up, then write the tables of docs/scenarios.md and docs/options.md from the code
 	@'$(BIN)/python' tests/support/pages.py
 

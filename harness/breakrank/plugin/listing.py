@@ -1,4 +1,4 @@
-"""What is answered in text, without collecting anything: the list of scenarios, and the doctor."""
+"""Answers in text, without collecting anything: the list of scenarios, and the doctor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pytest process has once a scenario is asked for: the choice, the bench, the header and the summary."""
+"""The state of a pytest process that runs scenarios: the choice, the bench, the header and the summary."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Active:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Close the bench, and with it every process of ours. What got worse fails the session."""
+        """Close the bench, and with it every process of ours. A case that got worse fails the session."""
         bench, self._bench = self._bench, None
         if bench is not None:
             bench.close()
