@@ -17,7 +17,7 @@ from breakrank.runs.bench import Bench
 from breakrank.runs.request import Request
 from breakrank_agent.protocol.trigger import PlanError
 
-#: How a case's sentence begins where what went wrong was not the image's doing, nor the user's.
+#: The beginning of a case's sentence for an error that is neither the image's nor the user's.
 _OWN = "an error of Breakrank's own"
 
 
@@ -60,7 +60,7 @@ def stand(standing: Standing, cases: Sequence[tuple[Scenario, Case]], seed: int,
                 if not lack:
                     print(f"{stood.words()}  {time.monotonic() - began:.0f} s", flush=True)
     finally:
-        # Whoever interrupts the hundredth case has run ninety-nine.
+        # An interrupt at the hundredth case leaves the results of ninety-nine.
         standing.save(runs)
 
 

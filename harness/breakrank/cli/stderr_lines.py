@@ -27,7 +27,7 @@ def keep_standard_descriptors() -> None:
 
 
 def is_terminal() -> bool:
-    """Whether what is said is seen on a terminal."""
+    """Return whether stderr is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
@@ -61,7 +61,7 @@ def write(text: str) -> None:
 
 
 def _takes(descriptor: int) -> bool:
-    """Whether a write would not have to wait: a reader that has stopped reading stops nobody."""
+    """Return whether a write would not block: a reader that has stopped reading must not stop the job."""
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
     return any(event & select.POLLOUT for _, event in poll.poll(0))

@@ -42,13 +42,13 @@ _PASSED_OVER = (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, s
 #: The exit code of a job that we ended, as of timeout(1).
 _ENDED = 124
 _REWRITE_S, _QUIET_S = 0.5, 60.0
-#: How often it is asked whether the job has gone wrong and runs on; at most this share of the time goes into it.
+#: Seconds between two checks of a job that runs on, and the most of the time that checks may take.
 _LOOK_S, _LOOK_SHARE = 20.0, 0.01
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What is watched: a stall after `stall_s`, which is ended or not; drift and leaks cost time at each step."""
+    """The failures to watch for: a stall after `stall_s`, ended or not; drift and leaks, at a cost per step."""
 
     stall_s: float = 60.0
     end_stalled: bool = False
@@ -59,7 +59,7 @@ class Wishes:
 def watch(command: Sequence[str], runs: Path, wishes: Wishes) -> int:
     """Run the command, say on stderr what goes wrong, and return its exit code.
 
-    We are a guest: once the command runs, nothing of ours ends or changes it. Where its ranks cannot be recorded, or no
+    We are a guest: once the command runs, nothing of ours ends or changes it. If its ranks cannot be recorded, or no
     longer, one line says so, and it goes on. If we are killed, it goes on as well, and so does what it leaves running;
     ranks that outlive the command are watched to their end.
 

@@ -25,8 +25,8 @@ def pytest_load_initial_conftests(
 ) -> Generator[None, object, object]:
     """Add the options after every other plugin and conftest had its turn.
 
-    Somebody else may own `--scenario` (PyPI's `pytest-scenario` does). Whoever registers an option second fails, so we
-    are always second, and say in one line what to do; a run that uses none of our options goes on without us.
+    Another plugin may own `--scenario` (PyPI's `pytest-scenario` does). The plugin that registers an option second
+    fails, so we are always second, and print the cure in one line; a run that uses none of our options goes on.
     """
     command_line.hide_values(early_config, parser, args)
     result = yield

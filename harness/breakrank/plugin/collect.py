@@ -1,4 +1,4 @@
-"""Which cases are collected, and how they enter pytest's session."""
+"""Collect the cases that were asked for, as items of pytest's session."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Subject:
 
     @property
     def record(self) -> Record | None:
-        """What is known of the case; nothing is known of a user's script."""
+        """The record of the case; a user's script has none."""
         if self.plan is None:
             return self.case.expect
         return None if self.plan.command else self.case.record(self.plan.runner)

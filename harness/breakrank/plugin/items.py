@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from breakrank.runs.result import Result
     from breakrank.runs.saved_run import SavedRun
 
-#: Where the items find what the whole session shares.
+#: The key under which items find the objects that the whole session shares.
 
 
 class Active(Protocol):
@@ -54,7 +54,7 @@ class Failed(Exception):
 
 
 class BreakrankItem(pytest.Item):
-    """What both kinds of items share: reports of ours instead of tracebacks, data that crosses xdist."""
+    """The base of both kinds of items: reports of ours instead of tracebacks, and data that crosses xdist."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

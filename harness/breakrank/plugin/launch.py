@@ -26,7 +26,7 @@ from breakrank_agent.protocol.trigger import PlanError
 
 @dataclass(frozen=True)
 class Launched:
-    """What came of a launch."""
+    """The result of a launch."""
 
     result: Result
 
@@ -42,37 +42,37 @@ class Launched:
 
     @property
     def survived(self) -> bool:
-        """Whether nobody reported anything, and no oracle objects."""
+        """True if no rank reported a failure, and no oracle objects."""
         return self.outcome is Outcome.SURVIVED
 
     @property
     def detected(self) -> bool:
-        """Whether somebody reported the fault, and no oracle objects."""
+        """True if a rank or the launcher reported the failure, and no oracle objects."""
         return self.outcome is Outcome.DETECTED and not self.findings
 
     @property
     def silent(self) -> bool:
-        """Whether something is wrong and nobody said so."""
+        """True if the result is wrong and nobody reported it."""
         return self.outcome is Outcome.SILENT
 
     @property
     def hung(self) -> bool:
-        """Whether ranks waited for what could never come."""
+        """True if ranks waited for an event that could never come."""
         return self.outcome is Outcome.HUNG
 
     @property
     def crashed(self) -> bool:
-        """Whether a rank died of a signal that nobody sent."""
+        """True if a rank died of a signal that nobody sent."""
         return self.outcome is Outcome.CRASHED
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What the oracles object to, the first first."""
+        """The findings of the oracles, the first first."""
         return self.verdict.findings
 
     @property
     def blame(self) -> Blame:
-        """Who is to blame."""
+        """The ranks to blame, and the reason."""
         return self.verdict.blame
 
     @property

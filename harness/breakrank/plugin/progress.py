@@ -15,7 +15,7 @@ from breakrank.report.terminal import live_line
 if TYPE_CHECKING:
     from breakrank.conductor.conductor import Progress
 
-#: How often the line on a terminal is rewritten, and how often a line is written elsewhere.
+#: Seconds between two rewrites of the line on a terminal, and between two lines elsewhere.
 _REWRITE_S = 0.1
 _QUIET_S = 10.0
 

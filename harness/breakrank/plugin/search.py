@@ -10,7 +10,7 @@ from breakrank.verdict import Finding, Outcome
 if TYPE_CHECKING:
     from breakrank.runs.result import Result
 
-#: How many seeds a failed search lists.
+#: The most seeds that a failed search lists.
 _MOST = 10
 
 
@@ -42,7 +42,7 @@ class Search:
         return [r for r in self._results if not (r.record.allows(*_said(r)) if r.record else r.as_recorded)]
 
     def stands(self) -> bool:
-        """Whether nothing contradicts the record, and what it says has come at a seed."""
+        """Return whether no seed contradicts the record, and its outcome has come at one seed."""
         if self.against():
             return False
         return any(r.record is None or r.record.resembles(*_said(r)) for r in self._results)

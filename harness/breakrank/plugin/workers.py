@@ -13,7 +13,7 @@ _KEYS = ("breakrank_seed", "breakrank_exclusive", "breakrank_controller")
 
 @dataclass(frozen=True)
 class Sent:
-    """What a worker is told. `pid` is the controller's: when it dies, nothing of ours outlives it."""
+    """The message to a worker. `pid` is the controller's: when it dies, nothing of ours outlives it."""
 
     seed: int
     exclusive: bool

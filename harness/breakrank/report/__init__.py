@@ -21,12 +21,12 @@ from breakrank.verdict import Blame, name_ranks
 __all__ = ["explain", "plan_words", "saved_verdict"]
 
 _STREAMS = (("stdout", "out"), ("stderr", "err"))
-#: How many lines of a rank are shown, and of a launcher, which prints its ranks' and a table of its own below them.
+#: The most lines shown of a rank, and of a launcher, which prints its ranks' lines and then a table of its own.
 _TAIL_LINES, _LAUNCHER_LINES = 8, 30
 _TAIL_BYTES = 4096
 
 
-#: What `verdict.json` holds at least.
+#: The fields that `verdict.json` has at least.
 _FIELDS = frozenset(
     ("outcome", "sentence", "findings", "blame", "reported", "void", "abstained", "notes", "digest"),
 )

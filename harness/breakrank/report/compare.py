@@ -1,4 +1,4 @@
-"""What got better or worse between two images: the standing of each is saved, and compared case by case."""
+"""Compare two images case by case, and list the cases that got better or worse; the standing of each is saved."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from breakrank.files.private import make_part, open_private
 from breakrank.runners import docker
 from breakrank.verdict import Verdict
 
-#: From the best outcome to the worst. What is not among them says nothing.
+#: From the best outcome to the worst. Any other outcome says nothing.
 _ORDER = ("SURVIVED", "DETECTED", "CRASHED", "HUNG", "SILENT")
 #: Less than this share of the cases tested, and a comparison says too little.
 _ENOUGH = 0.5
@@ -27,7 +27,7 @@ _VERSION = 2
 
 @dataclass(frozen=True)
 class Stood:
-    """What one case came to: its outcome (empty: skipped, with the reason as the sentence), and its first finding."""
+    """The result of one case: its outcome (empty: skipped, with the reason as the sentence), and its first finding."""
 
     outcome: str
     finding: str = ""
@@ -37,7 +37,7 @@ class Stood:
 
     @property
     def tested(self) -> bool:
-        """Whether it says anything."""
+        """True if the outcome says anything about the case."""
         return self.outcome in _ORDER
 
     def words(self) -> str:
@@ -59,7 +59,7 @@ def finding(verdict: Verdict) -> str:
 
 @dataclass
 class Standing:
-    """What the catalogue came to on one image, by `key`."""
+    """The results of the catalogue on one image, by `key`."""
 
     image: str
     identity: str
@@ -67,7 +67,7 @@ class Standing:
     cases: dict[str, Stood] = field(default_factory=dict)
 
     def save(self, runs: Path) -> None:
-        """Write the standing into the folder of the runs. What else was seen of the very same image stays."""
+        """Write the standing into the folder of the runs. Other results of the very same image stay."""
         path = _path(runs, self.image)
         make_part(path.parent)
         kept: dict[str, Stood] = {}
@@ -156,7 +156,7 @@ class Comparison:
 
     @property
     def tested(self) -> int:
-        """How many cases were tested on both."""
+        """The number of cases that were tested on both."""
         return sum(old.tested and new.tested for _, old, new in self._both())
 
     @property

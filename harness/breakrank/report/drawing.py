@@ -8,7 +8,7 @@ from typing import Any
 from breakrank.history.reader import History, RankHistory, signal_name
 from breakrank_agent.protocol.events import ReportEvent
 
-#: How many steps of a rank are drawn: the last ones.
+#: The most steps of a rank that are drawn: the last ones.
 _STEPS = 8
 #: The bars of a chart, and how many of them: one a step, the last ones.
 _BARS = "▁▂▃▄▅▆▇█"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from breakrank.history.reader import History
 from breakrank_agent.protocol.events import PointEvent, RaisedEvent, ReportEvent, StrikeOutcomeEvent
 
-#: How many events of each rank are shown, and how many of an interleaving.
+#: The most events shown of each rank, and of an interleaving.
 _EVENTS = 4
 _INTERLEAVED = 16
 _COLUMN = 48

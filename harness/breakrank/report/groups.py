@@ -13,7 +13,7 @@ from breakrank.live.sampling import Seen
 from breakrank.live.why import Answer, Group, says
 from breakrank_agent.kernel.rooted import open_root, opened, reopen, resolve
 
-#: How many of the user's frames are shown: the innermost ones.
+#: The most frames of the user's that are shown: the innermost ones.
 _FRAMES = 8
 _TEXT = 72
 #: As big may a file of source text be.

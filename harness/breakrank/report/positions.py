@@ -1,4 +1,4 @@
-"""Where the ranks stood when they were ended: the user's own lines, folded from their stacks."""
+"""Positions of the ranks when they were ended: the user's own lines, folded from their stacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from breakrank.history.reader import History
 from breakrank.host.stacks import Stack, parse_dump
 from breakrank.verdict import name_ranks
 
-#: How many of the user's frames are shown: the innermost ones.
+#: The most frames of the user's that are shown: the innermost ones.
 _FRAMES = 4
 
 
