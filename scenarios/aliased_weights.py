@@ -15,7 +15,7 @@ SCENARIO = Scenario(
             "stages:twice_the_same",
             framework="tensorflow",
             control="stages:staged",
-            expect=silent(oracle="placement", rank=0, step=1, cause="aliased weights"),
+            expect=silent(oracle="placement", rank=0, step=1, cause="aliased parameters"),
         ),
         Case("tf-two-layers", "stages:staged", framework="tensorflow", control="stages:staged", expect=SURVIVED),
     ],

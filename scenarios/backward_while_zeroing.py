@@ -16,7 +16,7 @@ SCENARIO = Scenario(
             "torch-zeroing-while-backward",
             "freed:zeroing_while_backward",
             control="freed:zeroing_between_backwards",
-            expect=crashed(oracle="crash", rank=1, step=3, cause="died of a signal"),
+            expect=crashed(oracle="crash", rank=1, step=3, cause="killed by a signal"),
         ),
         Case("torch-zeroing-between-backwards", "freed:zeroing_between_backwards", expect=SURVIVED),
     ],

@@ -16,7 +16,7 @@ SCENARIO = Scenario(
             "torch-trusting-indices",
             "unchecked:trusting_indices",
             control="unchecked:mending_indices",
-            expect=crashed(oracle="crash", rank=1, step=3, cause="died of a signal"),
+            expect=crashed(oracle="crash", rank=1, step=3, cause="killed by a signal"),
         ),
         Case("torch-mending-indices", "unchecked:mending_indices", expect=SURVIVED),
         Case("torch-checking-indices", "unchecked:checking_indices", expect=DETECTED),

@@ -18,7 +18,7 @@ SCENARIO = Scenario(
             "mirrored_workers:labels_in_a_column",
             framework="tensorflow",
             control="mirrored_workers:labels_in_a_row",
-            expect=silent(oracle="control", rank=1, step=1, cause="another batch"),
+            expect=silent(oracle="control", rank=1, step=1, cause="batch mismatch"),
         ),
         Case(
             "tf-in-a-row",

@@ -13,7 +13,7 @@ SCENARIO = Scenario(
             "torch-crossed",
             "crossing:crossed",
             control="crossing:in_one_order",
-            expect=hung(oracle="progress", step=3, cause="crossed groups"),
+            expect=hung(oracle="progress", step=3, cause="crossed process groups"),
         ),
         Case("torch-one-order", "crossing:in_one_order", control="crossing:in_one_order", expect=SURVIVED),
     ],

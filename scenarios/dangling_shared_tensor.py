@@ -16,7 +16,7 @@ SCENARIO = Scenario(
             "torch-forgetting-the-owner",
             "freed:forgetting_the_owner",
             control="freed:keeping_the_owner",
-            expect=crashed(oracle="crash", rank=1, step=3, cause="died of a signal"),
+            expect=crashed(oracle="crash", rank=1, step=3, cause="killed by a signal"),
         ),
         Case("torch-keeping-the-owner", "freed:keeping_the_owner", expect=SURVIVED),
     ],

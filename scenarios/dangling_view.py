@@ -13,7 +13,7 @@ SCENARIO = Scenario(
             "torch-keeping-a-view",
             "freed:keeping_a_view",
             control="freed:viewing_anew",
-            expect=crashed(oracle="crash", rank=1, step=3, cause="died of a signal"),
+            expect=crashed(oracle="crash", rank=1, step=3, cause="killed by a signal"),
         ),
         Case("torch-viewing-anew", "freed:viewing_anew", expect=SURVIVED),
     ],

@@ -11,7 +11,7 @@ ONCE = [faults.DropLink(peer=0) @ at(rank=1, step=3, point="collective")]
 FOR_GOOD = [faults.DropLink(peer=0, lasting=True) @ at(rank=1, step=3, point="collective")]
 
 WENT_ON_ALONE = silent(oracle="replicas", step=3, cause="replicas differ")
-FORGOT = silent(oracle="samples", cause="samples doubled")
+FORGOT = silent(oracle="samples", cause="samples duplicated")
 
 SCENARIO = Scenario(
     family="network",

@@ -22,14 +22,14 @@ SCENARIO = Scenario(
             "mirrored:contributing_nothing",
             framework="tensorflow",
             control="mirrored:aggregating",
-            expect=silent(oracle="control", rank=0, step=1, cause="replica left out"),
+            expect=silent(oracle="control", rank=0, step=1, cause="replica not aggregated"),
         ),
         Case(
             "tf-dropped-in-a-merge-call",
             "mirrored:dropping_a_replica",
             framework="tensorflow",
             control="mirrored:aggregating",
-            expect=silent(oracle="control", rank=0, step=1, cause="replica left out"),
+            expect=silent(oracle="control", rank=0, step=1, cause="replica not aggregated"),
         ),
         Case("tf-merging", "mirrored:merging", framework="tensorflow", control="mirrored:aggregating", expect=SURVIVED),
         Case(
@@ -38,7 +38,7 @@ SCENARIO = Scenario(
             framework="tensorflow",
             control="mirrored:aggregating",
             environment=EAGERLY,
-            expect=silent(oracle="control", rank=0, step=1, cause="replica left out"),
+            expect=silent(oracle="control", rank=0, step=1, cause="replica not aggregated"),
         ),
         Case(
             "tf-dropped-in-a-merge-call-eagerly",
@@ -46,7 +46,7 @@ SCENARIO = Scenario(
             framework="tensorflow",
             control="mirrored:aggregating",
             environment=EAGERLY,
-            expect=silent(oracle="control", rank=0, step=1, cause="replica left out"),
+            expect=silent(oracle="control", rank=0, step=1, cause="replica not aggregated"),
         ),
         Case(
             "tf-merging-eagerly",

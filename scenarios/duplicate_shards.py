@@ -15,7 +15,7 @@ SCENARIO = Scenario(
             "mirrored_workers:unsharded",
             framework="tensorflow",
             control="mirrored_workers:reducing",
-            expect=silent(oracle="samples", rank=1, step=1, cause="same samples"),
+            expect=silent(oracle="samples", rank=1, step=1, cause="duplicate shard"),
         ),
         Case(
             "tf-sharded",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, detected, faults, silent
 
-LEFT = {"oracle": "ends", "rank": 1, "step": 3, "cause": "work left undone"}
+LEFT = {"oracle": "ends", "rank": 1, "step": 3, "cause": "training incomplete"}
 
 SCENARIO = Scenario(
     family="process",

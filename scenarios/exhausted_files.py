@@ -13,7 +13,7 @@ SCENARIO = Scenario(
         Case(
             "torch-skipping",
             "reading:skipping",
-            expect=silent(oracle="control", rank=1, step=3, cause="another batch"),
+            expect=silent(oracle="control", rank=1, step=3, cause="batch mismatch"),
         ),
         Case("torch-plain", "reading:plain", expect=DETECTED),
         Case("torch-kept-open", "reading:kept_open", expect=SURVIVED),

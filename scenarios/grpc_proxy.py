@@ -17,7 +17,7 @@ SCENARIO = Scenario(
             "clusters:through_a_proxy",
             framework="tensorflow",
             control="clusters:past_the_proxy",
-            expect=hung(oracle="progress", step=0, cause="proxy between"),
+            expect=hung(oracle="progress", step=0, cause="proxy in path"),
         ),
         Case(
             "tf-past",

@@ -18,7 +18,7 @@ SCENARIO = Scenario(
         Case(
             "torch-skipping",
             "reading:skipping",
-            expect=silent(oracle="control", rank=1, step=3, cause="another batch"),
+            expect=silent(oracle="control", rank=1, step=3, cause="batch mismatch"),
         ),
         Case("torch-plain", "reading:plain", expect=DETECTED),
         Case("torch-mirrored", "reading:mirrored", expect=SURVIVED),
@@ -26,7 +26,7 @@ SCENARIO = Scenario(
             "torch-skipping-one",
             "reading:skipping",
             strikes=ONE_READ,
-            expect=silent(oracle="control", rank=1, step=3, cause="another batch"),
+            expect=silent(oracle="control", rank=1, step=3, cause="batch mismatch"),
         ),
         Case("torch-retrying-one", "reading:retrying", strikes=ONE_READ, expect=SURVIVED),
         Case(

@@ -14,7 +14,7 @@ BEFORE_THE_UPDATE = [faults.Kill() @ at(rank=1, step=3, point="optimize")]
 
 WENT_ON_ALONE = silent(oracle="control", rank=0, cause="wrong result")
 WENT_ON_OTHERWISE = silent(oracle="control", cause="wrong result")
-FORGOT = silent(oracle="samples", cause="samples doubled")
+FORGOT = silent(oracle="samples", cause="samples duplicated")
 
 SCENARIO = Scenario(
     family="process",

@@ -16,7 +16,7 @@ SCENARIO = Scenario(
             "torch-trusting-labels",
             "unchecked:trusting_labels",
             control="unchecked:dropping_labels",
-            expect=crashed(oracle="crash", rank=1, step=3, cause="died of a signal"),
+            expect=crashed(oracle="crash", rank=1, step=3, cause="killed by a signal"),
         ),
         Case("torch-dropping-labels", "unchecked:dropping_labels", expect=SURVIVED),
         Case("torch-checking-labels", "unchecked:checking_labels", expect=DETECTED),

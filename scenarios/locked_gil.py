@@ -13,14 +13,14 @@ SCENARIO = Scenario(
     job=Job(ranks=2, steps=6, data="digits", deadline_s=8.0, patience_s=5.0),
     strikes=[faults.HoldGil() @ at(rank=1, step=3, point="backward")],
     cases=[
-        Case("torch-by-hand", "averaging:plain", expect=hung(oracle="progress", step=3, cause="locked")),
+        Case("torch-by-hand", "averaging:plain", expect=hung(oracle="progress", step=3, cause="blocked in a lock")),
         Case("torch-limited", "averaging:limited", expect=DETECTED),
         Case(
             "torch-held",
             "locked:held",
             strikes=(),
             control="locked:given_up",
-            expect=hung(oracle="progress", step=3, cause="locked"),
+            expect=hung(oracle="progress", step=3, cause="blocked in a lock"),
         ),
         Case("torch-given-up", "locked:given_up", strikes=(), control="locked:given_up", expect=SURVIVED),
     ],

@@ -22,8 +22,8 @@ def differs(cause: str) -> dict[str, object]:
     return {"oracle": "collectives", "rank": 1, "step": 3, "cause": cause}
 
 
-NEVER_FULL = hung(oracle="progress", step=3, cause="never full")
-SIZE, TYPE, REDUCTION = differs("another shape"), differs("another dtype"), differs("another reduce op")
+NEVER_FULL = hung(oracle="progress", step=3, cause="participant missing")
+SIZE, TYPE, REDUCTION = differs("shape mismatch"), differs("dtype mismatch"), differs("reduce op mismatch")
 
 #: What a collective read and wrote is on record where its laws are judged.
 ORACLES = ("ends", "progress", "collectives", "finite", "replicas", "samples", "control", "checkpoint")
@@ -48,7 +48,7 @@ SCENARIO = Scenario(
             "torch-root-limited",
             "averaging:scheduled_within_limit",
             strikes=ROOT,
-            expect=detected(**differs("another root")),
+            expect=detected(**differs("root mismatch")),
         ),
         Case(
             "tf-shape",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from breakrank import DETECTED, Case, Job, Scenario, at, faults, silent
 
-ANOTHER_BATCH = silent(oracle="control", rank=1, step=1, cause="another batch")
+ANOTHER_BATCH = silent(oracle="control", rank=1, step=1, cause="batch mismatch")
 CHANGED = silent(oracle="samples", rank=1, step=1, cause="samples changed")
 
 #: Before the job reads anything.

@@ -15,7 +15,7 @@ SCENARIO = Scenario(
             "mirrored_workers:spoilt",
             framework="tensorflow",
             control="mirrored_workers:scrubbed",
-            expect=silent(oracle="finite", rank=1, step=3, cause="not finite"),
+            expect=silent(oracle="finite", rank=1, step=3, cause="non-finite value"),
         ),
         Case(
             "tf-scrubbed",
@@ -30,7 +30,7 @@ SCENARIO = Scenario(
             framework="tensorflow",
             control="mirrored:scrubbed",
             ranks=1,
-            expect=silent(oracle="finite", rank=0, step=3, cause="not finite"),
+            expect=silent(oracle="finite", rank=0, step=3, cause="non-finite value"),
         ),
         Case(
             "tf-scrubbed-replica",

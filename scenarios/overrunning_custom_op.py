@@ -14,7 +14,7 @@ SCENARIO = Scenario(
             "unchecked:striding_by_the_size",
             control="unchecked:striding_by_the_stride",
             needs=("compiler",),
-            expect=crashed(oracle="crash", rank=1, step=3, cause="died of a signal"),
+            expect=crashed(oracle="crash", rank=1, step=3, cause="killed by a signal"),
         ),
         Case("torch-striding-by-the-stride", "unchecked:striding_by_the_stride", needs=("compiler",), expect=SURVIVED),
     ],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from breakrank import SURVIVED, Case, Job, Scenario, at, crashed, faults
 
-DIED = crashed(oracle="crash", rank=1, step=3, cause="died of a signal")
+DIED = crashed(oracle="crash", rank=1, step=3, cause="killed by a signal")
 
 SCENARIO = Scenario(
     family="memory",

@@ -16,7 +16,7 @@ SCENARIO = Scenario(
             "torch-overwriting-with-less",
             "mapped:overwriting_with_less",
             control="mapped:replacing_with_less",
-            expect=crashed(oracle="crash", rank=1, step=3, cause="died of a signal"),
+            expect=crashed(oracle="crash", rank=1, step=3, cause="killed by a signal"),
         ),
         Case("torch-replacing-with-less", "mapped:replacing_with_less", expect=SURVIVED),
         Case(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, silent
 
-IN_PART = silent(oracle="checkpoint", rank=0, step=1, cause="restored in part")
+IN_PART = silent(oracle="checkpoint", rank=0, step=1, cause="partial restore")
 FORGOTTEN = silent(oracle="control", rank=0, step=1, cause="wrong result")
 
 SCENARIO = Scenario(

@@ -10,8 +10,8 @@ SCENARIO = Scenario(
     job=Job(ranks=2, steps=6, restarts=1, data="digits"),
     strikes=[faults.Preempt() @ at(rank=0, step=4, point="backward")],
     cases=[
-        Case("torch-at-once", "preempted:at_once", expect=silent(oracle="ends", cause="work left undone")),
-        Case("torch-forgetful", "digits_ddp:forgetful", expect=silent(oracle="samples", cause="samples doubled")),
+        Case("torch-at-once", "preempted:at_once", expect=silent(oracle="ends", cause="training incomplete")),
+        Case("torch-forgetful", "digits_ddp:forgetful", expect=silent(oracle="samples", cause="samples duplicated")),
         Case("torch-resuming", "digits_ddp:resuming", expect=SURVIVED),
         Case("torch-after-the-step", "preempted:after_the_step", expect=SURVIVED),
     ],

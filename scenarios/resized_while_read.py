@@ -13,7 +13,7 @@ SCENARIO = Scenario(
             "torch-growing-while-read",
             "freed:growing_while_read",
             control="freed:growing_between_reads",
-            expect=crashed(oracle="crash", rank=1, step=3, cause="died of a signal"),
+            expect=crashed(oracle="crash", rank=1, step=3, cause="killed by a signal"),
         ),
         Case("torch-growing-between-reads", "freed:growing_between_reads", expect=SURVIVED),
     ],

@@ -15,7 +15,7 @@ SCENARIO = Scenario(
             "stages:on_one_device",
             framework="tensorflow",
             control="stages:staged",
-            expect=silent(oracle="placement", rank=0, step=1, cause="one device"),
+            expect=silent(oracle="placement", rank=0, step=1, cause="single device"),
         ),
         Case("tf-staged", "stages:staged", framework="tensorflow", control="stages:staged", expect=SURVIVED),
         Case(
@@ -23,7 +23,7 @@ SCENARIO = Scenario(
             "mirrored:on_one_of_two",
             framework="tensorflow",
             control="mirrored:aggregating",
-            expect=silent(oracle="placement", rank=0, step=1, cause="one device"),
+            expect=silent(oracle="placement", rank=0, step=1, cause="single device"),
         ),
         Case(
             "tf-mirrored",

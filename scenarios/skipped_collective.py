@@ -15,8 +15,8 @@ OFF_BY_ONE = silent(oracle="control", rank=1, step=3, cause="wrong result")
 
 #: What a collective read and wrote is on record where its laws are judged.
 ORACLES = ("ends", "progress", "collectives", "finite", "replicas", "samples", "control", "checkpoint")
-OUT_OF_TURN = detected(oracle="collectives", rank=1, step=3, cause="out of turn")
-NEVER_FULL = hung(oracle="progress", step=3, cause="never full")
+OUT_OF_TURN = detected(oracle="collectives", rank=1, step=3, cause="calls misaligned")
+NEVER_FULL = hung(oracle="progress", step=3, cause="participant missing")
 
 SCENARIO = Scenario(
     family="collectives",

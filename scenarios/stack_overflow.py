@@ -16,7 +16,7 @@ SCENARIO = Scenario(
             "torch-descending",
             "unchecked:descending",
             control="unchecked:looping",
-            expect=crashed(oracle="crash", rank=1, step=3, cause="died of a signal"),
+            expect=crashed(oracle="crash", rank=1, step=3, cause="killed by a signal"),
         ),
         Case("torch-looping", "unchecked:looping", expect=SURVIVED),
     ],

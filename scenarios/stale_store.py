@@ -14,7 +14,7 @@ SCENARIO = Scenario(
     job=Job(ranks=2, steps=5, restarts=1, deadline_s=5.0, data="digits"),
     strikes=[faults.Kill() @ at(rank=1, step=2, point="optimize")],
     cases=[
-        Case("torch-one-file", "rendezvous:one_file", expect=silent(oracle="ends", cause="work left undone")),
+        Case("torch-one-file", "rendezvous:one_file", expect=silent(oracle="ends", cause="training incomplete")),
         Case("torch-a-file-for-each-attempt", "rendezvous:a_file_for_each_attempt", expect=SURVIVED),
     ],
 )

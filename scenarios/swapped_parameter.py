@@ -13,7 +13,7 @@ SCENARIO = Scenario(
             "torch-swapping-while-read",
             "freed:swapping_while_read",
             control="freed:swapping_between_reads",
-            expect=crashed(oracle="crash", rank=1, step=3, cause="died of a signal"),
+            expect=crashed(oracle="crash", rank=1, step=3, cause="killed by a signal"),
         ),
         Case("torch-swapping-between-reads", "freed:swapping_between_reads", expect=SURVIVED),
     ],

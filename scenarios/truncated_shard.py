@@ -13,7 +13,7 @@ SCENARIO = Scenario(
             "torch-truncating",
             "mapped:truncating",
             control="mapped:rotating",
-            expect=crashed(oracle="crash", rank=1, step=3, cause="died of a signal"),
+            expect=crashed(oracle="crash", rank=1, step=3, cause="killed by a signal"),
         ),
         Case("torch-rotating", "mapped:rotating", expect=SURVIVED),
     ],

@@ -18,7 +18,7 @@ SCENARIO = Scenario(
             "mirrored:undistributed",
             framework="tensorflow",
             control="mirrored:aggregating",
-            expect=silent(oracle="placement", rank=0, step=1, cause="shared batch"),
+            expect=silent(oracle="placement", rank=0, step=1, cause="batch not split"),
         ),
         Case(
             "tf-undistributed-and-narrow",

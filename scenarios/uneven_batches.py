@@ -17,7 +17,7 @@ SCENARIO = Scenario(
             "torch-looping",
             "uneven:looping",
             control="uneven:joining",
-            expect=hung(oracle="progress", rank=0, step=7, cause="never full"),
+            expect=hung(oracle="progress", rank=0, step=7, cause="participant missing"),
         ),
         Case("torch-joining", "uneven:joining", control="uneven:joining", expect=SURVIVED),
         Case("torch-agreeing", "uneven:agreeing", control="uneven:agreeing", expect=SURVIVED),
@@ -25,7 +25,7 @@ SCENARIO = Scenario(
             "torch-averaging",
             "uneven:averaging",
             control="uneven:weighing",
-            expect=silent(oracle="reference", step=8, cause="scaled per rank"),
+            expect=silent(oracle="reference", step=8, cause="per-rank loss scaling"),
         ),
         Case("torch-weighing", "uneven:weighing", control="uneven:weighing", expect=SURVIVED),
         Case(
@@ -33,7 +33,7 @@ SCENARIO = Scenario(
             "uneven_workers:averaging",
             framework="tensorflow",
             control="uneven_workers:weighing",
-            expect=silent(oracle="reference", step=1, cause="scaled per rank"),
+            expect=silent(oracle="reference", step=1, cause="per-rank loss scaling"),
         ),
         Case(
             "tf-weighing",

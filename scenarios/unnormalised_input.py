@@ -15,7 +15,7 @@ SCENARIO = Scenario(
             "mirrored_workers:unscaled",
             framework="tensorflow",
             control="mirrored_workers:reducing",
-            expect=silent(oracle="progress", step=5, cause="loss does not fall"),
+            expect=silent(oracle="progress", step=5, cause="loss not decreasing"),
         ),
         Case(
             "tf-scaled",

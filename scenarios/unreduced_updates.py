@@ -18,7 +18,7 @@ SCENARIO = Scenario(
             "mirrored_workers:unreduced",
             framework="tensorflow",
             control="mirrored_workers:reducing",
-            expect=silent(oracle="replicas", rank=1, step=1, cause="assigned apart"),
+            expect=silent(oracle="replicas", rank=1, step=1, cause="unreduced assignment"),
         ),
         Case(
             "tf-reducing",
@@ -32,7 +32,7 @@ SCENARIO = Scenario(
             "mirrored_workers:starting_apart",
             framework="tensorflow",
             control="mirrored_workers:starting_alike",
-            expect=silent(oracle="replicas", rank=1, step=1, cause="assigned apart"),
+            expect=silent(oracle="replicas", rank=1, step=1, cause="unreduced assignment"),
         ),
         Case(
             "tf-starting-alike",

@@ -18,7 +18,7 @@ SCENARIO = Scenario(
             "fitted:outside_the_scope",
             framework="tensorflow",
             control="fitted:in_a_loop",
-            expect=silent(oracle="placement", rank=1, step=1, cause="not mirrored"),
+            expect=silent(oracle="placement", rank=1, step=1, cause="variable not mirrored"),
         ),
         Case(
             "tf-fit-of-workers",

@@ -25,7 +25,7 @@ SCENARIO = Scenario(
             "torch-reducing-none",
             "wrapped:reducing_none",
             control="wrapped:reducing_the_last",
-            expect=silent(oracle="replicas", step=1, cause="gradients not synchronised"),
+            expect=silent(oracle="replicas", step=1, cause="gradients not reduced"),
         ),
         Case(
             "torch-reducing-the-last",
@@ -37,7 +37,7 @@ SCENARIO = Scenario(
             "torch-left-out",
             "wrapped:wrapped",
             strikes=LEFT_OUT,
-            expect=silent(oracle="replicas", step=3, cause="gradients not synchronised"),
+            expect=silent(oracle="replicas", step=3, cause="gradients not reduced"),
         ),
         Case("torch-left-out-comparing", "wrapped:comparing", strikes=LEFT_OUT, expect=DETECTED),
     ],

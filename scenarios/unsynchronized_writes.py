@@ -20,19 +20,19 @@ SCENARIO = Scenario(
             "torch-shared-checkpoint",
             "writers:shared_checkpoint",
             control="writers:gathered_checkpoint",
-            expect=silent(oracle="files", step=1, cause="unordered file accesses"),
+            expect=silent(oracle="files", step=1, cause="file race"),
         ),
         Case(
             "torch-shared-metrics",
             "writers:shared_metrics",
             control="writers:gathered_metrics",
-            expect=silent(oracle="files", step=1, cause="unordered renames"),
+            expect=silent(oracle="files", step=1, cause="rename race"),
         ),
         Case(
             "torch-shared-folder",
             "writers:shared_folder",
             control="writers:prepared_folder",
-            expect=silent(oracle="files", step=2, cause="unordered file accesses"),
+            expect=silent(oracle="files", step=2, cause="file race"),
         ),
         Case(
             "torch-gathered-checkpoint",

@@ -16,7 +16,7 @@ SCENARIO = Scenario(
             "torch-evicting-while-mirrored",
             "freed:evicting_while_mirrored",
             control="freed:evicting_after_the_mirror",
-            expect=crashed(oracle="crash", rank=1, step=3, cause="died of a signal"),
+            expect=crashed(oracle="crash", rank=1, step=3, cause="killed by a signal"),
         ),
         Case("torch-evicting-after-the-mirror", "freed:evicting_after_the_mirror", expect=SURVIVED),
     ],

@@ -29,7 +29,7 @@ SCENARIO = Scenario(
             ("index-beyond", "beyond", DETECTED),
             ("index-twice", "doubled", DETECTED),
             ("worker-too-many", "one_more", hung(oracle="progress", rank=0, step=0, cause="rank missing")),
-            ("other-list", "other_list", hung(oracle="progress", rank=0, step=0, cause="master differs")),
+            ("other-list", "other_list", hung(oracle="progress", rank=0, step=0, cause="master mismatch")),
             ("own-address", "own_address", DETECTED),
         )
     ],

@@ -17,7 +17,7 @@ SCENARIO = Scenario(
             "torch-configured",
             "rendezvous:configured_world",
             control="rendezvous:launched_world",
-            expect=hung(oracle="progress", rank=0, step=0, cause="world size differs"),
+            expect=hung(oracle="progress", rank=0, step=0, cause="world size mismatch"),
         ),
         Case("torch-launched", "rendezvous:launched_world", control="rendezvous:launched_world", expect=SURVIVED),
         Case("torch-compared", "rendezvous:compared_world", control="rendezvous:launched_world", expect=DETECTED),

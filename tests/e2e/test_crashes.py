@@ -49,7 +49,7 @@ def crash(bench, program: str, **values):
 
 def test_the_line_that_died_and_the_thread_that_freed_are_named(bench):
     finding, saved = crash(bench, "freed:evicting_while_mirrored")
-    assert (finding.cause, finding.ranks, finding.step) == ("died of a signal", (1,), 3)
+    assert (finding.cause, finding.ranks, finding.step) == ("killed by a signal", (1,), 3)
     assert finding.evidence["signal"] == "SIGSEGV"
     assert finding.evidence["site"] == f"freed.py:{line_of('freed.py', 'copy.copy_(cache)')}"
     # The thread was stopped where it gave the memory back, or behind it: a machine that is busy lets it go on.

@@ -37,7 +37,7 @@ def test_a_non_zero_exit_is_a_report(run):
 def test_leaving_early_with_exit_code_zero_is_work_left_undone(run):
     result, saved = run("small:leaves_at_once")
     assert saved.history.ranks[0, 1].end["how"] == "os._exit"
-    assert [f.cause for f in result.verdict.findings][:1] == ["work left undone"]
+    assert [f.cause for f in result.verdict.findings][:1] == ["training incomplete"]
     assert result.verdict.findings[0].ranks == (1,)
 
 
@@ -47,7 +47,7 @@ def test_a_segmentation_fault_is_a_crash_of_its_rank(run):
     assert saved.history.ranks[0, 1].died_of() == "SIGSEGV"
     assert result.verdict.blame.ranks == (1,)
     (finding,) = result.verdict.findings
-    assert (finding.cause, finding.ranks, finding.step) == ("died of a signal", (1,), 2)
+    assert (finding.cause, finding.ranks, finding.step) == ("killed by a signal", (1,), 2)
     assert finding.evidence["site"].startswith("small.py:")
     assert "string_at" in (result.folder / "attempt-0" / "rank-1.crash").read_text()
 
@@ -90,7 +90,7 @@ def test_a_wait_for_a_stopped_rank_is_proven_and_the_stopped_rank_blamed(run):
 def test_a_program_that_never_ends_is_ended_at_ten_times_its_steps(run):
     result, saved = run("small:never_ends")
     assert result.verdict.outcome is Outcome.HUNG
-    assert saved.history.seen("hung")[0]["why"] == "endless"
+    assert saved.history.seen("hung")[0]["why"] == "endless training"
 
 
 def test_a_program_that_never_steps_says_nothing(run):
@@ -103,7 +103,7 @@ def test_weights_that_are_no_numbers_are_found_on_their_rank_and_step(run):
     result, _ = run("small:turns_to_nan")
     finding = result.verdict.findings[0]
     assert result.verdict.outcome is Outcome.SILENT
-    assert (finding.oracle, finding.step, finding.cause) == ("finite", 2, "not finite")
+    assert (finding.oracle, finding.step, finding.cause) == ("finite", 2, "non-finite value")
 
 
 def test_what_a_rank_leaves_running_is_ended_with_it(run):

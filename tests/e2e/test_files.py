@@ -39,9 +39,9 @@ def test_writes_of_two_ranks_are_really_mixed_and_judged_by_what_is_on_disk(run)
         assert writers == [int(one > zero) for zero, one in zip(*each, strict=True)]
         (finding,) = result.verdict.findings
         assert result.verdict.outcome is Outcome.SILENT and finding.ranks == (0, 1)
-        assert finding.cause == ("torn file" if len(set(writers)) == 2 else "lost write")
+        assert finding.cause == ("interleaved file" if len(set(writers)) == 2 else "lost write")
         seen.add(finding.cause)
-    assert seen == {"torn file", "lost write"}
+    assert seen == {"interleaved file", "lost write"}
 
 
 def test_one_writer_is_left_alone(run):

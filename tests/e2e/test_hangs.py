@@ -13,25 +13,25 @@ from breakrank_agent import faults
 from breakrank_agent.protocol.trigger import at
 
 WAYS = {
-    "skips_a_reduction": ("never full", (1,)),
-    "swaps_two": ("never full", (2,)),
-    "skips_the_barrier": ("never full", (0,)),
-    "has_another_root": ("never full", (2,)),
-    "waits_for_a_work": ("never full", (1,)),
-    "receives_once_more": ("never full", (0,)),
-    "does_not_send": ("no sender", (1,)),
-    "does_not_receive": ("no receiver", (0,)),
-    "crosses_groups": ("crossed groups", (1,)),
-    "waits_for_a_queue": ("locked", (0,)),
-    "waits_for_its_own_lock": ("locked", (2,)),
+    "skips_a_reduction": ("participant missing", (1,)),
+    "swaps_two": ("participant missing", (2,)),
+    "skips_the_barrier": ("participant missing", (0,)),
+    "has_another_root": ("participant missing", (2,)),
+    "waits_for_a_work": ("participant missing", (1,)),
+    "receives_once_more": ("participant missing", (0,)),
+    "does_not_send": ("unmatched receive", (1,)),
+    "does_not_receive": ("unmatched send", (0,)),
+    "crosses_groups": ("crossed process groups", (1,)),
+    "waits_for_a_queue": ("blocked in a lock", (0,)),
+    "waits_for_its_own_lock": ("blocked in a lock", (2,)),
     "never_comes": ("rank missing", (2,)),
     "the_first_never_comes": ("rank missing", (0,)),
     "waits_before_it_comes": ("rank missing", (2,)),
     "all_know_another_world": ("rank missing", ()),
-    "knows_another_world": ("world size differs", (1,)),
-    "comes_twice": ("rank twice", (2,)),
-    "comes_to_another_master": ("master differs", (1,)),
-    "speaks_another_backend": ("backend differs", (2,)),
+    "knows_another_world": ("world size mismatch", (1,)),
+    "comes_twice": ("duplicate rank", (2,)),
+    "comes_to_another_master": ("master mismatch", (1,)),
+    "speaks_another_backend": ("backend mismatch", (2,)),
     "names_its_backend_another_way_and_one_never_comes": ("rank missing", (2,)),
 }
 JOB = {"ranks": 3, "steps": 5, "deadline_s": 60.0, "oracles": ("progress",)}
@@ -78,7 +78,7 @@ def test_a_killed_rank_is_missed_once_its_loader_workers_have_gone_too(run):
 def test_a_killed_rank_that_is_never_missed_for_what_it_left_behind_is_said_to_be(run):
     kill = faults.Kill() @ at(rank=1, step=3, point="collective")
     result, _ = run("heirs:leaves_a_child", kill, deadline_s=1.0, control="")
-    assert (result.verdict.outcome, result.verdict.findings[0].cause) == (Outcome.HUNG, "connection held")
+    assert (result.verdict.outcome, result.verdict.findings[0].cause) == (Outcome.HUNG, "connection held by orphan")
     assert "which has ended and left a process behind that holds its connections open" in result.verdict.sentence()
 
 

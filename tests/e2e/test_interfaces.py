@@ -61,7 +61,7 @@ def judged(setup: str, folder: Path) -> list:
 
 def test_a_rank_is_suspected_where_the_others_do_not_reach_its_interface(tmp_path):
     outcome, causes, blamed, sentence = judged(TWO_ADDRESSES + CLOSED, tmp_path)
-    assert (outcome, causes, blamed) == ("HUNG", ["interface differs"], [2]), sentence
+    assert (outcome, causes, blamed) == ("HUNG", ["interface mismatch"], [2]), sentence
     assert "but rank 2 came on another interface" in sentence
 
 

@@ -120,7 +120,7 @@ def test_a_function_that_never_returns_is_no_step(launch):
 def test_a_script_that_does_not_end_when_struck_is_ended_at_ten_times_its_controls_steps(launch):
     result, saved = launch(UNTIL_ALL_IS_SEEN, faults.ShiftLabels() @ at(rank=1, step=2, point="load"))
     assert result.verdict.outcome is Outcome.HUNG, result.verdict.to_json()
-    (finding,) = [f for f in result.verdict.findings if f.cause == "endless"]
+    (finding,) = [f for f in result.verdict.findings if f.cause == "endless training"]
     # The rank whose record was read last may be the one that came to it; the finding names the other's step.
     assert finding.evidence["expected"] == 3 and max(lived.last_step for lived in saved.history.last) > 30
     assert [lived.last_step for lived in saved.control.last] == [3, 3]

@@ -52,7 +52,7 @@ def test_what_does_not_fit_the_network_is_blamed_on_its_rank_though_all_report(t
 def test_what_fits_is_silent_and_still_blamed_on_the_rank_that_alone_had_another_batch(try_case):
     result, saved = try_case("torch-trusting-class-order")
     assert [lived.status for lived in saved.history.last] == [0, 0, 0]
-    assert [(finding.cause, finding.ranks) for finding in result.verdict.findings[:1]] == [("another batch", (1,))]
+    assert [(finding.cause, finding.ranks) for finding in result.verdict.findings[:1]] == [("batch mismatch", (1,))]
     assert result.verdict.blame.ranks == (1,)
 
 

@@ -36,7 +36,7 @@ def test_what_races_is_flagged_at_each_seed(run, seed):
     verdict = explore(run, "racy", seed, mode="controlled", policy="random")
     found = flagged(verdict)
     assert verdict.outcome is Outcome.SILENT and found.keys() - {"moved"} == names("RACY")
-    lesser = {"both_rename": "unordered renames", "both_append": "unordered appends"}
+    lesser = {"both_rename": "rename race", "both_append": "append race"}
     assert {name: cause for name, cause in found.items() if cause in lesser.values()} == lesser
     # Where only the order is not fixed, it is the lesser finding: it comes last.
     assert {finding.cause for finding in verdict.findings[-2:]} == set(lesser.values())

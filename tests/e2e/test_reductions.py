@@ -21,7 +21,7 @@ def first(result):
 def test_a_wrapper_that_waits_for_a_layer_nobody_uses_reduces_none(run):
     result, _ = run("wrapping:spare_layer_unsaid", steps=1)
     assert result.verdict.outcome is Outcome.SILENT
-    assert first(result) == ("replicas", "reduction unfinished", (0, 1), 1, ["used.weight"])
+    assert first(result) == ("replicas", "reduction incomplete", (0, 1), 1, ["used.weight"])
     assert "for lack of spare.weight, spare.bias" in result.verdict.sentence()
 
 
@@ -51,13 +51,13 @@ def test_many_parameters_are_recorded_several_together(run):
 def test_gradients_that_are_added_up_and_not_averaged_are_not_what_one_rank_has(run):
     result, saved = run("small:train", oracles=(*DEFAULT_ORACLES, "reference"))
     assert result.verdict.outcome is Outcome.SILENT
-    assert first(result)[:4] == ("reference", "unlike one rank", (0, 1), 1)
+    assert first(result)[:4] == ("reference", "reference mismatch", (0, 1), 1)
     assert saved.reference.world(0) == 1
 
 
 def test_a_zeroed_gradient_is_seen_by_another_reading_and_parts_the_replicas(run):
     result, saved = run("small:train", faults.ZeroGradients() @ at(rank=1, step=3, point="optimize"))
     found = [(f.cause, f.ranks, f.step) for f in result.verdict.findings]
-    assert found[:2] == [("parameters stand still", (1,), 3), ("replicas differ", (1,), 3)]
+    assert found[:2] == [("parameters frozen", (1,), 3), ("replicas differ", (1,), 3)]
     (landed,) = [e for e in saved.history.seen("strike") if e["phase"] == "landed"]
     assert landed["witness"].startswith("gradients read again")

@@ -37,41 +37,41 @@ class Row(NamedTuple):
 MESSAGE = "the message from rank 0 to rank 1, number"
 #: Each step has the row's collectives and the gradients' all-reduce; messages are counted by themselves.
 ROWS = {
-    "all_reduce_larger": Row(CRASHED, "all_reduce", 3, "another shape"),
-    "all_reduce_smaller": Row(CRASHED, "all_reduce", 3, "another shape"),
-    "all_reduce_one_more": Row(CRASHED, "all_reduce", 3, "another shape"),
-    "all_reduce_transposed": Row(SILENT, "all_reduce", 3, "another shape"),
-    "all_reduce_int_for_float": Row(SILENT, "all_reduce", 3, "another dtype"),
-    "all_reduce_bfloat_for_half": Row(SILENT, "all_reduce", 3, "another dtype"),
-    "all_reduce_double_for_float": Row(CRASHED, "all_reduce", 3, "another dtype"),
-    "all_reduce_max_for_sum": Row(SILENT, "all_reduce", 3, "another reduce op"),
-    "all_reduce_another_layout": Row(SILENT, "all_reduce", 3, "another layout"),
-    "swapped_equal": Row(SILENT, "all_reduce", 4, "swapped order"),
-    "swapped_different_shapes": Row(CRASHED, "all_reduce", 4, "out of turn"),
+    "all_reduce_larger": Row(CRASHED, "all_reduce", 3, "shape mismatch"),
+    "all_reduce_smaller": Row(CRASHED, "all_reduce", 3, "shape mismatch"),
+    "all_reduce_one_more": Row(CRASHED, "all_reduce", 3, "shape mismatch"),
+    "all_reduce_transposed": Row(SILENT, "all_reduce", 3, "shape mismatch"),
+    "all_reduce_int_for_float": Row(SILENT, "all_reduce", 3, "dtype mismatch"),
+    "all_reduce_bfloat_for_half": Row(SILENT, "all_reduce", 3, "dtype mismatch"),
+    "all_reduce_double_for_float": Row(CRASHED, "all_reduce", 3, "dtype mismatch"),
+    "all_reduce_max_for_sum": Row(SILENT, "all_reduce", 3, "reduce op mismatch"),
+    "all_reduce_another_layout": Row(SILENT, "all_reduce", 3, "layout mismatch"),
+    "swapped_equal": Row(SILENT, "all_reduce", 4, "order mismatch"),
+    "swapped_different_shapes": Row(CRASHED, "all_reduce", 4, "calls misaligned"),
     "skipped_one_of_three_equal": Row(SILENT, "all_reduce", 6, "collective skipped"),
     "skipped_until_shapes_differ": Row(CRASHED, "all_reduce", 7, "collective skipped"),
-    "broadcast_larger": Row(SILENT, "broadcast", 3, "another shape"),
-    "broadcast_smaller": Row(CRASHED, "broadcast", 3, "another shape"),
-    "broadcast_int_for_float": Row(SILENT, "broadcast", 3, "another dtype"),
-    "broadcast_another_source": Row(HUNG, "broadcast", 3, "another root"),
-    "all_gather_larger": Row(CRASHED, "all_gather", 3, "another shape"),
-    "all_gather_into_tensor_larger": Row(CRASHED, "all_gather_into_tensor", 3, "another shape"),
-    "all_gather_int_for_float": Row(SILENT, "all_gather", 3, "another dtype"),
-    "reduce_scatter_larger": Row(CRASHED, "reduce_scatter", 3, "another shape"),
-    "reduce_scatter_tensor_larger": Row(CRASHED, "reduce_scatter_tensor", 3, "another shape"),
-    "reduce_scatter_tensor_int_for_float": Row(SILENT, "reduce_scatter_tensor", 3, "another dtype"),
-    "all_to_all_single_larger": Row(CRASHED, "all_to_all_single", 3, "another shape"),
-    "reduce_another_destination": Row(HUNG, "reduce", 3, "another root"),
-    "gather_larger": Row(CRASHED, "gather", 3, "another shape"),
-    "scatter_larger": Row(SILENT, "scatter", 3, "another shape"),
-    "scatter_smaller": Row(CRASHED, "scatter", 3, "another shape"),
-    "receive_larger": Row(SILENT, MESSAGE, 2, "another shape"),
-    "receive_smaller": Row(CRASHED, MESSAGE, 2, "another shape"),
-    "receive_int_for_float": Row(SILENT, MESSAGE, 2, "another dtype"),
-    "broadcast_for_all_reduce": Row(HUNG, "all_reduce", 3, "another op"),
-    "barrier_for_all_reduce": Row(HUNG, "all_reduce", 3, "another op"),
-    "all_gather_for_all_reduce": Row(HUNG, "all_reduce", 3, "another op"),
-    "reduce_scatter_tensor_for_all_reduce": Row(SILENT, "all_reduce", 3, "another op"),
+    "broadcast_larger": Row(SILENT, "broadcast", 3, "shape mismatch"),
+    "broadcast_smaller": Row(CRASHED, "broadcast", 3, "shape mismatch"),
+    "broadcast_int_for_float": Row(SILENT, "broadcast", 3, "dtype mismatch"),
+    "broadcast_another_source": Row(HUNG, "broadcast", 3, "root mismatch"),
+    "all_gather_larger": Row(CRASHED, "all_gather", 3, "shape mismatch"),
+    "all_gather_into_tensor_larger": Row(CRASHED, "all_gather_into_tensor", 3, "shape mismatch"),
+    "all_gather_int_for_float": Row(SILENT, "all_gather", 3, "dtype mismatch"),
+    "reduce_scatter_larger": Row(CRASHED, "reduce_scatter", 3, "shape mismatch"),
+    "reduce_scatter_tensor_larger": Row(CRASHED, "reduce_scatter_tensor", 3, "shape mismatch"),
+    "reduce_scatter_tensor_int_for_float": Row(SILENT, "reduce_scatter_tensor", 3, "dtype mismatch"),
+    "all_to_all_single_larger": Row(CRASHED, "all_to_all_single", 3, "shape mismatch"),
+    "reduce_another_destination": Row(HUNG, "reduce", 3, "root mismatch"),
+    "gather_larger": Row(CRASHED, "gather", 3, "shape mismatch"),
+    "scatter_larger": Row(SILENT, "scatter", 3, "shape mismatch"),
+    "scatter_smaller": Row(CRASHED, "scatter", 3, "shape mismatch"),
+    "receive_larger": Row(SILENT, MESSAGE, 2, "shape mismatch"),
+    "receive_smaller": Row(CRASHED, MESSAGE, 2, "shape mismatch"),
+    "receive_int_for_float": Row(SILENT, MESSAGE, 2, "dtype mismatch"),
+    "broadcast_for_all_reduce": Row(HUNG, "all_reduce", 3, "collective mismatch"),
+    "barrier_for_all_reduce": Row(HUNG, "all_reduce", 3, "collective mismatch"),
+    "all_gather_for_all_reduce": Row(HUNG, "all_reduce", 3, "collective mismatch"),
+    "reduce_scatter_tensor_for_all_reduce": Row(SILENT, "all_reduce", 3, "collective mismatch"),
 }
 
 
@@ -89,7 +89,7 @@ def test_the_first_wrong_collective_is_named_with_its_cause_and_the_odd_rank(run
     assert "unknown" not in first.sentence() and "mismatches.py:" in first.sentence()
     assert verdict.blame.ranks == (1,)
     if row.outcome is HUNG:
-        assert "never full" in [finding.cause for finding in verdict.findings]
+        assert "participant missing" in [finding.cause for finding in verdict.findings]
     if row.outcome is CRASHED:
         assert f"in {row.op.replace(MESSAGE, 'recv')} " in verdict.sentence()
     assert [lived.ended_well for lived in saved.control.last] == [True, True]
@@ -99,9 +99,9 @@ def test_the_first_wrong_collective_is_named_with_its_cause_and_the_odd_rank(run
 @pytest.mark.parametrize(
     ("row", "environment", "record"),
     [
-        ("all_reduce_int_for_float", DETAIL, detected(oracle="collectives", rank=1, step=2, cause="another dtype")),
-        ("all_reduce_max_for_sum", DETAIL, silent(oracle="collectives", rank=1, step=2, cause="another reduce op")),
-        ("reduce_another_destination", SHORT, detected(oracle="collectives", rank=1, step=2, cause="another root")),
+        ("all_reduce_int_for_float", DETAIL, detected(oracle="collectives", rank=1, step=2, cause="dtype mismatch")),
+        ("all_reduce_max_for_sum", DETAIL, silent(oracle="collectives", rank=1, step=2, cause="reduce op mismatch")),
+        ("reduce_another_destination", SHORT, detected(oracle="collectives", rank=1, step=2, cause="root mismatch")),
         ("all_reduce_max_for_sum_sound", DETAIL, None),
     ],
 )

@@ -43,6 +43,6 @@ def test_collectives_of_every_graph_and_eager_ones_are_on_record_with_their_line
 def test_workers_that_wait_under_different_numbers_are_proven_to_wait_for_ever(run):
     result, saved = run("graphs:out_of_step", framework="tensorflow", steps=2, deadline_s=60.0)
     (finding, *_) = result.verdict.findings
-    assert (result.verdict.outcome, finding.cause) == (Outcome.HUNG, "never full"), result.verdict
+    assert (result.verdict.outcome, finding.cause) == (Outcome.HUNG, "participant missing"), result.verdict
     (event,) = saved.history.seen("hung")
     assert {wait["rank"]: wait["c"] for wait in event["waiting"]} == {0: 3, 1: 4}

@@ -50,7 +50,7 @@ NOTICES = {
     ("mismatched_shards", "cast_batch-load"): DETECTED,
 }
 #: What fits goes in, and nobody can tell by what comes out.
-TRUSTS = silent(oracle="control", rank=1, step=2, cause="another batch")
+TRUSTS = silent(oracle="control", rank=1, step=2, cause="batch mismatch")
 SWAPPED, SHIFTED = ("mismatched_shards", "swap_columns-load"), ("mismatched_shards", "shift_labels-load")
 #: What is known of each script by scenario and way of striking, under any launcher: seen under three of them or more.
 KNOWN: dict[str, dict[tuple[str, str], Record]] = {

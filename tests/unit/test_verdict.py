@@ -160,7 +160,7 @@ def test_what_a_record_allows_at_another_seed(record: Record, allowed: set[str])
         "well": (Outcome.SURVIVED, []),
         "noticed": (Outcome.DETECTED, []),
         "harmed": (Outcome.SILENT, [Finding("control", "wrong result", (0,), 1)]),
-        "raced": (Outcome.DETECTED, [objection(0), Finding("race", "unsynchronised accesses", (0,), 1)]),
+        "raced": (Outcome.DETECTED, [objection(0), Finding("race", "data race", (0,), 1)]),
         "void": (Outcome.VOID, []),
     }
     assert {name for name, verdict in verdicts.items() if record.allows(*verdict)} == allowed

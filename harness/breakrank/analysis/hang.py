@@ -41,7 +41,7 @@ def explain(ledgers: Mapping[int, Ledger], gone: Collection[int] = (), stopped: 
     apart = {rank for wait in waits.values() for rank in wait.apart}
     absent = [r for r in live if r in lacked - apart and (r not in waits or not waits[r].lacks)]
     if absent or not waits:
-        return Stuck("locked", tuple(absent), waits, "waits for a lock or queue of its own process")
+        return Stuck("blocked in a lock", tuple(absent), waits, "waits for a lock or queue of its own process")
     odd, said = find_odd(ledgers, waits)
     return Stuck(_cause(waits, odd), odd, waits, said)
 
@@ -87,11 +87,11 @@ def _cause(waits: Mapping[int, Wait], odd: Collection[int]) -> str:
     if not right:
         return "deadlock"
     if any(wait.apart for wait in lacking.values()):
-        return "never full"
+        return "participant missing"
     if all(wait.message for wait in right):
-        return "no receiver" if right[0].event["op"] in SENDS else "no sender"
+        return "unmatched send" if right[0].event["op"] in SENDS else "unmatched receive"
     groups = {wait.event.get("group", "") for wait in lacking.values()}
-    return "crossed groups" if len(groups) > 1 and not _messages(waits) else "never full"
+    return "crossed process groups" if len(groups) > 1 and not _messages(waits) else "participant missing"
 
 
 def _messages(waits: Mapping[int, Wait]) -> bool:

@@ -43,7 +43,7 @@ def mismatch(calls: Mapping[int, Call], causes: Sequence[str] = ()) -> Mismatch 
     for cause in causes or TRAITS:
         trait = TRAITS[cause]
         values = {rank: said for rank, call in calls.items() if (said := trait(call)) is not None}
-        if len(set(values.values())) > 1 and not (cause == "another shape" and _may_differ(calls, values)):
+        if len(set(values.values())) > 1 and not (cause == "shape mismatch" and _may_differ(calls, values)):
             return Mismatch(cause, values)
     return None
 
@@ -86,11 +86,11 @@ def _may_differ(calls: Mapping[int, Call], values: Mapping[int, str]) -> bool:
 
 #: What calls of one collective have in common, by the cause that is found where they do not.
 TRAITS: dict[str, Callable[[Call], str | None]] = {
-    "another op": lambda call: call.name,
-    "another root": lambda call: None if call.root is None else f"root {call.root}",
-    "another reduce op": lambda call: call.reduce or None,
-    "another dtype": lambda call: call.dtype or None,
-    "another shape": _size,
+    "collective mismatch": lambda call: call.name,
+    "root mismatch": lambda call: None if call.root is None else f"root {call.root}",
+    "reduce op mismatch": lambda call: call.reduce or None,
+    "dtype mismatch": lambda call: call.dtype or None,
+    "shape mismatch": _size,
 }
 
 

@@ -13,16 +13,16 @@ from breakrank_agent.protocol.events import PointEvent, RendezvousEvent
 
 #: What ranks must agree on: the field, the cause where they do not, and what that says of who is odd.
 _AGREED = (
-    ("world", "world size differs", "came with another world size"),
-    ("master", "master differs", "came to another master"),
-    ("backend", "backend differs", "came with another backend"),
+    ("world", "world size mismatch", "came with another world size"),
+    ("master", "master mismatch", "came to another master"),
+    ("backend", "backend mismatch", "came with another backend"),
 )
 #: What ranks may disagree on, but are likely to be stuck for if nothing else is wrong. Workers of TensorFlow meet at
 #: the first one's address, whatever the others' are in their lists: those are used from the first collective on.
 _MAY_DIFFER = (
-    ("cluster", "cluster differs", "came with another list of workers"),
-    ("interface", "interface differs", "came on another interface"),
-    ("proxy", "proxy between", "asks a proxy for the way to its peers"),
+    ("cluster", "cluster mismatch", "came with another list of workers"),
+    ("interface", "interface mismatch", "came on another interface"),
+    ("proxy", "proxy in path", "asks a proxy for the way to its peers"),
 )
 #: What a CPU's collectives go by where a rank names no backend.
 _USUAL_BACKEND = "gloo"
@@ -105,7 +105,7 @@ def _twice(ledgers: Ledgers, entered: Entered, usual: Mapping[str, Any]) -> Brok
     """Find those that came under a number which is another's own."""
     numbers = Counter(int(event["rank"]) for event in entered.values())
     odd = tuple(sorted(r for r, e in entered.items() if numbers[int(e["rank"])] > 1 and int(e["rank"]) != r))
-    return ("rank twice", odd, f"came as rank {entered[odd[0]]['rank']}, too") if odd else _HOLDS
+    return ("duplicate rank", odd, f"came as rank {entered[odd[0]]['rank']}, too") if odd else _HOLDS
 
 
 def _missing(ledgers: Ledgers, entered: Entered, usual: Mapping[str, Any]) -> Broken:

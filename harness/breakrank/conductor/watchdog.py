@@ -71,7 +71,7 @@ class Watchdog:
         """
         live = {n: r for n, r in ranks.items() if r.live and not r.done}
         if self._steps and any(r.step > ENDLESS * self._steps for r in live.values()):
-            return self._hung(live, Stuck("endless", (), {}), idle)
+            return self._hung(live, Stuck("endless training", (), {}), idle)
         if not live:
             # The launcher alone is left: it has not come to an end, or no rank has called.
             return {"why": "", "peer": None} if idle > self._plan.deadline_s else None
@@ -115,7 +115,7 @@ class Watchdog:
         gone = [n for n, r in ranks.items() if r.gone or r.done]
         if stuck or not waiting:
             found = explain(ledgers, gone, stopped)
-            return Stuck("deadlock", (), {}) if found.why == "locked" else found
+            return Stuck("deadlock", (), {}) if found.why == "blocked in a lock" else found
         if any(r.ledger.meeting is not None for r in waiting.values()):
             return self._proof_of_meeting(ranks, waiting, stopped)
         self._look(waiting)
@@ -215,7 +215,7 @@ class Watchdog:
             return suspected
         found = explain(ledgers, [n for n, r in ranks.items() if r.gone or r.done], stopped)
         if found.why == "peer ended" and self._is_held(ranks):
-            return replace(found, why="connection held")
+            return replace(found, why="connection held by orphan")
         if found.why == "peer stopped":
             return Stuck("deadline", found.peers, found.waits, "stands still")
         away = tuple(n for n, r in ranks.items() if r.live and n not in found.waits and n not in stopped)

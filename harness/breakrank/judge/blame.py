@@ -20,7 +20,7 @@ LOST = re.compile(
     re.IGNORECASE,
 )
 #: What goes wrong between ranks: all of them are to blame, even if these are all ranks of the job.
-_BETWEEN_RANKS = ("lost update", "replicas differ", "torn file", "lost write", *HAZARDS)
+_BETWEEN_RANKS = ("lost update", "replicas differ", "interleaved file", "lost write", *HAZARDS)
 #: How a report names a rank.
 NAMED = re.compile(r"\brank (\d+)\b", re.IGNORECASE)
 #: What a report says when a rank waited in vain.
@@ -75,7 +75,7 @@ def _called_otherwise(history: History, findings: Sequence[Finding]) -> Blame | 
     """Blame the ranks whose collective did not match: who dies of it, reports it or waits is often another one."""
     for finding in findings:
         if finding.oracle == "collectives" and finding.attempt == _last(history):
-            nobody = finding.cause == "law broken" and len(finding.ranks) == len(history.last)
+            nobody = finding.cause == "wrong collective result" and len(finding.ranks) == len(history.last)
             return Blame(() if nobody else finding.ranks, finding.sentence())
     return None
 
@@ -97,7 +97,7 @@ def _stands_still(history: History, findings: Sequence[Finding]) -> Blame | None
 
 def _left_early(history: History, findings: Sequence[Finding]) -> Blame | None:
     """Blame the ranks that left without a word while others waited, or before their work was done."""
-    undone = {r for f in findings if f.cause == "work left undone" and f.attempt == _last(history) for r in f.ranks}
+    undone = {r for f in findings if f.cause == "training incomplete" and f.attempt == _last(history) for r in f.ranks}
     left = [
         lived
         for lived in history.last
@@ -110,7 +110,9 @@ def _left_early(history: History, findings: Sequence[Finding]) -> Blame | None:
     if left:
         return _name(left, f"left with exit code {left[0].status} at step {where_at(left[0])}, and said nothing")
     held = "ended, and what it left behind holds its connections open"
-    return _peer(history, "peer ended", "ended while others wait for it") or _peer(history, "connection held", held)
+    return _peer(history, "peer ended", "ended while others wait for it") or _peer(
+        history, "connection held by orphan", held
+    )
 
 
 def _reported_first(history: History, findings: Sequence[Finding]) -> Blame | None:

@@ -23,10 +23,18 @@ from breakrank_agent.protocol.fault import Strike
 _PROSE = ("report", "raised", "note")
 #: Causes that say no more than that ranks had to be ended.
 _WAITS = (
-    *("peer stopped", "peer ended", "deadlock", "endless", "no progress", "never full", "crossed groups"),
-    *("no sender", "no receiver", "locked", "lock cycle", "rank missing", "rank twice"),
-    *("world size differs", "master differs"),
-    *("backend differs", "interface differs", "connection held", "unreachable"),
+    *(
+        "peer stopped",
+        "peer ended",
+        "deadlock",
+        "endless training",
+        "no progress",
+        "participant missing",
+        "crossed process groups",
+    ),
+    *("unmatched receive", "unmatched send", "blocked in a lock", "lock cycle", "rank missing", "duplicate rank"),
+    *("world size mismatch", "master mismatch"),
+    *("backend mismatch", "interface mismatch", "connection held by orphan", "unreachable"),
 )
 
 

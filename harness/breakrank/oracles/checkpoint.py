@@ -87,7 +87,7 @@ def _in_part(history: History, control: History) -> list[Finding]:
     found = []
     for (step, path, said), ranks in sorted(wrong.items()):
         evidence = {"path": path, "said": said}
-        found.append(Finding("checkpoint", "restored in part", tuple(ranks), step, history.attempts[-1], (), evidence))
+        found.append(Finding("checkpoint", "partial restore", tuple(ranks), step, history.attempts[-1], (), evidence))
     return found
 
 
@@ -101,7 +101,9 @@ def _mixed(history: History) -> list[Finding]:
         step = max(int(event["step"]) for _, event in writes)
         ranks = sorted({rank for rank, event in writes if event["step"] == step})
         evidence = {"path": path, "events": _shown(history, path, step)}
-        found.append(Finding("checkpoint", "torn file", tuple(ranks), step, history.attempts[-1], evidence=evidence))
+        found.append(
+            Finding("checkpoint", "interleaved file", tuple(ranks), step, history.attempts[-1], evidence=evidence)
+        )
     return found
 
 

@@ -15,7 +15,7 @@ from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, name_ranks
 
 #: What the sender and the receiver of a message have in common.
-_OF_A_MESSAGE = ("another dtype", "another shape")
+_OF_A_MESSAGE = ("dtype mismatch", "shape mismatch")
 
 #: So many ranks are named one by one.
 _NAMED = 8
@@ -128,7 +128,7 @@ def _in_messages(way: Group, model: Group | None) -> Iterator[_Wrong]:
             odd = odd_ranks(unlike.values, way, position, model, TRAITS[unlike.cause])
             yield _Wrong(unlike.cause, odd, calls, {**facts, "held": _held(unlike.values, calls, odd)})
         elif broken is not None:
-            yield _Wrong("law broken", broken.ranks, calls, {**facts, "how": broken.how})
+            yield _Wrong("wrong collective result", broken.ranks, calls, {**facts, "how": broken.how})
         yield from _overrun(calls)
 
 
@@ -138,7 +138,7 @@ def _overrun(calls: _Calls) -> Iterator[_Wrong]:
     kept = {rank: call.kept for rank, call in calls.items() if call.op != "reduce_" or rank == call.root}
     touched = tuple(sorted(rank for rank, whole in kept.items() if whole is False))
     if touched:
-        yield _Wrong("overrun", touched, calls, {"site": calls[touched[0]].site})
+        yield _Wrong("buffer overrun", touched, calls, {"site": calls[touched[0]].site})
 
 
 def _lawless(
@@ -147,9 +147,9 @@ def _lawless(
     """Return why a law is broken although all ranks called the same: another layout, if that can be seen."""
     layouts = {rank: _layout(call) for rank, call in calls.items()}
     if len(set(layouts.values())) == 1:
-        return _Wrong("law broken", ranks, calls, {"how": how, "site": calls[ranks[0]].site})
+        return _Wrong("wrong collective result", ranks, calls, {"how": how, "site": calls[ranks[0]].site})
     odd = odd_ranks(layouts, group, position, model, _layout)
-    return _Wrong("another layout", odd, calls, {"held": _held(layouts, calls, odd), "how": how})
+    return _Wrong("layout mismatch", odd, calls, {"held": _held(layouts, calls, odd), "how": how})
 
 
 def _layout(call: Call) -> str:
@@ -193,14 +193,14 @@ def _order(group: Group, position: int, calls: _Calls, model: Group | None, prov
         parted = parting(own, other)
         wrong: _Wrong | None = None
         if isinstance(parted, Swap):
-            wrong = _Wrong("swapped order", odd, calls, {"held": _held(_names(calls), calls, odd)})
+            wrong = _Wrong("order mismatch", odd, calls, {"held": _held(_names(calls), calls, odd)})
             lines = _swapped(group, position, parted.length, places)
         elif parted:
             gap = next((g for g in parted if (rank if g.in_second else first) in odd), parted[0])
             wrong = _left_out(calls, places, first, rank, gap, odd)
             lines = _shifted(group, position, gap, places[first], places)
         elif proven and len(odd) < len(places) and places[rank] in [c.place for c in group.calls[first]]:
-            return _Wrong("out of turn", odd, calls, {"held": _held(_names(calls), calls, odd)})
+            return _Wrong("calls misaligned", odd, calls, {"held": _held(_names(calls), calls, odd)})
         if wrong is not None and (proven or any(breach(line, group.ranks) for line in lines)):
             return wrong
     return None

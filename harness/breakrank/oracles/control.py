@@ -88,7 +88,7 @@ def _parameters(history: History, pairs: Sequence[Pair], terms: Terms) -> list[F
     alone = _batches(pairs, step) if parted else {}
     if alone:
         evidence["how"] = next(filter(None, alone.values()), "")
-        return [Finding("control", "another batch", tuple(alone), step, guilty[0].lived.attempt, evidence=evidence)]
+        return [Finding("control", "batch mismatch", tuple(alone), step, guilty[0].lived.attempt, evidence=evidence)]
     lacking = _lacking(guilty, step, evidence) if parted else None
     if lacking is not None:
         return [lacking]
@@ -112,7 +112,7 @@ def _lacking(pairs: Sequence[Pair], step: int, evidence: dict[str, Any]) -> Find
         "into": listed(named) or "the parameters",
         "whose": f"{listed(replicas)} of {name_ranks((first.rank,))}",
     }
-    cause = "stale gradients" if event["kept"] else "replica left out"
+    cause = "stale gradients" if event["kept"] else "replica not aggregated"
     places = (event["site"],) if event["site"] else ()
     return Finding("control", cause, ranks, step, first.attempt, places, evidence)
 

@@ -50,7 +50,7 @@ def _finding(lived: RankHistory, said: CrashEvent | None) -> Finding:
         "unread": said["unread"] if said is not None else "",
     }
     places = tuple(site for site in (evidence["site"], *(_site(t) for t in others if not t["waits"])) if site)
-    return Finding("crash", "died of a signal", (lived.rank,), where_at(lived), lived.attempt, places, evidence)
+    return Finding("crash", "killed by a signal", (lived.rank,), where_at(lived), lived.attempt, places, evidence)
 
 
 def _suspicion(thread: CrashThread) -> tuple[bool, bool]:

@@ -26,7 +26,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     return [
         Finding(
             "ends",
-            "work left undone",
+            "training incomplete",
             tuple(sorted(ranks)),
             step,
             attempt,

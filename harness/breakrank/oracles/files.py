@@ -40,7 +40,7 @@ _HARMLESS = (
     *({"have"}, {"have", "write"}, {"have", "replace"}, {"map"}),
 )
 #: Pairs of one kind of which only the order is not fixed, with their causes: the lesser findings.
-_ONLY_UNORDERED = {"replace": "unordered renames", "append": "unordered appends"}
+_ONLY_UNORDERED = {"replace": "rename race", "append": "append race"}
 
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
@@ -116,7 +116,7 @@ def _lesser(pair: Pair) -> str:
 
 
 def _finding(path: str, pair: Pair, attempt: int) -> Finding:
-    cause = _lesser(pair) or "unordered file accesses"
+    cause = _lesser(pair) or "file race"
     ranks = tuple(sorted({access.rank for access in pair}))
     step = min(access.event["step"] for access in pair)
     places = tuple(str(access.event.get("site") or access.event["op"]) for access in pair)

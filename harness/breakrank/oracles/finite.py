@@ -27,7 +27,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
             for _, rank, what in (one for one in seen if one[0] == step):
                 held.setdefault(what, set()).add(rank)
             what, ranks = min(((what, tuple(sorted(ranks))) for what, ranks in held.items()), key=lambda h: len(h[1]))
-            findings.append(Finding("finite", "not finite", ranks, step, attempt, evidence={"what": what}))
+            findings.append(Finding("finite", "non-finite value", ranks, step, attempt, evidence={"what": what}))
     return findings
 
 

@@ -60,7 +60,7 @@ def _on_one(lived: RankHistory, event: PlacedEvent, history: History, control: H
     idle = [other for other in event["there"] if other != device and _kind(other) == _kind(device)]
     spread = any(len(strategy["devices"]) > 1 for strategy in event["strategies"])
     if not others and idle and not spread and (_kind(device) == "CPU" or _uses_several(control)):
-        yield "one device", {"device": device, "idle": listed(idle)}
+        yield "single device", {"device": device, "idle": listed(idle)}
 
 
 def _uses_several(control: History | None) -> bool:
@@ -75,27 +75,27 @@ def _beside_the_strategy(lived: RankHistory, event: PlacedEvent, history: Histor
     in_turn = [e for e in lived.of_kind("assigned") if e["how"] == "replica_after_replica"]
     if several and names and (in_turn or _part(history)):
         evidence = {"kind": several[0]["kind"], "names": listed(names), "site": in_turn[0]["site"] if in_turn else ""}
-        yield "not mirrored", evidence
+        yield "variable not mirrored", evidence
 
 
 def _not_run(lived: RankHistory, event: PlacedEvent, history: History, control: History | None) -> Wrong:
     """A strategy of several replicas holds the variables, and never runs anything."""
     for strategy in event["strategies"]:
         if strategy["replicas"] > 1 and not strategy["ran"] and not event["plain"]:
-            yield "not run", {"kind": strategy["kind"], "replicas": strategy["replicas"]}
+            yield "strategy bypassed", {"kind": strategy["kind"], "replicas": strategy["replicas"]}
 
 
 def _shared(lived: RankHistory, event: PlacedEvent, history: History, control: History | None) -> Wrong:
     """The replicas of one process were all given the same tensors."""
     for strategy in event["strategies"]:
         if strategy["shared"] and len(strategy["devices"]) > 1:
-            yield "shared batch", {"kind": strategy["kind"], "replicas": len(strategy["devices"])}
+            yield "batch not split", {"kind": strategy["kind"], "replicas": len(strategy["devices"])}
 
 
 def _twice(lived: RankHistory, event: PlacedEvent, history: History, control: History | None) -> Wrong:
     """A variable is trained as if it were two."""
     if event["aliased"]:
-        yield "aliased weights", {"names": listed(event["aliased"])}
+        yield "aliased parameters", {"names": listed(event["aliased"])}
 
 
 _RULES: tuple[Callable[[RankHistory, PlacedEvent, History, History | None], Wrong], ...] = (

@@ -120,7 +120,7 @@ def _still(ranks: Sequence[RankHistory], control: History | None) -> list[Findin
         if (stuck := [r for r in who if r not in excused.get(step, ())])
     }
     return [
-        Finding("progress", "parameters stand still", tuple(moved_not[step]), step, ranks[0].attempt)
+        Finding("progress", "parameters frozen", tuple(moved_not[step]), step, ranks[0].attempt)
         for step in sorted(moved_not)[:1]
     ]
 
@@ -146,7 +146,9 @@ def _loss(lived: RankHistory) -> list[Finding]:
     if loss < goal:
         return []
     evidence = {"loss": loss, "goal": goal}
-    return [Finding("progress", "loss does not fall", (lived.rank,), lived.last_step, lived.attempt, evidence=evidence)]
+    return [
+        Finding("progress", "loss not decreasing", (lived.rank,), lived.last_step, lived.attempt, evidence=evidence)
+    ]
 
 
 def _goals(lived: RankHistory) -> list[ToldEvent]:

@@ -54,7 +54,7 @@ def _alike(findings: Sequence[Finding]) -> list[Finding]:
     for finding in findings:
         key = frozenset(finding.places)
         first = kept.setdefault(key, finding)
-        worst = finding if (finding.cause, first.cause) == ("lost update", "unsynchronised accesses") else first
+        worst = finding if (finding.cause, first.cause) == ("lost update", "data race") else first
         kept[key] = replace(worst, ranks=tuple(sorted({*first.ranks, *finding.ranks})))
     return sorted(kept.values(), key=_order)
 
@@ -71,7 +71,7 @@ def _finding(touching: Sequence[Access], pairs: Sequence[Pair], attempt: int, sc
         "pairs": len(pairs),
         "events": [_shown(a) for a in shown or (one, other)],
     }
-    cause = "unsynchronised accesses"
+    cause = "data race"
     if shown:
         cause = "lost update"
         evidence["how"] = f"{_who(other)} ({_place(other)}) overwrote the update of {_who(one)} ({_place(one)})"

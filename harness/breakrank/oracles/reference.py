@@ -58,9 +58,9 @@ def _finding(history: History, one: RankHistory, step: int, parted: dict[int, li
     first = min(min(parts) for parts in parted.values())
     sizes = {lived.rank: _batch(lived, step) for lived in history.last}
     evidence: dict[str, Any] = {"first": f", in {names[first]} first" if first < len(names) else ""}
-    cause = "unlike one rank"
+    cause = "reference mismatch"
     if len(set(sizes.values())) > 1:
-        cause = "scaled per rank"
+        cause = "per-rank loss scaling"
         evidence["sizes"] = " and ".join(str(size) for size in sizes.values())
     return Finding("reference", cause, tuple(sorted(parted)), step, evidence=evidence)
 

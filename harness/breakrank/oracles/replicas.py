@@ -84,7 +84,7 @@ def _within(well: Sequence[RankHistory]) -> Finding | None:
     lived, event = there[0]
     evidence: dict[str, Any] = {"digests": {str(number): value for number, value in enumerate(event["replicas"])}}
     _name_parted(evidence, event["apart"], [lived])
-    cause, places = _assigned(evidence, event["apart"], [lived], step, None) or ("replicas of a rank differ", ())
+    cause, places = _assigned(evidence, event["apart"], [lived], step, None) or ("local replicas differ", ())
     ranks = tuple(one.rank for one, _ in there)
     return Finding("replicas", cause, ranks, step, lived.attempt, places, evidence)
 
@@ -111,7 +111,7 @@ def _assigned(
                 continue
             if event["step"] <= step and set(parted).intersection(event["parts"]):
                 evidence.update(how=event["how"].replace("_", " "), site=event["site"])
-                return "assigned apart", (event["site"],)
+                return "unreduced assignment", (event["site"],)
     return None
 
 
@@ -225,9 +225,9 @@ def _unfinished(told: Told, parted: Sequence[int], values: digests.Values) -> li
 
 _REASONS = (
     _Reason("wrapper bypassed", _bypassed),
-    _Reason("gradients not synchronised", _unreduced),
+    _Reason("gradients not reduced", _unreduced),
     _Reason("parameter replaced", _replaced),
-    _Reason("reduction unfinished", _unfinished),
+    _Reason("reduction incomplete", _unfinished),
     _Reason("unused parameter", _unused),
 )
 

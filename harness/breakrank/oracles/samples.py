@@ -59,7 +59,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         *_finding("samples changed", attempt, changed, len(expected)),
         *_shared(history, control, doubled, len(expected)),
         *_finding("samples lost", attempt, lost, len(expected)),
-        *_finding("samples doubled", attempt, doubled, len(expected)),
+        *_finding("samples duplicated", attempt, doubled, len(expected)),
     ]
 
 
@@ -143,7 +143,7 @@ def _shared(history: History, control: History, doubled: Sequence[Trained], expe
         return []
     for step, ranks in _same_batches(history).items():
         evidence = {"count": len(doubled), "expected": expected}
-        return [Finding("samples", "same samples", ranks, step, history.attempts[-1], evidence=evidence)]
+        return [Finding("samples", "duplicate shard", ranks, step, history.attempts[-1], evidence=evidence)]
     return []
 
 

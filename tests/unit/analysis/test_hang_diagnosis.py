@@ -65,12 +65,12 @@ def trained(rank: int, world: list[int] = WORLD) -> Log:
 
 def test_of_three_the_one_in_another_collective_is_odd():
     logs = [trained(r).waits("allreduce_", site="a:1") for r in (0, 2)]
-    assert told(trained(1).waits("barrier", site="a:2"), *logs) == ("never full", (1,))
+    assert told(trained(1).waits("barrier", site="a:2"), *logs) == ("participant missing", (1,))
 
 
 def test_of_two_the_one_unlike_its_own_earlier_steps_is_odd():
     other, odd = trained(1, [0, 1]).waits("allreduce_", site="a:1"), trained(0, [0, 1]).waits("barrier", site="a:2")
-    assert told(odd, other) == ("never full", (0,))
+    assert told(odd, other) == ("participant missing", (0,))
 
 
 def test_of_two_the_one_that_left_out_the_end_of_its_last_step_is_odd():
@@ -79,27 +79,27 @@ def test_of_two_the_one_that_left_out_the_end_of_its_last_step_is_odd():
         late.does("allreduce_").does("barrier").next()
     late.does("allreduce_").next().waits("allreduce_")
     right = trained(0, [0, 1]).does("allreduce_", site="a:1").waits("barrier", site="a:2")
-    assert told(right, late) == ("never full", (1,))
+    assert told(right, late) == ("participant missing", (1,))
 
 
 def test_of_two_without_an_earlier_step_nobody_is_odd():
     logs = Log(0, [0, 1]).waits("barrier"), Log(1, [0, 1]).waits("allreduce_")
-    assert told(*logs) == ("never full", ())
+    assert told(*logs) == ("participant missing", ())
 
 
 def test_other_roots_can_never_be_full():
     logs = [Log(r).waits("broadcast_", root=2 if r == 2 else 0) for r in WORLD]
-    assert told(*logs) == ("never full", (2,))
+    assert told(*logs) == ("participant missing", (2,))
 
 
 def test_a_recv_that_nobody_sends():
     logs = [Log(r, [0, 1]) for r in (0, 1)]
-    assert told(logs[0].waits("recv_", peer=1), logs[1].waits("recv_", peer=0)) == ("no sender", ())
+    assert told(logs[0].waits("recv_", peer=1), logs[1].waits("recv_", peer=0)) == ("unmatched receive", ())
 
 
 def test_a_send_that_nobody_receives_and_one_that_is_received():
     logs = [Log(r, [0, 1]) for r in (0, 1)]
-    assert told(logs[0].waits("send", peer=1), logs[1].waits("send", peer=0)) == ("no receiver", ())
+    assert told(logs[0].waits("send", peer=1), logs[1].waits("send", peer=0)) == ("unmatched send", ())
     answered = [Log(0, [0, 1]).waits("send", peer=1), Log(1, [0, 1]).waits("recv_any_source_", peer=-1)]
     assert told(*answered) == ("deadlock", ())
 
@@ -108,14 +108,14 @@ def test_groups_in_the_other_order_are_crossed():
     logs = [Log(r, [0, 1]).groups("1", [0, 1]).groups("2", [0, 1]) for r in (0, 1)]
     for log in logs:
         log.does("allreduce_", "1").does("allreduce_", "2").next()
-    assert told(logs[0].waits("allreduce_", "1"), logs[1].waits("allreduce_", "2")) == ("crossed groups", (1,))
+    assert told(logs[0].waits("allreduce_", "1"), logs[1].waits("allreduce_", "2")) == ("crossed process groups", (1,))
 
 
 def test_a_rank_in_no_collective_is_locked_also_while_a_work_of_its_own_is_complete():
     waiting = [trained(r).waits("allreduce_") for r in (0, 2)]
-    assert told(trained(1), *waiting) == ("locked", (1,))
+    assert told(trained(1), *waiting) == ("blocked in a lock", (1,))
     logs = [Log(r).waits("allreduce_") for r in WORLD]
-    assert told(logs[0].waits("barrier"), logs[2].waits("barrier"), logs[1]) == ("locked", (1,))
+    assert told(logs[0].waits("barrier"), logs[2].waits("barrier"), logs[1]) == ("blocked in a lock", (1,))
 
 
 def test_who_is_gone_or_stopped_comes_first_if_it_is_waited_for():
@@ -126,7 +126,10 @@ def test_who_is_gone_or_stopped_comes_first_if_it_is_waited_for():
 
 def test_a_rank_that_had_nothing_more_to_do_is_not_waited_for():
     logs = [Log(r).groups("1", [0, 1]) for r in WORLD]
-    assert told(logs[0].waits("barrier", "1"), logs[1].waits("allreduce_", "1"), logs[2], gone=[2])[0] == "never full"
+    assert (
+        told(logs[0].waits("barrier", "1"), logs[1].waits("allreduce_", "1"), logs[2], gone=[2])[0]
+        == "participant missing"
+    )
 
 
 def test_where_everything_is_matched_it_is_a_deadlock():
@@ -144,7 +147,7 @@ def test_who_took_a_number_and_never_entered_its_collective_is_waited_for():
     first, second = Log(0, [0, 1]).does("allreduce_").waits("allreduce_"), Log(1, [0, 1]).does("allreduce_")
     second.waits("allreduce_", c=3)
     found = explain({0: first.ledger, 1: second.ledger})
-    assert found.why == "never full"
+    assert found.why == "participant missing"
     assert {rank: (wait.event["c"], wait.lacks) for rank, wait in found.waits.items()} == {0: (2, (1,)), 1: (3, (0,))}
 
 
@@ -176,10 +179,10 @@ def meeting(*entered: tuple[int, dict[str, Any]]) -> dict[int, Ledger]:
 
 
 @pytest.mark.parametrize(("other", "why"), [
-    ({"world": 4}, "world size differs"),
-    ({"master": "m:2"}, "master differs"),
-    ({"backend": "mpi"}, "backend differs"),
-    ({"rank": 0}, "rank twice"),
+    ({"world": 4}, "world size mismatch"),
+    ({"master": "m:2"}, "master mismatch"),
+    ({"backend": "mpi"}, "backend mismatch"),
+    ({"rank": 0}, "duplicate rank"),
 ])  # fmt: skip
 def test_the_one_that_says_something_else_is_odd(other, why):
     found = explain_meeting(meeting((0, {}), (1, {}), (2, other)), [], [], {})
@@ -189,7 +192,7 @@ def test_the_one_that_says_something_else_is_odd(other, why):
 def test_of_two_that_disagree_the_one_unlike_their_launcher_is_odd():
     ledgers = {rank: ledger for rank, ledger in meeting((0, {"world": 2}), (1, {})).items() if rank < 2}
     found = explain_meeting(ledgers, [], [], {"world": 2})
-    assert found is not None and (found.why, found.peers) == ("world size differs", (1,))
+    assert found is not None and (found.why, found.peers) == ("world size mismatch", (1,))
 
 
 def test_who_never_comes_is_missing():
@@ -214,8 +217,8 @@ def test_a_full_meeting_beside_another_is_left_alone():
 
 
 @pytest.mark.parametrize(("name", "said", "why"), [
-    ("interface", "eth0", "interface differs"),
-    ("cluster", "m:1,m:3", "cluster differs"),
+    ("interface", "eth0", "interface mismatch"),
+    ("cluster", "m:1,m:3", "cluster mismatch"),
 ])  # fmt: skip
 def test_what_ranks_may_disagree_on_is_suspected_of_a_full_meeting_only(name, said, why):
     ledgers = meeting((0, {}), (1, {}), (2, {name: said}))
@@ -224,7 +227,7 @@ def test_what_ranks_may_disagree_on_is_suspected_of_a_full_meeting_only(name, sa
     assert suspected is not None and (suspected.why, suspected.peers) == (why, (2,))
     assert suspect_meeting(meeting((0, {}), (1, {}), (2, {}))) is None
     proxied = suspect_meeting(meeting((0, {"proxy": ""}), (1, {"proxy": "http://p:1"})))
-    assert proxied is not None and (proxied.why, proxied.peers) == ("proxy between", (1,))
+    assert proxied is not None and (proxied.why, proxied.peers) == ("proxy in path", (1,))
 
 
 def test_nothing_is_said_against_a_rendezvous_in_which_all_agree():

@@ -67,7 +67,7 @@ def reason(process: subprocess.Popen[str], waits: dict[int, Wait]) -> Any:
     last: Any = SimpleNamespace(**LAST, process=process, ledger=SimpleNamespace(in_call=""))
     while not watchdog._stillness.proven(Stillness.LOOKS):
         watchdog._look({1: last})
-    return watchdog._proven({0: GONE, 1: last}, {1: last}, Stuck("locked", (1,), waits), (), 1.0)
+    return watchdog._proven({0: GONE, 1: last}, {1: last}, Stuck("blocked in a lock", (1,), waits), (), 1.0)
 
 
 @pytest.mark.parametrize(

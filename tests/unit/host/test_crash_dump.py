@@ -75,7 +75,7 @@ def dead(signal: int = SIGSEGV, **words: Any) -> Golden:
 class TestCrash:
     def test_objects_to_a_rank_that_died_of_its_own_doing(self) -> None:
         job = dead(SIGBUS, threads=[thread("read", 7, died=True)])
-        assert objection("crash", job.history()) == ("died of a signal", (1,), 2)
+        assert objection("crash", job.history()) == ("killed by a signal", (1,), 2)
         assert ask("crash", job.history())[0].sentence() == "rank 1 died of SIGBUS at step 2 in read (train.py:7)"
 
     def test_names_the_thread_that_freed_before_those_that_wait_or_work(self) -> None:
@@ -126,7 +126,7 @@ class TestFiles:
 
     def test_objects_to_two_writes_that_nothing_orders(self) -> None:
         history = self.touched((0, "open", "w"), (1, "save", "w")).history()
-        assert objection("files", history)[:2] == ("unordered file accesses", (0, 1))
+        assert objection("files", history)[:2] == ("file race", (0, 1))
         assert ask("files", history)[0].places == ("train.py:1", "train.py:2")
 
     def test_has_no_objection_with_a_barrier_in_between(self) -> None:
@@ -134,7 +134,7 @@ class TestFiles:
 
     def test_two_renames_are_a_lesser_finding_and_a_rename_beside_a_read_none(self) -> None:
         renames = self.touched((0, "rename", "w"), (1, "rename", "w")).history()
-        assert objection("files", renames)[0] == "unordered renames"
+        assert objection("files", renames)[0] == "rename race"
         assert ask("files", self.touched((0, "rename", "w"), (1, "open", "r")).history()) == []
 
     def test_leaves_a_file_alone_that_is_a_lock(self) -> None:

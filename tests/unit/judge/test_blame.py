@@ -116,7 +116,7 @@ def test_with_whom_a_wait_lies_is_what_the_hung_event_says() -> None:
     job = Golden().trains(1)
     job[0].loads([1]).enters("collective")
     job[1].loads([1]).enters("forward")
-    hung = job.hangs([0, 1], "never full", 1, "made other collectives at step 2 than at its earlier steps")
+    hung = job.hangs([0, 1], "participant missing", 1, "made other collectives at step 2 than at its earlier steps")
     assert blame(hung.history(), []).words() == "rank 1: made other collectives at step 2 than at its earlier steps"
 
 

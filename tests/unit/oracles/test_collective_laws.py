@@ -140,7 +140,7 @@ def test_one_wrong_number_in_one_output_breaks_the_law(op: str) -> None:
     wrong = tensor(*[99.0] * first["n"], pieces=2 if "parts" in first else 0)
     got = [[wrong, *rest] if r == rank else out for r, out in enumerate(got)]
     cause, ranks, step = called(op, read, got).says()
-    assert cause == "law broken" and rank in ranks and step == 1
+    assert cause == "wrong collective result" and rank in ranks and step == 1
 
 
 @pytest.mark.parametrize(("reduce", "result"), [("MAX", 3), ("MIN", 1), ("AVG", 2), ("PRODUCT", 3), ("BAND", 1)])
@@ -156,7 +156,7 @@ def test_a_sum_is_no_other_reduction(reduce: str) -> None:
     calls = Calls()
     for rank, value in enumerate((1.0, 3.0)):
         calls.call(rank, read=tensor(value), got=tensor(4.0), reduce=reduce)
-    assert calls.says()[0] == "law broken"
+    assert calls.says()[0] == "wrong collective result"
 
 
 @pytest.mark.parametrize(
@@ -186,19 +186,19 @@ def test_what_is_more_than_rounding_is_a_breach(dtype: str, read: tuple[float, f
     calls = Calls()
     for rank in (0, 1):
         calls.call(rank, read=tensor(read[rank]), got=tensor(got), dtype=dtype)
-    assert calls.says() == ("law broken", (0, 1), 1)
+    assert calls.says() == ("wrong collective result", (0, 1), 1)
 
 
 def test_ranks_that_got_different_results_are_told_apart_by_the_majority() -> None:
     calls = Calls(3)
     for rank in range(3):
         calls.call(rank, read=tensor(1, 2), got=tensor(3, 6) if rank != 1 else tensor(6, 3))
-    assert calls.says() == ("law broken", (1,), 1)
+    assert calls.says() == ("wrong collective result", (1,), 1)
 
 
 def test_what_a_collective_must_not_change_is_watched_but_for_the_work_room_of_a_reduce() -> None:
     assert Calls().call(0, read=tensor(1), got=tensor(4), kept=False).call(1, read=tensor(3), got=tensor(4)).says() == (
-        "overrun",
+        "buffer overrun",
         (0,),
         1,
     )
@@ -215,17 +215,17 @@ def test_a_message_is_what_was_sent_each_tag_by_itself() -> None:
         return calls.call(1, "recv_", [], tensor(second), p=2, peer=0, tag=7)
 
     assert messages(1).found() == []
-    assert messages(9).says() == ("law broken", (1,), 1)
+    assert messages(9).says() == ("wrong collective result", (1,), 1)
 
 
 # --- what the calls have in common
 
 ALIKE: dict[str, Any] = {"op": "allreduce_", "dtype": "float32", "shapes": [[2, 3]], "reduce": "SUM"}
 DIFFERENT = {
-    "another op": {"op": "broadcast_", "root": 0},
-    "another dtype": {"dtype": "int32"},
-    "another shape": {"shapes": [[3, 2]]},
-    "another reduce op": {"reduce": "MAX"},
+    "collective mismatch": {"op": "broadcast_", "root": 0},
+    "dtype mismatch": {"dtype": "int32"},
+    "shape mismatch": {"shapes": [[3, 2]]},
+    "reduce op mismatch": {"reduce": "MAX"},
 }
 
 
@@ -248,8 +248,8 @@ def test_without_a_majority_a_past_and_a_control_both_ranks_are_named_and_with_t
             made.call(rank, read=tensor(1.0), got=tensor(2.0), dtype=odd if rank == 1 else "float32")
         return made
 
-    assert calls("int32").says() == ("another dtype", (0, 1), 1)
-    assert calls("int32").says(calls("float32")) == ("another dtype", (1,), 1)
+    assert calls("int32").says() == ("dtype mismatch", (0, 1), 1)
+    assert calls("int32").says(calls("float32")) == ("dtype mismatch", (1,), 1)
 
 
 def test_gathering_several_sizes_is_legal_where_all_made_room_for_them() -> None:
@@ -260,7 +260,7 @@ def test_gathering_several_sizes_is_legal_where_all_made_room_for_them() -> None
         return calls
 
     assert gathered([[1], [2]]).found() == []
-    assert gathered([[1], [1]]).says() == ("another shape", (0, 1), 1)
+    assert gathered([[1], [1]]).says() == ("shape mismatch", (0, 1), 1)
 
 
 def test_all_to_all_with_split_sizes_is_legal_and_with_other_even_sizes_is_not() -> None:
@@ -273,7 +273,7 @@ def test_all_to_all_with_split_sizes_is_legal_and_with_other_even_sizes_is_not()
     calls = Calls()
     for rank, size in ((0, 2), (1, 4)):
         calls.call(rank, "alltoall_base_", tensor(*range(size), pieces=2), shapes=[[size], [size]])
-    assert calls.says() == ("another shape", (0, 1), 1)
+    assert calls.says() == ("shape mismatch", (0, 1), 1)
 
 
 # --- the order of calls
@@ -319,7 +319,7 @@ TELL = {"A": 1.0, "B": 20.0, "C": 300.0, "D": 4000.0}
 
 
 def test_swapped_calls_are_found_by_what_each_line_should_have_got() -> None:
-    assert in_order(list("ABC"), list("BAC"), TELL).says() == ("swapped order", (1,), 2)
+    assert in_order(list("ABC"), list("BAC"), TELL).says() == ("order mismatch", (1,), 2)
     assert in_order(list("ABC"), list("BAC"), dict.fromkeys("ABCD", 1.0)).found() == []
 
 
@@ -355,7 +355,7 @@ def test_how_orders_part(one: str, other: str, expected: Any) -> None:
 def test_only_the_first_wrong_call_is_named_what_follows_may_be_its_consequence() -> None:
     calls = Calls().sums(1.0, 2.0).steps().sums(1.0, 2.0, wrong=1.0).steps().sums(1.0, 2.0, wrong=5.0)
     (finding,) = calls.found()
-    assert (finding.cause, finding.step, finding.evidence["number"]) == ("law broken", 2, 2)
+    assert (finding.cause, finding.step, finding.evidence["number"]) == ("wrong collective result", 2, 2)
 
 
 def test_the_sentence_names_the_operation_both_values_and_both_lines() -> None:

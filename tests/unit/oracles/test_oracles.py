@@ -47,10 +47,10 @@ class TestEnds:
         job = Golden().trains(2)
         job[1].exits(0)
         job.trains(1, only=0).ends_well()
-        assert objection("ends", job.history()) == ("work left undone", (1,), 2)
+        assert objection("ends", job.history()) == ("training incomplete", (1,), 2)
 
     def test_measures_by_the_control_where_there_is_one(self) -> None:
-        assert objection("ends", sound(steps=3), sound(steps=4), steps=3) == ("work left undone", (0, 1), 3)
+        assert objection("ends", sound(steps=3), sound(steps=4), steps=3) == ("training incomplete", (0, 1), 3)
 
     def test_leaves_a_rank_alone_that_aborts_after_its_work_was_over(self) -> None:
         job = Golden().trains(3)
@@ -102,7 +102,8 @@ class TestProgress:
         assert finding.sentence() == "rank 0 waits in all_reduce, and nothing arrives at rank 0 from rank 1"
 
     @pytest.mark.parametrize(
-        ("why", "cause"), [("deadline", "no progress"), ("deadlock", "deadlock"), ("endless", "endless")]
+        ("why", "cause"),
+        [("deadline", "no progress"), ("deadlock", "deadlock"), ("endless training", "endless training")],
     )
     def test_objects_to_whatever_else_the_conductor_had_to_end(self, why: str, cause: str) -> None:
         job = Golden().trains(1)
@@ -112,7 +113,7 @@ class TestProgress:
         job = Golden().trains(1)
         job[1].trains([1], params="p1")
         job.trains(1, only=0)
-        assert objection("progress", job.ends_well().history()) == ("parameters stand still", (1,), 2)
+        assert objection("progress", job.ends_well().history()) == ("parameters frozen", (1,), 2)
 
     def test_excuses_a_step_at_which_the_control_stands_still_too(self) -> None:
         job = Golden(1)
@@ -124,7 +125,7 @@ class TestProgress:
     def test_objects_to_a_last_loss_that_is_not_below_its_goal(self, loss: float) -> None:
         job = Golden(1).trains(2)
         job[0].tells_loss(loss=0.1).tells_loss(loss=loss, goal=0.6)
-        assert objection("progress", job.ends_well().history()) == ("loss does not fall", (0,), 2)
+        assert objection("progress", job.ends_well().history()) == ("loss not decreasing", (0,), 2)
 
     def test_leaves_the_loss_of_a_rank_alone_that_reported(self) -> None:
         job = Golden(1).trains(2)
@@ -147,7 +148,7 @@ class TestFinite:
         job[0].trains([0])
         job[1].trains([1], finite=False, norm=None)
         job[0].trains([2], finite=False)
-        assert objection("finite", job.ends_well().history()) == ("not finite", (1,), 2)
+        assert objection("finite", job.ends_well().history()) == ("non-finite value", (1,), 2)
 
     def test_objects_to_a_loss_that_is_not_finite(self) -> None:
         job = Golden().trains(1)
@@ -160,7 +161,7 @@ class TestFinite:
         job[0].loads([1]).ends_step(finite=False)
         job[1].enters("load").writes("payload", of="load", samples=None, batch="b", finite=False)
         job[1].ends_step(finite=False)
-        assert objection("finite", job.ends_well().history()) == ("not finite", (1,), 2)
+        assert objection("finite", job.ends_well().history()) == ("non-finite value", (1,), 2)
 
     def test_names_the_replica_whose_batch_it_was(self) -> None:
         job = Golden(1)
@@ -171,7 +172,7 @@ class TestFinite:
     def test_objects_although_no_rank_ended_well(self) -> None:
         job = Golden(1)
         job[0].trains([0], finite=False).reports("ValueError")
-        assert objection("finite", job.history()) == ("not finite", (0,), 1)
+        assert objection("finite", job.history()) == ("non-finite value", (0,), 1)
 
     def test_abstains_where_no_number_was_recorded(self) -> None:
         job = Golden()
@@ -220,9 +221,9 @@ class TestSamples:
             for step in range(3):
                 job[rank].trains([10 * step])
         shared, lost, doubled = ask("samples", job.ends_well().history(), sound())
-        assert (shared.cause, shared.ranks, shared.step) == ("same samples", (0, 1), 1)
+        assert (shared.cause, shared.ranks, shared.step) == ("duplicate shard", (0, 1), 1)
         assert (lost.cause, lost.ranks, lost.step, lost.evidence["count"]) == ("samples lost", (1,), 1, 3)
-        assert (doubled.cause, doubled.ranks, doubled.step) == ("samples doubled", (1,), 1)
+        assert (doubled.cause, doubled.ranks, doubled.step) == ("samples duplicated", (1,), 1)
         assert lost.sentence() == "3 of 6 samples did not reach the final state, the first at step 1"
 
     def test_objects_to_samples_that_were_changed_on_their_way(self) -> None:
@@ -264,7 +265,7 @@ class TestSamples:
         job[0].restores("a0s2")
         history = job.trains(3).ends_well().history()
         (finding,) = ask("samples", history, sound())
-        assert (finding.cause, finding.ranks, finding.step) == ("samples doubled", (0, 1), 1)
+        assert (finding.cause, finding.ranks, finding.step) == ("samples duplicated", (0, 1), 1)
         assert finding.sentence().endswith("the first at step 1 of attempt 1")
 
     def test_leaves_batches_alone_that_are_drawn_only_to_come_to_the_next(self) -> None:
@@ -276,7 +277,7 @@ class TestSamples:
             one.loads([one.rank]).loads([10 + one.rank])
         assert ask("samples", job.trains(1, first_sample=20).ends_well().history(), sound()) == []
 
-    @pytest.mark.parametrize(("skips", "causes"), [(True, []), (False, ["samples lost", "samples doubled"])])
+    @pytest.mark.parametrize(("skips", "causes"), [(True, []), (False, ["samples lost", "samples duplicated"])])
     def test_knows_a_batch_that_was_drawn_ahead_of_its_step(self, skips: bool, causes: list[str]) -> None:
         def goes_on(job: Golden, first: int, last: int) -> None:
             for one in job.ranks:
@@ -358,13 +359,18 @@ class TestControl:
             return made.ends_well()
 
         (finding,) = ask("control", job([8, 1], "wrong").history(), job([8], "right").history())
-        assert (finding.cause, finding.ranks, finding.step) == ("another batch", (1,), 1)
+        assert (finding.cause, finding.ranks, finding.step) == ("batch mismatch", (1,), 1)
         assert finding.sentence().endswith("where rank 1 alone had another batch, of shape [8, 1] and not [8]")
 
     @pytest.mark.parametrize(
         ("lacking", "usual", "cause", "says"),
         [
-            ({"replicas": [1], "kept": False}, None, "replica left out", "no gradient of replica 1 of rank 0 goes"),
+            (
+                {"replicas": [1], "kept": False},
+                None,
+                "replica not aggregated",
+                "no gradient of replica 1 of rank 0 goes",
+            ),
             ({"replicas": [0, 1], "kept": True}, None, "stale gradients", "into w goes what was kept, and no gradient"),
             # The control does as well, and comes to its own result; or it came later than the difference.
             ({"replicas": [1], "kept": False}, {"replicas": [1], "kept": False}, "wrong result", ""),
@@ -498,10 +504,10 @@ class TestCheckpoint:
             return made.ends_well().history()
 
         (finding,) = ask("checkpoint", job(lacking=lacking, unread=unread), job())
-        assert (finding.cause, finding.ranks, finding.step) == ("restored in part", (0,), 1)
+        assert (finding.cause, finding.ranks, finding.step) == ("partial restore", (0,), 1)
         assert finding.sentence().endswith(f"with less of the checkpoint model than the control: {lacking or unread}")
         left_out = {"lacking": lacking, "unread": unread}
-        assert all(found.cause != "restored in part" for found in ask("checkpoint", job(**left_out), job(**left_out)))
+        assert all(found.cause != "partial restore" for found in ask("checkpoint", job(**left_out), job(**left_out)))
 
     def test_objects_to_a_run_without_a_save_where_the_control_made_one(self) -> None:
         assert objection("checkpoint", sound(), self.control()) == ("no checkpoint", (), 1)
@@ -575,7 +581,7 @@ class TestRace:
         job[0].accesses("w", None, lo=0, hi=8, site="train.py:3", tensor="float32 of 2")
         job[1].accesses("r", None, lo=4, hi=12, site="train.py:9")
         (finding,) = ask("race", job.ends_well().history())
-        assert (finding.cause, finding.ranks, finding.step) == ("unsynchronised accesses", (0, 1), 1)
+        assert (finding.cause, finding.ranks, finding.step) == ("data race", (0, 1), 1)
         assert finding.places == ("train.py:3", "train.py:9")
         assert "bytes 4 to 8 of a tensor (float32 of 2)" in finding.sentence()
 
@@ -616,7 +622,7 @@ class TestWhatIsLeftOnDisk:
 
     def test_objects_to_a_file_in_which_the_writes_of_two_ranks_are_mixed(self) -> None:
         (finding,) = ask("checkpoint", self.two_writers("neither").history(), self.one_writer())
-        assert (finding.cause, finding.ranks, finding.step) == ("torn file", (0, 1), 3)
+        assert (finding.cause, finding.ranks, finding.step) == ("interleaved file", (0, 1), 3)
         assert [e["turn"] for e in finding.evidence["events"]] == [0, 1]
         assert "the writes of ranks 0 and 1 at step 3 are mixed" in finding.sentence()
 
@@ -682,14 +688,14 @@ Files = list[tuple[str, tuple[int, int] | None]]
     ("mine", "theirs", "cause"),
     [
         ([("write", (0, 10))], [("write", (10, 20))], ""),
-        ([("write", (0, 11))], [("write", (10, 20))], "unordered file accesses"),
-        ([("write", (n, n + 9)) for n in (0, 9, 18)], [("read", (15, 16))], "unordered file accesses"),
-        ([("write", (0, 100)), ("write", (0, 10))], [("read", (50, 51))], "unordered file accesses"),
-        ([("write", (0, 10))], [("truncate", None)], "unordered file accesses"),
-        ([("append", None)], [("append", None)], "unordered appends"),
-        ([("append", None)], [("read", None)], "unordered file accesses"),
+        ([("write", (0, 11))], [("write", (10, 20))], "file race"),
+        ([("write", (n, n + 9)) for n in (0, 9, 18)], [("read", (15, 16))], "file race"),
+        ([("write", (0, 100)), ("write", (0, 10))], [("read", (50, 51))], "file race"),
+        ([("write", (0, 10))], [("truncate", None)], "file race"),
+        ([("append", None)], [("append", None)], "append race"),
+        ([("append", None)], [("read", None)], "file race"),
         ([("map", None)], [("map", None)], ""),
-        ([("map", None)], [("read", None)], "unordered file accesses"),
+        ([("map", None)], [("read", None)], "file race"),
     ],
 )
 def test_ranks_at_one_file_are_judged_by_its_bytes(mine: Files, theirs: Files, cause: str) -> None:

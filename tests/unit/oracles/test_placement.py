@@ -74,22 +74,22 @@ def test_leaves_sound_places_alone(where):
         ),
         (
             {"on": {"CPU:0": 4}, "strategies": []},
-            "one device",
+            "single device",
             "all that rank 0 trained at step 1 lay on CPU:0, and nothing of it on CPU:1",
         ),
         (
             {"strategies": [{**MIRRORED, "ran": False}]},
-            "not run",
+            "strategy bypassed",
             "rank 0 made step 1 past the MirroredStrategy: of 2 replicas one computed",
         ),
         (
             {"strategies": [{**MIRRORED, "shared": True}]},
-            "shared batch",
+            "batch not split",
             "rank 0 handed one batch to all 2 replicas of the MirroredStrategy at step 1",
         ),
         (
             {"aliased": ["hidden"], "strategies": [], **ALONE},
-            "aliased weights",
+            "aliased parameters",
             "rank 0 trained hidden twice at step 1: two layers have one memory",
         ),
     ],
@@ -101,7 +101,7 @@ def test_objects_to(where, cause, sentence):
 
 @pytest.mark.parametrize(
     ("control", "found"),
-    [(None, []), (CARD, []), ({**CARD, "on": {"GPU:0": 1, "GPU:1": 1}}, ["one device"])],
+    [(None, []), (CARD, []), ({**CARD, "on": {"GPU:0": 1, "GPU:1": 1}}, ["single device"])],
     ids=["no-control", "control-on-one", "control-on-both"],
 )
 def test_objects_to_a_card_that_is_idle_only_where_the_control_uses_it(control, found):
@@ -114,10 +114,10 @@ def test_objects_to_a_variable_beside_the_strategy_that_each_replica_updates():
     job[0].writes("assigned", parts=[0], how="replica_after_replica", site="train.py:9")
     job[0].is_placed(plain=["weights"], on={"CPU:0": 1})
     (finding,) = ask(job.ends_well().history())
-    assert (finding.cause, finding.places) == ("not mirrored", ("train.py:9",))
+    assert (finding.cause, finding.places) == ("variable not mirrored", ("train.py:9",))
 
 
-@pytest.mark.parametrize(("params", "found"), [(("a", "b"), ["not mirrored"]), (("a", "a"), [])])
+@pytest.mark.parametrize(("params", "found"), [(("a", "b"), ["variable not mirrored"]), (("a", "a"), [])])
 def test_objects_to_variables_beside_the_strategy_of_several_workers_if_they_part(params, found):
     job = Golden()
     for one in job.ranks:

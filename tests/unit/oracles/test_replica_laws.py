@@ -48,16 +48,16 @@ def with_replicas(*digests: str, assigned: dict[str, Any] | None = None) -> Gold
 class TestReplicasOfOneRank:
     def test_objects_to_those_that_part(self) -> None:
         (found,) = ask("replicas", with_replicas("a", "b").history(), ranks=1)
-        assert (found.cause, found.ranks, found.step) == ("replicas of a rank differ", (0,), 2)
+        assert (found.cause, found.ranks, found.step) == ("local replicas differ", (0,), 2)
         assert found.sentence() == "the replicas of rank 0 part at step 2, in 0.bias first"
 
     def test_names_the_line_that_assigns_with_nothing_to_reduce(self) -> None:
         line = {"parts": [1], "how": "replica_by_replica", "site": "train.py:7"}
         (found,) = ask("replicas", with_replicas("a", "b", assigned=line).history(), ranks=1)
-        assert (found.cause, found.places) == ("assigned apart", ("train.py:7",))
+        assert (found.cause, found.places) == ("unreduced assignment", ("train.py:7",))
         other = {**line, "parts": [0]}
         (found,) = ask("replicas", with_replicas("a", "b", assigned=other).history(), ranks=1)
-        assert (found.cause, found.places) == ("replicas of a rank differ", ())
+        assert (found.cause, found.places) == ("local replicas differ", ())
 
     def test_leaves_those_alone_that_stay_together(self) -> None:
         line = {"parts": [1], "how": "replica_by_replica", "site": "train.py:7"}
@@ -100,7 +100,7 @@ class TestReplicas:
             one.trains([one.rank], params=str(one.rank), parts=[str(one.rank)])
             one.writes("names", names=["bias"], eps=1e-7)
         (found,) = ask("replicas", job.ends_well().history())
-        assert (found.cause, found.places, found.step) == ("assigned apart", ("train.py:9",), 2)
+        assert (found.cause, found.places, found.step) == ("unreduced assignment", ("train.py:9",), 2)
 
     def test_says_no_parameter_where_none_was_recorded(self) -> None:
         job = Golden().trains(1)
@@ -114,10 +114,10 @@ class TestReplicas:
         [
             ({0: {"bypassed": True}, 1: {"bypassed": True}}, "wrapper bypassed", (0, 1)),
             ({1: {"bypassed": True}}, "wrapper bypassed", (1,)),
-            ({0: {"unreduced": True}, 1: {"unreduced": True}}, "gradients not synchronised", (0, 1)),
+            ({0: {"unreduced": True}, 1: {"unreduced": True}}, "gradients not reduced", (0, 1)),
             ({0: {"unwrapped": [2]}, 1: {"unwrapped": [2]}}, "parameter replaced", (0, 1)),
             ({1: {"missing": [2]}}, "unused parameter", (1,)),
-            ({0: {"missing": [0], "unfinished": True}}, "reduction unfinished", (0,)),
+            ({0: {"missing": [0], "unfinished": True}}, "reduction incomplete", (0,)),
         ],
     )
     def test_gives_the_cause_that_the_ranks_recorded(self, told: Any, cause: str, ranks: tuple[int, ...]) -> None:
@@ -174,13 +174,13 @@ class TestReference:
     def test_objects_to_the_first_step_that_one_rank_would_not_have_made(self) -> None:
         one = job_of(SAME, SAME, SAME, ranks=1)
         (found,) = ask("reference", job_of(SAME, [3.0, 0.6, 2.0], [4.0, 0.6, 2.0]), reference=one)
-        assert (found.cause, found.ranks, found.step) == ("unlike one rank", (0, 1), 2)
+        assert (found.cause, found.ranks, found.step) == ("reference mismatch", (0, 1), 2)
         assert "in 0.bias first" in found.sentence()
 
     def test_explains_it_by_batches_of_several_sizes(self) -> None:
         one = job_of(SAME, SAME, ranks=1)
         (found,) = ask("reference", job_of(SAME, [3.0, 0.6, 2.0], sizes=(4, 2)), reference=one)
-        assert (found.cause, found.evidence["sizes"]) == ("scaled per rank", "4 and 2")
+        assert (found.cause, found.evidence["sizes"]) == ("per-rank loss scaling", "4 and 2")
 
     def test_leaves_alone_what_rounding_explains(self) -> None:
         one = job_of(SAME, SAME, ranks=1)

@@ -100,7 +100,7 @@ def test_a_lost_update_is_shown_by_its_accesses():
 
 
 def test_other_findings_are_shown_by_the_strikes_and_the_last_points_before():
-    finding = Finding("finite", "not finite", (3,), 2, evidence={"what": "nan"})
+    finding = Finding("finite", "non-finite value", (3,), 2, evidence={"what": "nan"})
     lines = telling_events(KILLED, Verdict(Outcome.SILENT, (finding,)).to_json())
     assert lines[0] == "strike 0 landed: rank 1, seen by waitpid"
     assert "rank 3  step 2  step" in lines and "rank 3  step 3  step" not in lines
