@@ -1,4 +1,4 @@
-"""What got better or worse between two images: the standing of each is saved, and compared case by case."""
+"""Compare two images: the standing of each is saved, and compared case by case."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _VERSION = 2
 
 @dataclass(frozen=True)
 class Stood:
-    """What one case came to: its outcome (empty: skipped, with the reason as the sentence), and its first finding."""
+    """The result of one case: its outcome (empty: skipped, with the reason as the sentence), and its first finding."""
 
     outcome: str
     finding: str = ""
@@ -37,7 +37,7 @@ class Stood:
 
     @property
     def tested(self) -> bool:
-        """Whether it says anything."""
+        """Return whether it says anything."""
         return self.outcome in _ORDER
 
     def words(self) -> str:
@@ -59,7 +59,7 @@ def finding(verdict: Verdict) -> str:
 
 @dataclass
 class Standing:
-    """What the catalogue came to on one image, by `key`."""
+    """The results of the catalogue on one image, by `key`."""
 
     image: str
     identity: str
@@ -156,7 +156,7 @@ class Comparison:
 
     @property
     def tested(self) -> int:
-        """How many cases were tested on both."""
+        """The number of cases that were tested on both."""
         return sum(old.tested and new.tested for _, old, new in self._both())
 
     @property

@@ -1,4 +1,4 @@
-"""Where the ranks stood when they were ended: the user's own lines, folded from their stacks."""
+"""The positions of the ranks when they were ended: the user's own lines, folded from their stacks."""
 
 from __future__ import annotations
 

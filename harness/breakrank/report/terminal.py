@@ -33,7 +33,7 @@ class Row:
 
     @property
     def tested(self) -> bool:
-        """Whether the run said anything: skips, errors and VOID do not."""
+        """Return whether the run said anything: skips, errors and VOID do not."""
         return self.outcome not in ("", "VOID")
 
     @classmethod
