@@ -48,7 +48,7 @@ def test_no_walls_are_left_when_pytest_is_killed(tmp_path, moment):
     assert not any(name.split("[")[1] in Path("/proc/self/mountinfo").read_text() for name in networks)
 
 
-def test_the_next_start_sweeps_what_a_killed_warden_left(tmp_path):
+def test_the_next_start_sweeps_what_a_killed_supervisor_left(tmp_path):
     script = textwrap.dedent(
         f"""
         import os, signal, subprocess, sys
@@ -62,7 +62,7 @@ def test_the_next_start_sweeps_what_a_killed_warden_left(tmp_path):
         session.spawn(command, dict(os.environ), Path("/"), [null] * 3)
         print(session.id, flush=True)
         sys.stdin.readline()
-        os.kill(session.warden_pid, signal.SIGKILL)
+        os.kill(session.supervisor_pid, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
         """
     )

@@ -290,7 +290,7 @@ from breakrank.runners.process import stage_agent
 from breakrank.host.session import Session
 
 session, staged = Session(), stage_agent(Path(sys.argv[1]))
-print(session.id, session.warden_pid, flush=True)
+print(session.id, session.supervisor_pid, flush=True)
 cluster = part("cluster").Cluster(session, staged, sys.argv[2], "", {"PYTHONPATH": f"/breakrank/{staged.name}"})
 cluster.grow(2)
 print("stands", flush=True)
@@ -298,27 +298,27 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize("killed", ["the owner", "the owner and its warden"])
+@pytest.mark.parametrize("killed", ["the owner", "the owner and its supervisor"])
 def test_nothing_is_left_in_the_engine_when_who_started_it_is_killed(tmp_path, killed):
     image = containers.require(containers.BARE["3.13"])
     owner = subprocess.Popen(
         [sys.executable, "-c", HELD, str(tmp_path), image], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    session, warden = owner.stdout.readline().split()
+    session, supervisor = owner.stdout.readline().split()
     assert owner.stdout.readline() == "stands\n"
     assert len(labelled(session)) == 4
-    if killed == "the owner and its warden":
-        os.kill(int(warden), signal.SIGKILL)
+    if killed == "the owner and its supervisor":
+        os.kill(int(supervisor), signal.SIGKILL)
     os.kill(owner.pid, signal.SIGKILL)
     owner.wait()
-    if killed == "the owner and its warden":
+    if killed == "the owner and its supervisor":
         done = subprocess.run([sys.executable, "-m", "breakrank", "sweep"], capture_output=True, text=True, check=True)
         assert re.search(rf"network breakrank-{session}-\w+", done.stdout), done.stdout
     wait_until_gone(session)
 
 
 def wait_until_gone(session: str) -> None:
-    """Wait until the engine lists nothing of a session any more; it is told by the warden, which has seen the end."""
+    """Wait until the engine lists nothing of a session any more; it is told by the supervisor, which saw the end."""
     until = time.monotonic() + 60
     while left := labelled(session):
         assert time.monotonic() < until, left

@@ -62,7 +62,7 @@ def session():
 
 @pytest.fixture
 def parent(session):
-    """A process with a child, below the warden."""
+    """A process with a child, below the supervisor."""
     reader, writer = os.pipe()
     null = os.open(os.devnull, os.O_RDWR)
     stdin, keep = os.pipe()
@@ -127,7 +127,7 @@ def owner_of_a_frozen_process(*killed: str) -> tuple[int, int]:
         pid = session.spawn(["sleep", "1000"], dict(os.environ), Path("/"), [null] * 3)
         Groups(session).of(0, pid).freeze()
         print(pid, flush=True)
-        warden, owner = session.warden_pid, os.getpid()
+        supervisor, owner = session.supervisor_pid, os.getpid()
         for one in ({", ".join(killed)},):
             os.kill(one, signal.SIGKILL)
         """
@@ -137,16 +137,16 @@ def owner_of_a_frozen_process(*killed: str) -> tuple[int, int]:
         return owner.pid, int(owner.stdout.read())
 
 
-def test_the_warden_ends_what_is_frozen_and_removes_its_group_when_the_owner_is_killed():
+def test_the_supervisor_ends_what_is_frozen_and_removes_its_group_when_the_owner_is_killed():
     owner, pid = owner_of_a_frozen_process("owner")
     assert gone(pid)
     until(lambda: left(owner) == [])
 
 
-def test_the_next_session_ends_what_is_frozen_and_removes_its_group_when_the_warden_was_killed_too(session, parent):
+def test_the_next_session_ends_what_is_frozen_and_removes_its_group_when_the_supervisor_was_killed_too(session, parent):
     ours = Groups(session)
     ours.of(0, parent).freeze()
-    owner, pid = owner_of_a_frozen_process("warden", "owner")
+    owner, pid = owner_of_a_frozen_process("supervisor", "owner")
     assert left(owner) != []
     assert cgroups.sweep() >= 1
     assert left(owner) == [] and gone(pid)

@@ -97,8 +97,8 @@ def test_a_rank_that_dies_when_nobody_hears_it_is_not_left_standing(tmp_path):
         """
         import os, sys
         from pathlib import Path
-        from breakrank.host.crash_dump import LastWords
-        words = LastWords(Path(sys.argv[1]), Path(sys.argv[1] + ".crash"))
+        from breakrank.host.crash_dump import CrashDump
+        words = CrashDump(Path(sys.argv[1]), Path(sys.argv[1] + ".crash"))
         words.stops(int(sys.argv[2]))
         print("listens", flush=True)
         sys.stdin.read()

@@ -31,7 +31,7 @@ SAYS = {
     "chatters": "what it said is no message: it is no JSON",
     "chatters_on": "bytes without an end of line",
     "parks": "what it said is no message: the plan has no strike 99 for which this rank waits",
-    "last_words": "what it says as its last words does not end",
+    "last_words": "its crash dump does not end",
 }
 
 

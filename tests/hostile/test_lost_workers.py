@@ -82,5 +82,5 @@ def test_a_process_of_its_own_for_each_case_is_refused_in_one_line(made_up):
     plugins = ("no:pytest_forked", "forks", *FAKE)
     done = pytest_in(made_up, "--scenario=lost", "--forked", plugins=plugins, env=env)
     assert done.returncode == 4, done.stdout + done.stderr
-    assert done.stderr.startswith("ERROR: breakrank: --forked would end the warden") and done.stderr.count("\n") <= 2
+    assert done.stderr.startswith("ERROR: breakrank: --forked would end the") and done.stderr.count("\n") <= 2
     assert pytest_in(made_up, "--scenario=lost::a", plugins=plugins, env=env).returncode == 0

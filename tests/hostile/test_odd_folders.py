@@ -148,7 +148,7 @@ import os, sys
 from pathlib import Path
 from breakrank.runs.bench import Bench
 bench = Bench(Path(sys.argv[1]), cold=True)
-print(len(list(Path("/tmp").glob(f"breakrank-{os.getpid()}-*"))), bench.warden_pid, flush=True)
+print(len(list(Path("/tmp").glob(f"breakrank-{os.getpid()}-*"))), bench.supervisor_pid, flush=True)
 os.kill(os.getpid(), 9)
 """
 
@@ -159,11 +159,11 @@ def test_no_way_is_left_when_its_owner_is_killed(odd):
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(odd / "runs")], capture_output=True, env=environment(), timeout=60
     )
-    ways, warden = map(int, done.stdout.split())
+    ways, supervisor = map(int, done.stdout.split())
     assert ways == 1, done.stderr
-    # The warden ends what is left, and then itself.
+    # The supervisor ends what is left, and then itself.
     with contextlib.suppress(psutil.NoSuchProcess):
-        psutil.Process(warden).wait(30)
+        psutil.Process(supervisor).wait(30)
     assert detours(odd) == []
 
 

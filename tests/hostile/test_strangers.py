@@ -11,8 +11,8 @@ from breakrank.runners import join_socket
 from breakrank.runners.join_socket import MOST_CALLERS, Home, parse_hello
 from breakrank_agent.protocol.checked import DEPTH, Unfit, check, nests_deeper, parse, whole
 
-#: To start a warden takes as long as a hundred words to all others.
-TRIES = {"warden": 12}
+#: To start a supervisor takes as long as a hundred words to all others.
+TRIES = {"supervisor": 12}
 
 
 @pytest.mark.parametrize("kind", TALKS)

@@ -57,7 +57,7 @@ def test_two_ranks_of_one_number_at_once_do_not_wait_for_each_other(tmp_path):
     assert (done.returncode, done.stdout) == (0, "second\nfirst\n"), done.stderr
 
 
-def test_there_is_no_warden_whose_end_would_be_the_jobs(watch):
+def test_there_is_no_supervisor_whose_end_would_be_the_jobs(watch):
     job = watch()
     rank = job.wait_until_it_trains()
     watcher = psutil.Process(job.process.pid)

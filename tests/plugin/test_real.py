@@ -49,7 +49,7 @@ def wait_for(condition, seconds):
 def test_ending_pytest_while_ranks_run_leaves_no_process_and_shows_no_traceback(project, number):
     command = [sys.executable, "-m", "pytest", "-p", "breakrank.plugin", "--scenario=baseline::torch-ddp"]
     with subprocess.Popen(command, cwd=project.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-        assert wait_for(lambda: len(of_session(process.pid)) > 2, 60)  # the warden, the zygote, a rank
+        assert wait_for(lambda: len(of_session(process.pid)) > 2, 60)  # the supervisor, the zygote, a rank
         process.send_signal(number)
         text = process.communicate(timeout=60)[0].decode()
     assert wait_for(lambda: not of_session(process.pid), 10)

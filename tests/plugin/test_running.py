@@ -75,7 +75,7 @@ def test_an_error_of_ours_while_running_is_one_line(project):
     project.scenario("torn", "Case('a', 'fake:broken', SURVIVED)")
     result = project.pytest("--scenario=torn")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["torn::a: the warden process is gone; was it killed?"])
+    result.stdout.fnmatch_lines(["torn::a: the supervisor process is gone; was it killed?"])
     result.stdout.fnmatch_lines(["0 as recorded, 0 changed, 1 not tested"])
     assert "Traceback" not in result.stdout.str() and "items.py" not in result.stdout.str()
 

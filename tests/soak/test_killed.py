@@ -16,7 +16,7 @@ from breakrank.runners.docker import part
 from breakrank_agent.plan import Plan
 
 pytestmark = pytest.mark.soak
-#: How long the engine may take to remove what the warden asks it to. A limit, no more.
+#: How long the engine may take to remove what the supervisor asks it to. A limit, no more.
 REMOVED_S = 90.0
 #: How docker's own templates call what a thing is known by.
 NAMES = {"container": ".Names", "network": ".Name", "volume": ".Name"}

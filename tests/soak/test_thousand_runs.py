@@ -52,7 +52,7 @@ def test_nothing_is_left_and_nothing_grows(tmp_path, monkeypatch):
             turn = number % len(plans)
             result = bench.run(Request(plans[turn], programs=PROGRAMS))
             digests[turn].add(result.verdict.digest)
-            below = psutil.Process(bench.warden_pid).children(recursive=True)
+            below = psutil.Process(bench.supervisor_pid).children(recursive=True)
             (warm,) = below
             conductor.append(own_memory(os.getpid()))
             zygote.append(own_memory(warm.pid))

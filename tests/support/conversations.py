@@ -178,8 +178,8 @@ def zygote(draw: random.Random) -> None:
             assert isinstance(answer.get("error"), str) or answer["pid"] >= 2, answer
 
 
-def wardens(draw: random.Random) -> None:
-    """Speak to a warden as an owner: it ends, with all below it, at what no owner says, and when nobody speaks."""
+def supervisors(draw: random.Random) -> None:
+    """Speak to a supervisor as an owner: it ends, with all below it, at what no owner says, and when nobody speaks."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-I", "-S", supervisor.__file__, str(theirs.fileno()), str(os.getpid())]
     with ours, subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE) as process:
@@ -222,7 +222,7 @@ TALKS: dict[str, Callable[[random.Random], None]] = {
     "channel": channel,
     "log": log,
     "zygote": zygote,
-    "warden": wardens,
+    "supervisor": supervisors,
     "names": names,
 }
 

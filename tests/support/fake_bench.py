@@ -60,7 +60,7 @@ class FakeBench:
     def run(self, request):
         plan, record = request.plan, request.record
         if plan.program == "fake:broken":
-            raise BreakrankError("the warden process is gone;\nwas it killed?")
+            raise BreakrankError("the supervisor process is gone;\nwas it killed?")
         if plan.program == "fake:interrupt":
             raise KeyboardInterrupt
         if plan.program == "fake:killed":

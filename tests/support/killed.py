@@ -17,7 +17,7 @@ from breakrank_agent.plan import Plan
 
 #: What is seen of a run from outside, in the order in which it comes. The owner is killed when it is there.
 MOMENTS = {
-    "the warden runs": lambda job: job.processes(),
+    "the supervisor runs": lambda job: job.processes(),
     "the zygote runs": lambda job: job.processes("breakrank_agent.start.zygote"),
     "the control's folder is there": lambda job: job.files("controls/*/plan.json"),
     "the control's ranks run": lambda job: job.files("controls/*/attempt-0/rank-1.jsonl"),

@@ -10,7 +10,7 @@ from breakrank_agent.protocol.events import AccessEvent
 
 
 def overlap(one: AccessEvent, other: AccessEvent) -> bool:
-    """Whether two accesses have a byte in common: by their ranges first, then exactly."""
+    """Return whether two accesses have a byte in common: by their ranges first, then exactly."""
     if "lo" not in one or "lo" not in other:
         return True
     if one["hi"] <= other["lo"] or other["hi"] <= one["lo"]:
@@ -51,7 +51,7 @@ class _Box(NamedTuple):
 
     @property
     def hi(self) -> int:
-        """Where the last byte ends."""
+        """The end of the last byte."""
         return self.lo + sum((size - 1) * stride for size, stride in self.dimensions) + self.item
 
 
@@ -68,7 +68,7 @@ def _box(event: AccessEvent) -> _Box:
 
 
 def _meet(one: _Box, other: _Box) -> bool:
-    """Whether two boxes have a byte in common; the larger one is taken apart along its longest stride."""
+    """Return whether two boxes have a byte in common; the larger one is taken apart along its longest stride."""
     if one.hi <= other.lo or other.hi <= one.lo:
         return False
     if not one.dimensions and not other.dimensions:

@@ -41,7 +41,7 @@ class Breach(NamedTuple):
 
 
 class _Duty(NamedTuple):
-    """What one output of a rank must be: the reduction of `sources`, or the one source itself."""
+    """The law of one output of a rank: it is the reduction of `sources`, or the one source itself."""
 
     rank: int
     output: Contents
@@ -247,7 +247,7 @@ def _number(tensor: Contents, name: _Sum) -> float:
 
 
 def _adds_up(found: float, total: float, dtype: str, sources: Sequence[Contents], average: bool) -> bool:
-    """Whether a sum is the expected one, modulo the width of integers, and within the rounding of floats."""
+    """Return whether a sum is the expected one, modulo the width of integers, and within the rounding of floats."""
     if dtype in WIDTH:
         return average or (found - total) % (1 << WIDTH[dtype]) == 0
     if dtype not in ROUNDOFF:

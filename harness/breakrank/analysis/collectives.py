@@ -1,4 +1,4 @@
-"""The collectives of a history: what each rank called, with what, and what came of it."""
+"""The collective calls of each rank: operator, arguments, result."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Call:
 
     @property
     def place(self) -> tuple[str, str]:
-        """What is called, and where in the code."""
+        """The operator, and the line that calls it."""
         return self.op, self.site
 
     def words(self) -> str:

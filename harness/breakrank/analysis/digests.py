@@ -11,7 +11,7 @@ from breakrank.history.reader import RankHistory
 
 
 class Place(NamedTuple):
-    """Where ranks are compared: an attempt, a step of it, and the name of what is compared."""
+    """A place at which ranks are compared: an attempt, a step of it, and the name of the value."""
 
     attempt: int
     step: int

@@ -1,4 +1,4 @@
-"""How the orders of two ranks' calls part, and whether one moved or one missing call makes them agree again."""
+"""Find where two ranks' call sequences diverge, and whether one moved or missing call explains it."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ def parting(one: Sequence[Hashable], other: Sequence[Hashable]) -> Swap | list[G
 
 
 def _agree(one: Sequence[Hashable], other: Sequence[Hashable]) -> bool:
-    """Whether both go on alike for as long as both go on, which is one call at least."""
+    """Return whether both go on alike for as long as both go on, which is one call at least."""
     length = min(len(one), len(other))
     return length > 0 and one[:length] == other[:length]

@@ -1,4 +1,4 @@
-"""How ranks end, as the rules of the verdict see it."""
+"""The ends of ranks, as the rules of the verdict see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why ranks that stand still can never go on, and with whom it lies, told from what they have recorded; pure."""
+"""Diagnose a hang from the event log: the cause, and the ranks responsible. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from breakrank_agent.protocol.events import PointEvent
 
 @dataclass(frozen=True)
 class Stuck:
-    """Why ranks that stand still can never go on: the cause, with whom it lies and what shows that, each one's wait."""
+    """A hang: its cause, the ranks responsible, the evidence against them, and the wait of each rank."""
 
     why: str
     peers: tuple[int, ...]
@@ -22,7 +22,7 @@ class Stuck:
 
     @property
     def unmatched(self) -> bool:
-        """Whether the log says that somebody is missing somewhere."""
+        """Return whether the log says that somebody is missing somewhere."""
         return any(wait.lacks for wait in self.waits.values())
 
 

@@ -1,4 +1,4 @@
-"""What came before what: the accesses of an attempt with vector clocks, and those that nothing orders.
+"""The happens-before order of an attempt: its accesses with vector clocks, and those that nothing orders.
 
 Happens-before as Lamport has it ("Time, Clocks, and the Ordering of Events in a Distributed System", 1978), by clocks
 with one number for each thread (Mattern 1988; Fidge 1988). A thread's own number grows when it releases something;
@@ -64,16 +64,16 @@ class Access:
 
     @property
     def writes(self) -> bool:
-        """Whether it changes the bytes."""
+        """Return whether it changes the bytes."""
         return "w" in self.event["mode"]
 
     @property
     def whole(self) -> bool:
-        """Whether it reads and writes in one go, so that of two such, in either order, neither gets lost."""
+        """Return whether it is an atomic read-modify-write: two of them lose no update."""
         return bool(self.event.get("whole"))
 
     def precedes(self, other: Access) -> bool:
-        """Whether it happened before the other, by what the program asked for."""
+        """Return whether it happened before the other, by what the program asked for."""
         return self.clock.get(self.thread, 0) <= other.clock.get(self.thread, -1)
 
 
@@ -86,7 +86,7 @@ class Pair(NamedTuple):
 
 @dataclass
 class _Collective:
-    """What a thread is in: its group, its number there, and who gives whom the past."""
+    """The collective that a thread is in: its group, its number there, and its root."""
 
     op: str
     group: str
@@ -246,7 +246,7 @@ def _as_it_is(access: AccessEvent, collective: PointEvent, rank: int) -> AccessE
 
 
 def _brings(issued: _Collective, rank: int, to: int) -> bool:
-    """Whether a collective brings one rank's part to another."""
+    """Return whether a collective brings one rank's part to another."""
     if rank == to or issued.op in _SENDS:
         return False
     if issued.op in _FROM_ROOT and issued.root is not None:

@@ -1,4 +1,4 @@
-"""Where a state comes from: the steps of which attempts are contained in what an attempt restored."""
+"""The lineage of a state: the steps of earlier attempts that are contained in what an attempt restored."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _saved(history: History, before: int, restored: PayloadEvent) -> Stretch | N
 
 
 def _same_file(saved: PayloadEvent, restored: PayloadEvent) -> bool:
-    """Whether a save wrote what a restore read."""
+    """Return whether a save wrote what a restore read."""
     if saved["file"] is None or restored["file"] is None:
         return bool(saved["path"] == restored["path"])
     return bool(saved["file"] == restored["file"])

@@ -1,4 +1,4 @@
-"""What calls of one collective must have in common, and which rank's is the odd one."""
+"""Compare the calls of one collective, and find the rank whose call is the odd one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHAPES = 16
 
 
 class Mismatch(NamedTuple):
-    """What differs between calls of one collective: its cause, and what each rank had, in words."""
+    """A difference between calls of one collective: its cause, and the value of each rank, in words."""
 
     cause: str
     values: Mapping[int, str]
@@ -74,7 +74,7 @@ def _even_size(call: Call) -> str | None:
 
 
 def _may_differ(calls: Mapping[int, Call], values: Mapping[int, str]) -> bool:
-    """Whether ranks may handle several sizes: all gather just these, or some send to each rank what is meant for it."""
+    """Return whether ranks may handle several sizes: all gather just these, or send each rank a part of its own."""
     ordered = [calls[rank] for rank in sorted(calls)]
     if any(call.op in _UNEVEN for call in ordered):
         return len(values) < len(calls)

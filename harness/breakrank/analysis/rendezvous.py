@@ -1,4 +1,4 @@
-"""Why ranks that wait in a rendezvous never come together, told from what each said on entering it; pure."""
+"""Diagnose a rendezvous that never completes, from what each rank said on entering it. Pure."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def waits_in_meeting(ledgers: Ledgers) -> dict[int, Wait]:
 
 
 def _full(event: RendezvousEvent, entered: Entered) -> bool:
-    """Whether all have come to the meeting of this entry: a job may have several, each with a master of its own."""
+    """Return whether all have come to the meeting of this entry: a job may have several, with several masters."""
     alike = [e for e in entered.values() if all(_said(e, name) == _said(event, name) for name, _, _ in _AGREED)]
     return {int(e["rank"]) for e in alike} == set(range(int(event["world"])))
 

@@ -1,4 +1,4 @@
-"""Who waits for whom, told from what the ranks have recorded of their collectives; pure, for a job that stands still.
+"""The wait-for graph of a job that stands still, from the collectives that its ranks have recorded. Pure.
 
 A rank's `Ledger` takes its events one by one. A collective is complete once each member of its group has issued it: the
 same operation under the same number with the same root. A message is complete once both ends have been issued.
@@ -41,7 +41,7 @@ _WAYS = 64
 
 
 class Members(NamedTuple):
-    """What is known of a group: its ranks, and the seconds after which a wait in it raises, where these are known."""
+    """A group: its ranks, and the seconds after which a wait in it raises, where these are known."""
 
     ranks: Sequence[int]
     timeout_s: float | None = None
@@ -49,7 +49,7 @@ class Members(NamedTuple):
 
 
 class Call(NamedTuple):
-    """What members of a group must agree on."""
+    """The part of a call that members of a group must agree on."""
 
     op: str
     root: RankName | None
@@ -57,7 +57,7 @@ class Call(NamedTuple):
 
 @dataclass
 class Ledger:
-    """What one rank has issued and not completed, from its events."""
+    """The collectives that one rank has issued and not completed, from its events."""
 
     groups: dict[str, Members] = field(default_factory=dict)
     issued: Counter[str] = field(default_factory=Counter)
@@ -126,13 +126,13 @@ class Ledger:
         return next((call for n, call in reversed(self.calls.get(group, ())) if n == number), None)
 
     def passed(self, group: str, number: int) -> bool:
-        """Whether the rank has issued later collectives of a group, and not this one: its number was lost."""
+        """Return whether the rank has issued later collectives of a group, and not this one: its number was lost."""
         calls = self.calls.get(group)
         return bool(calls and calls[0][0] < number < calls[-1][0] and self.call(group, number) is None)
 
     @property
     def in_call(self) -> str:
-        """What the rank is in, as evidence of progress needs it: one of a few names, or nothing special."""
+        """The sort of call that the rank is in, as evidence of progress needs it; empty if it is an ordinary one."""
         if self.meeting is not None or any(key[0].startswith(GROUPING) for key in self.pending):
             return "setup"
         if any(event.get("eager") for event in self.pending.values()):
@@ -195,7 +195,7 @@ def key(event: PointEvent | DoneEvent) -> Key:
 
 
 def lags(ledger: Ledger, other: Ledger) -> bool:
-    """Whether a rank is still in a collective that is over on another one."""
+    """Return whether a rank is still in a collective that is over on another one."""
     return any(
         "c" in event and other.issued[event.get("group", "")] >= event["c"] and place not in other.pending
         for place, event in ledger.pending.items()
@@ -204,7 +204,7 @@ def lags(ledger: Ledger, other: Ledger) -> bool:
 
 @dataclass(frozen=True)
 class Wait:
-    """What a rank waits in. `behind` have not issued it, `apart` have issued something else under its number."""
+    """The call that a rank waits in. `behind` have not issued it, `apart` have issued another under its number."""
 
     event: PointEvent
     behind: tuple[int, ...] = ()
@@ -217,7 +217,7 @@ class Wait:
 
     @property
     def message(self) -> bool:
-        """Whether it is a send or recv."""
+        """Return whether it is a send or recv."""
         return "p" in self.event
 
 

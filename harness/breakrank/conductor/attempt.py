@@ -17,7 +17,7 @@ from breakrank.conductor.run import Run
 from breakrank.conductor.strikes import Strikes
 from breakrank.conductor.watchdog import Reason, Watchdog
 from breakrank.errors import NoSpaceError
-from breakrank.host.orphans import find_heirs
+from breakrank.host.orphans import find_orphans
 from breakrank_agent.plan import Plan
 from breakrank_agent.schedules import policy
 
@@ -42,7 +42,7 @@ class Attempt:
         self._gate = _gate_of(run.plan)
         self._inbox = Inbox(run, self._group, self._strikes, self._gate)
         self._departures = Departures(run, self._group, self._inbox)
-        self._watchdog = Watchdog(run.plan, run.steps, partial(find_heirs, run.session))
+        self._watchdog = Watchdog(run.plan, run.steps, partial(find_orphans, run.session))
         self._shown = self._heard = time.monotonic()
         #: When the ranks had last moved as a wait of theirs was told; it is told once.
         self._told_of = 0.0

@@ -1,4 +1,4 @@
-"""The inbox of an attempt: the messages, records, output and last words of its ranks, and the reports of their ends."""
+"""The inbox of an attempt: the messages, records, output and crash dump of its ranks, and the reports of their ends."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Inbox:
             if what == "channel":
                 self._hear(self._group.ranks[number])
             elif what == "words":
-                self._hear_last_words(self._group.ranks[number])
+                self._take_crash_dump(self._group.ranks[number])
             else:
                 self._read_output(self._group.ranks[number], what)
         for report in self._run.session.told():
@@ -144,13 +144,13 @@ class Inbox:
                 self._selector.unregister(rank.process.channel)
             rank.process.channel.close()
 
-    def _hear_last_words(self, rank: Rank) -> None:
+    def _take_crash_dump(self, rank: Rank) -> None:
         words = rank.process.words
         words.hear(self._run.session.signal)
         self._group.move()
         if words.endless:
             self._selector.unregister(words.descriptor)
-            self._give_up(rank, "what it says as its last words does not end")
+            self._give_up(rank, "its crash dump does not end")
 
     def _read_output(self, rank: Rank, name: str) -> None:
         descriptor = rank.process.pipes[name]

@@ -1,4 +1,4 @@
-"""Find the ways between ranks on which nothing can arrive any more, from outside, by soundings.
+"""Find the ways between ranks on which nothing can arrive any more, from outside, by probes.
 
 The log of a rank cannot tell a slow link from a dead one. The kernel lists the bytes that are sent and not confirmed;
 datagrams of ours try whether anything gets through at all.
@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Collection, Mapping
 
 from breakrank.conductor.rank import Rank
-from breakrank.host.datagrams import Soundings, Way, both_ways
+from breakrank.host.datagrams import Probes, Way, both_ways
 from breakrank_agent.kernel.sockets import RESENDS, as_listed, undelivered
 
 #: The most closed ways that are named one by one.
@@ -26,12 +26,12 @@ class Ways:
 
     def __init__(self) -> None:
         self._busy: set[Way] = set()
-        self._soundings: Soundings | None = None
+        self._probes: Probes | None = None
         self._looks = 0
 
     def forget(self) -> None:
         """Forget all looks: a rank has moved."""
-        self._busy, self._soundings, self._looks = set(), None, 0
+        self._busy, self._probes, self._looks = set(), None, 0
 
     def closed(self, ranks: Mapping[int, Rank], waiting: Collection[int], meet: bool = False) -> set[Way] | None:
         """Look once more; return the closed ways that keep the bytes of `waiting` ranks from ever arriving.
@@ -50,30 +50,30 @@ class Ways:
         quiet = None if any(entry.timer == RESENDS for _, _, entry in entries) else set[Way]()
         if not busy or any(source not in walls or target not in walls for source, target in busy):
             return quiet
-        if self._soundings is None or busy != self._busy:
-            self._busy, self._soundings, self._looks = busy, Soundings(walls), 0
-        shut = self._sound(self._soundings)
+        if self._probes is None or busy != self._busy:
+            self._busy, self._probes, self._looks = busy, Probes(walls), 0
+        shut = self._probe(self._probes)
         # Bytes that are never confirmed are sent for ever, so one closed way of the two is enough.
         blocked = [way for way in busy if way in shut or way[::-1] in shut]
         if not blocked:
             return quiet
-        refused = {way for way, count in self._soundings.refused.items() if count >= self._looks}
+        refused = {way for way, count in self._probes.refused.items() if count >= self._looks}
         needed = self.LOOKS if all(way in refused or way[::-1] in refused for way in blocked) else self.LOOKS_UNSEEN
         return shut if len(blocked) == len(busy) and self._looks > needed else None
 
-    def _sound(self, soundings: Soundings) -> set[Way]:
+    def _probe(self, probes: Probes) -> set[Way]:
         """Send once more, from all to all that wait for something; return the ways on which nothing has arrived."""
-        sounded = set(both_ways({rank for way in self._busy for rank in way}, soundings.walls))
+        probed = set(both_ways({rank for way in self._busy for rank in way}, probes.walls))
         with contextlib.suppress(OSError):
-            arrived = set(soundings.hear())
-            soundings.send(sounded, 1)
+            arrived = set(probes.hear())
+            probes.send(probed, 1)
             self._looks += 1
-            return sounded - arrived
+            return probed - arrived
         return set()
 
 
-def can_sound(ranks: Mapping[int, Rank]) -> bool:
-    """Return whether the ways between any two ranks can be sounded: there are walls around them."""
+def can_probe(ranks: Mapping[int, Rank]) -> bool:
+    """Return whether the ways between any two ranks can be probed: there are walls around them."""
     return sum(r.process.walls is not None for r in ranks.values()) > 1
 
 

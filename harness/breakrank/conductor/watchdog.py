@@ -10,7 +10,7 @@ from typing import Any
 from breakrank.analysis.hang import Stuck, explain
 from breakrank.analysis.rendezvous import explain_meeting, suspect_meeting, waits_in_meeting
 from breakrank.analysis.wait_for import Wait
-from breakrank.conductor.network_paths import Ways, can_sound, explain_closed
+from breakrank.conductor.network_paths import Ways, can_probe, explain_closed
 from breakrank.conductor.rank import Rank
 from breakrank.host.blocked import Stillness, is_stopped
 from breakrank.host.blocked.threads import read_threads
@@ -125,7 +125,7 @@ class Watchdog:
         proven = found.unmatched or self._stillness.proven(Stillness.LOOKS_ALONE)
         was_clear, self._clear = self._clear, False
         # To list all connections takes as long as a look at the ranks, so it comes late.
-        if not proven and not can_sound(ranks):
+        if not proven and not can_probe(ranks):
             return None
         closed = self._ways.closed(ranks, waiting)
         if self._has_arrived(closed):
@@ -147,7 +147,7 @@ class Watchdog:
         asking = {n: r for n, r in waiting.items() if r.ledger.meeting is not None}
         others = {n: r for n, r in waiting.items() if n not in asking}
         if not all(_asleep(r.process.pid) for r in asking.values()):
-            # A rank that cannot connect tries again now and then; a closed way is found by soundings.
+            # A rank that cannot connect tries again now and then; a closed way is found by probes.
             self._stillness.forget()
             self._asked = 0
             return None

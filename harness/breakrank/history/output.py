@@ -1,4 +1,4 @@
-"""What a rank prints, kept in a file of bounded size: the beginning and the end."""
+"""The output of a rank, kept in a file of bounded size: the beginning and the end."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class RankHistory(RankKinds):
 
     @property
     def report(self) -> ReportEvent | None:
-        """What the rank reported: an uncaught exception, or a non-zero exit by its own will."""
+        """The report of the rank: an uncaught exception, or a non-zero exit by its own will."""
         reports = self.of_kind("report")
         return reports[-1] if reports else None
 
@@ -80,13 +80,13 @@ class RankHistory(RankKinds):
 
     @property
     def finished(self) -> bool:
-        """Whether the main module was over with nothing to complain of."""
+        """Return whether the main module was over with nothing to complain of."""
         end = self.end
         return end is not None and not end.get("code") and self.report is None
 
     @property
     def ended_well(self) -> bool:
-        """Whether the rank ended with exit code 0, or of any signal after its work was over."""
+        """Return whether the rank ended with exit code 0, or of any signal after its work was over."""
         if self.status is None or self.report is not None:
             return False
         if self.status < 0:
@@ -130,7 +130,7 @@ class History(ConductorKinds):
 
     @property
     def launcher_failures(self) -> list[LauncherEvent]:
-        """How the launcher failed; not where it only hands on how a rank died after its work was over.
+        """The failures of the launcher; none where it only hands on that a rank died after its work was over.
 
         Torch can abort a process that has come to its end: a thread of gloo is then destroyed before it was joined.
         """
@@ -206,7 +206,7 @@ def read_history(folder: Path, within: Folder | None = None) -> History:
 
 @dataclass(frozen=True)
 class _Lies:
-    """Where the records of one rank lie: below `base` in a directory. `left` are the names of its attempt's lines."""
+    """The place of the records of one rank, below `base` in a directory; `left` names the lines of the attempt."""
 
     place: Folder
     base: str

@@ -64,8 +64,8 @@ class Thread:
         return {"thread": self.name, "died": self.died, "frames": frames, "waits": waits, "native": list(self.native)}
 
 
-class LastWords:
-    """The FIFO that the last words of one rank come through; `path` names it. Raises `OSError`.
+class CrashDump:
+    """The FIFO through which the crash dump of one rank comes; `path` names it. Raises `OSError`.
 
     All that is known of its end is written to `crash`.
     """
@@ -116,7 +116,7 @@ class LastWords:
         if not self._text:
             return None
         text = self._text.decode(errors="replace")
-        threads = self._known(parse_words(text))
+        threads = self._known(parse_crash_dump(text))
         # On a full disk the event says it all the same.
         with contextlib.suppress(OSError):
             self._crash.write_text("\n".join([text, *map(_in_full, threads)]))
@@ -179,7 +179,7 @@ def read_threads(pid: int) -> list[Thread]:
     ]
 
 
-def parse_words(text: str) -> list[Thread]:
+def parse_crash_dump(text: str) -> list[Thread]:
     """Return the threads that faulthandler names, the one that died first if it is one of Python's."""
     threads: list[Thread] = []
     for line in text.splitlines():

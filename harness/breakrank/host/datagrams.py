@@ -1,4 +1,4 @@
-"""Find whether anything gets from one rank's network into another's: soundings with datagrams of our own."""
+"""Find whether anything gets from one rank's network into another's: probes with datagrams of our own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WAIT_S = 0.1
 _SLOW_S = 2.0
 
 
-class Soundings:
+class Probes:
     """Datagrams between the networks of a job's ranks. `walls` are around each rank."""
 
     def __init__(self, walls: Mapping[int, Walls]) -> None:
@@ -67,9 +67,9 @@ def fastest(walls: Mapping[int, Walls], way: Way) -> float | None:
     """Return the seconds that the fastest of a few datagrams, one after the other, took this way; None if none came."""
     took = []
     for _ in range(3):
-        sounding, began = Soundings(walls), time.monotonic()
-        sounding.send([way], 1)
-        if select.select([walls[way[1]].datagrams()], [], [], _SLOW_S)[0] and sounding.hear()[way]:
+        probe, began = Probes(walls), time.monotonic()
+        probe.send([way], 1)
+        if select.select([walls[way[1]].datagrams()], [], [], _SLOW_S)[0] and probe.hear()[way]:
             took.append(time.monotonic() - began)
     return min(took, default=None)
 

@@ -16,7 +16,7 @@ from breakrank.host.supervisor import descendants
 from breakrank_agent.kernel.sockets import Link, ends
 
 
-def find_heirs(session: Session, live: Collection[int]) -> list[int]:
+def find_orphans(session: Session, live: Collection[int]) -> list[int]:
     """Return the processes that hold the other end of a live rank's connection, and are neither a rank nor above one.
 
     `live` are the pids of the ranks that run. Children of a live rank hold no other ends than it does.
@@ -25,7 +25,7 @@ def find_heirs(session: Session, live: Collection[int]) -> list[int]:
     wanted = {Link(link.remote, link.local) for link in held} - held
     if not wanted:
         return []
-    others = {*descendants(session.warden_pid)} - session.kept - {*live} - _above(live)
+    others = {*descendants(session.supervisor_pid)} - session.kept - {*live} - _above(live)
     return sorted(pid for pid in others if wanted & ends(pid).keys())
 
 

@@ -28,7 +28,7 @@ _SETTLES_S = 1.0
 
 
 @dataclass
-class _Followed:
+class _Watched:
     """One process: its pidfd, whether the kernel tells us its exit code, and whether it was last seen stopped."""
 
     descriptor: int
@@ -36,11 +36,11 @@ class _Followed:
     stopped: bool = False
 
 
-class Follower:
-    """The processes that are followed. Their changes are told as the warden tells of its own children's."""
+class ExitWatch:
+    """The processes that are watched. Their changes are told as the supervisor tells of its own children's."""
 
     def __init__(self) -> None:
-        self._followed: dict[int, _Followed] = {}
+        self._watched: dict[int, _Watched] = {}
         self._queue: list[dict[str, Any]] = []
         self._poll = select.epoll()
 
@@ -49,24 +49,24 @@ class Follower:
         return self._poll.fileno()
 
     def __contains__(self, pid: int) -> bool:
-        return pid in self._followed
+        return pid in self._watched
 
     def follow(self, pid: int) -> None:
         """Follow a process. Raises `OSError` if it is gone, or the kernel has no pidfds (before Linux 5.3)."""
         descriptor = os.pidfd_open(pid)
-        self._followed[pid] = _Followed(descriptor, _tells_us(pid))
+        self._watched[pid] = _Watched(descriptor, _tells_us(pid))
         self._poll.register(descriptor, select.EPOLLIN)
 
     def signal(self, pid: int, number: int) -> bool:
         """Send a signal, and see what stops or goes on do so; return False if the process has ended."""
-        one = self._followed[pid]
+        one = self._watched[pid]
         try:
             signal.pidfd_send_signal(one.descriptor, number)
         except OSError:
             return False
         if number in (signal.SIGSTOP, signal.SIGCONT):
             until = time.monotonic() + _SETTLES_S
-            while pid in self._followed and one.stopped != (number == signal.SIGSTOP) and time.monotonic() < until:
+            while pid in self._watched and one.stopped != (number == signal.SIGSTOP) and time.monotonic() < until:
                 self._look()
         return True
 
@@ -79,7 +79,7 @@ class Follower:
 
     def forget(self) -> None:
         """Follow nobody any more."""
-        for pid in list(self._followed):
+        for pid in list(self._watched):
             self._drop(pid)
         self._queue.clear()
 
@@ -89,7 +89,7 @@ class Follower:
         self._poll.close()
 
     def _look(self) -> None:
-        for pid, one in list(self._followed.items()):
+        for pid, one in list(self._watched.items()):
             if select.select([one.descriptor], [], [], 0)[0]:
                 self._queue.append({"child": pid, "what": "ended", "status": _status(pid, one), "by": "pidfd"})
                 self._drop(pid)
@@ -102,12 +102,12 @@ class Follower:
                 self._queue.append({"child": pid, "what": what, "status": int(number), "by": "/proc"})
 
     def _drop(self, pid: int) -> None:
-        one = self._followed.pop(pid)
+        one = self._watched.pop(pid)
         self._poll.unregister(one.descriptor)
         os.close(one.descriptor)
 
 
-def _status(pid: int, one: _Followed) -> int | None:
+def _status(pid: int, one: _Watched) -> int | None:
     """Return the exit code of a process that has ended, or minus the signal; None if the kernel does not tell."""
     code = _waited_for(one.descriptor)
     if code is None:

@@ -1,4 +1,4 @@
-"""A session: one owner, one warden, one id that everything of ours carries."""
+"""A session: one owner, one supervisor, one id that everything of ours carries."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ import psutil
 
 from breakrank.errors import BreakrankError, CutShortError
 from breakrank.host import supervisor
-from breakrank.host.pidfds import Follower
+from breakrank.host.pidfds import ExitWatch
 from breakrank_agent.protocol.checked import Unfit, check, is_flag, is_text, parse, whole
 
-#: The seconds that the warden may take to answer; to end all that is below it takes longer on a machine that is busy.
+#: The seconds that the supervisor may take to answer; to end all that is below it takes longer on a machine that is
+#: busy.
 ANSWER_S, CLEAR_S = 30.0, 120.0
 #: The seconds between looks whether it stands still, while it does not answer.
 _LOOK_S = 1.0
-#: The seconds for processes to end that were killed in the place of a warden that is gone.
+#: The seconds for processes to end that were killed in the place of a supervisor that is gone.
 _ENDS_WITHIN_S = 10.0
-_GONE = "the warden process is gone; was it killed?"
+_GONE = "the supervisor process is gone; was it killed?"
 #: The variable that every process of ours carries: who owns it.
 VARIABLE = "BREAKRANK_SESSION"
 _IS_PID = whole(-1, 1 << 22)
-#: The warden's messages, as far as anything is made of them.
-_FROM_WARDEN = {
+#: The supervisor's messages, as far as anything is made of them.
+_FROM_SUPERVISOR = {
     **{"pid": _IS_PID, "child": _IS_PID, "signalled": _IS_PID, "adopted": _IS_PID, "cleared": whole(), "text": is_text},
     **{"what": is_text, "status": whole(-256, 256), "done": is_flag, "noted": is_flag},
 }
@@ -44,10 +45,10 @@ NO_WALLS = (0, 0)
 
 
 class Session:
-    """The owner's end of the warden. Raises `BreakrankError` when the warden is gone.
+    """The owner's end of the supervisor. Raises `BreakrankError` when the supervisor is gone.
 
-    A warden that is gone, or does not answer, costs the run in which that is found: whatever carries our id is ended
-    then, and the next run has another one.
+    A supervisor that is gone, or does not answer, costs the run in which that is found: whatever carries our id is
+    ended then, and the next run has another one.
     """
 
     def __init__(self, controller_pid: int | None = None) -> None:
@@ -56,20 +57,20 @@ class Session:
         self.mark = {VARIABLE: self.id}
         self._owners = {os.getpid(), controller_pid or os.getpid()}
         self._queue: list[dict[str, Any]] = []
-        #: A new warden is told these: the control groups to remove at the end, and the program to run then.
+        #: A new supervisor is told these: the control groups to remove at the end, and the program to run then.
         self._folders: dict[str, None] = {}
         self._last: dict[str, Any] = {}
         #: Processes that outlive a run: the zygotes.
         self.kept: set[int] = set()
-        #: Processes below the warden that are not its children, as a launcher's ranks.
-        self._follower = Follower()
+        #: Processes below the supervisor that are not its children, as a launcher's ranks.
+        self._exit_watch = ExitWatch()
         self._poll = select.epoll()
-        self._poll.register(self._follower, select.EPOLLIN)
+        self._poll.register(self._exit_watch, select.EPOLLIN)
         self._lost = False
         self._begin()
 
     def _begin(self) -> None:
-        """Start a warden."""
+        """Start a supervisor."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, supervisor.PACKET)
@@ -89,7 +90,7 @@ class Session:
         self._poll.register(self.socket, select.EPOLLIN)
 
     def renew(self) -> None:
-        """Have a warden that works: one that is gone or stands still is replaced. It is called between runs."""
+        """Have a supervisor that works: one that is gone or stands still is replaced. It is called between runs."""
         with contextlib.suppress(BreakrankError):
             # Only an answer shows that it answers; there is no such process of ours.
             if not self._lost:
@@ -98,13 +99,13 @@ class Session:
             self._replace()
 
     def _replace(self) -> None:
-        """End a warden that does not answer, and all that carries our id; start another one."""
+        """End a supervisor that does not answer, and all that carries our id; start another one."""
         self._process.kill()
         self._process.wait()
         self._poll.unregister(self.socket)
         self.socket.close()
         self._queue.clear()
-        self._follower.forget()
+        self._exit_watch.forget()
         # Its children ended with it, and theirs did not.
         self._end_all()
         self.kept.clear()
@@ -120,8 +121,8 @@ class Session:
         kill_all(lambda: [pid for pid in _carrying(self.id) if pid != os.getpid()], _ENDS_WITHIN_S)
 
     @property
-    def warden_pid(self) -> int:
-        """The warden's process number."""
+    def supervisor_pid(self) -> int:
+        """The supervisor's process number."""
         return self._process.pid
 
     def fileno(self) -> int:
@@ -137,7 +138,7 @@ class Session:
         join: int = 0,
         walls: tuple[int, int] = NO_WALLS,
     ) -> int:
-        """Start a process below the warden and return its pid.
+        """Start a process below the supervisor and return its pid.
 
         `descriptors` become its 0, 1, 2, 3 …; `join` is a process whose mount namespace it enters, `walls` one with
         the kinds of its namespaces, as flags. Raises `BreakrankError` when it cannot be started.
@@ -158,8 +159,8 @@ class Session:
 
     def signal(self, pid: int, number: int) -> bool:
         """Send a signal to a process of ours; return False if it has ended and was waited for."""
-        if pid in self._follower:
-            done = self._follower.signal(pid, number)
+        if pid in self._exit_watch:
+            done = self._exit_watch.signal(pid, number)
             if number == signal.SIGKILL and self._folders:
                 self._send({"do": "thaw", "pid": pid})
             return done
@@ -167,41 +168,41 @@ class Session:
         return bool(self._await("signalled")["done"])
 
     def own(self, folders: Sequence[str]) -> None:
-        """Have the warden remove these control groups, the last one first, when we are gone; they need not be there."""
+        """Have the supervisor remove these control groups, last one first, when we are gone; they need not be there."""
         self._folders.update(dict.fromkeys(folders))
         self._send({"do": "own", "folders": list(folders)})
 
     def adopt(self, pid: int) -> None:
-        """Have the warden report on a rank that a zygote has forked; only then may the rank begin."""
+        """Have the supervisor report on a rank that a zygote has forked; only then may the rank begin."""
         self._send({"do": "adopt", "pid": pid})
         self._await("adopted")
 
     def follow(self, pid: int) -> None:
-        """Tell of a process below the warden that somebody else has started and waits for. Raises `OSError`."""
-        self._follower.follow(pid)
+        """Tell of a process below the supervisor that somebody else has started and waits for. Raises `OSError`."""
+        self._exit_watch.follow(pid)
 
     def clear(self) -> int:
-        """End everything below the warden but what is kept; return how many processes there were."""
-        self._follower.forget()
+        """End everything below the supervisor but what is kept; return how many processes there were."""
+        self._exit_watch.forget()
         self._send({"do": "clear", "keep": sorted(self.kept)})
         return int(self._await("cleared", limit_s=CLEAR_S)["cleared"])
 
     def last(self, argv: Sequence[str]) -> None:
-        """Have the warden run a program when we are gone and all below it has ended; none takes that back."""
+        """Have the supervisor run a program when we are gone and all below it has ended; none takes that back."""
         self._last = {"do": "last", "argv": list(argv), "env": {**os.environ}}
         self._send(self._last)
         self._await("noted")
 
     def told(self) -> Iterator[dict[str, Any]]:
-        """Yield what waitpid told the warden, and the kernel of others, since the last call, without waiting."""
+        """Yield what waitpid told the supervisor, and the kernel of others, since the last call, without waiting."""
         while select.select([self.socket], [], [], 0)[0]:
             self._queue.append(self._receive())
         queue, self._queue = self._queue, []
         yield from queue
-        yield from self._follower.told()
+        yield from self._exit_watch.told()
 
     def close(self) -> None:
-        """End everything below the warden, and the warden."""
+        """End everything below the supervisor, and the supervisor."""
         self.kept.clear()
         try:
             if _is_stopped(self._process.pid):
@@ -211,7 +212,7 @@ class Session:
             self._process.kill()
             self._end_all()
         self._poll.close()
-        self._follower.close()
+        self._exit_watch.close()
         self.socket.close()
         try:
             self._process.wait(5)
@@ -230,17 +231,17 @@ class Session:
             raise self._gone() from None
 
     def _receive(self) -> dict[str, Any]:
-        """Return what the warden says next. Raises `BreakrankError` if it is gone, or says what no warden says."""
+        """Return what the supervisor says next. Raises `BreakrankError` if it is gone, or says what none says."""
         try:
             message = parse(self.socket.recv(supervisor.PACKET), supervisor.PACKET)
-            check(message, {}, _FROM_WARDEN)
+            check(message, {}, _FROM_SUPERVISOR)
         except (OSError, Unfit):
             # Nothing is what comes from one that is gone.
             raise self._gone() from None
         return message
 
     def _await(self, *names: str, limit_s: float | None = None) -> dict[str, Any]:
-        """Return what the warden says of this name. Raises `BreakrankError` if it stands still, or takes too long."""
+        """Return the supervisor's answer of this name. Raises `BreakrankError` if it stands still or takes too long."""
         until = time.monotonic() + (limit_s or ANSWER_S)
         while True:
             while not select.select([self.socket], [], [], _LOOK_S)[0]:
@@ -297,7 +298,7 @@ def _carrying(session: str) -> list[int]:
 def sweep() -> int:
     """Kill what sessions left behind; return how many processes that were.
 
-    It is for the case that the warden itself was killed.
+    It is for the case that the supervisor itself was killed.
     """
     left = leftovers()
     for pid in left:

@@ -1,6 +1,6 @@
-"""The warden: the process below which every rank lives, and that leaves nothing behind when its owner is gone.
+"""The supervisor: the process below which every rank lives, and that leaves nothing behind when its owner is gone.
 
-It is started as a script of its own (`python -I -S warden.py FD OWNER…`), with the standard library alone and one
+It is started as a script of its own (`python -I -S supervisor.py FD OWNER…`), with the standard library alone and one
 thread, so that forking from it is safe and costs little. It is the sub-reaper of all that its ranks start
 (prctl(2), PR_SET_CHILD_SUBREAPER), reports what waitpid says, and ends everything below it when the socket to its
 owner closes or one of the owners' processes ends (pidfd_open(2)).
@@ -41,10 +41,10 @@ def main(argv: list[str]) -> None:
     connection = socket.socket(fileno=int(argv[0]))
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    Warden(connection, libc, [int(pid) for pid in argv[1:]]).serve()
+    Supervisor(connection, libc, [int(pid) for pid in argv[1:]]).serve()
 
 
-class Warden:
+class Supervisor:
     """One socket to the owner, and the processes below."""
 
     def __init__(self, connection: socket.socket, libc: ctypes.CDLL, owners: list[int]) -> None:

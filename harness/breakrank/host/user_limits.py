@@ -7,11 +7,12 @@ import resource
 
 from breakrank.errors import BreakrankError
 
-#: A zygote and the warden move descriptors out of the way of a rank's, to numbers below this.
+#: A zygote and the supervisor move descriptors out of the way of a rank's, to numbers below this.
 _NUMBERS = 272
 #: Files that we hold open for one rank (its line, its pipes, its files), and beside those that are open already.
 _OF_A_RANK, _BESIDE = 10, 32
-#: Processes and threads of one rank with its framework, and those of ours: the warden, a zygote, what looks at stacks.
+#: Processes and threads of one rank with its framework, and those of ours: the supervisor, a zygote, what looks at
+#: stacks.
 _THREADS_OF_A_RANK, _THREADS_OF_OURS = 16, 16
 #: The number of ranks that is reckoned with if a launcher starts them.
 _UNKNOWN = 8

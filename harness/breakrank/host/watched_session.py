@@ -1,6 +1,6 @@
 """A guest: the session of a job that is only watched. It starts the job, and ends nothing.
 
-There is no warden: the job is our own child, in a session of its own, and carries no mark of ours, so that nobody
+There is no supervisor: the job is our own child, in a session of its own, and carries no mark of ours, so that nobody
 sweeps it. It and all that it has left running go on when we are gone, killed or not. As long
 as we are there, what its processes leave behind becomes our child (prctl(2), PR_SET_CHILD_SUBREAPER): how a rank ended
 is known even where nobody else waits for it.
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from breakrank.errors import BreakrankError
-from breakrank.host.pidfds import Follower
+from breakrank.host.pidfds import ExitWatch
 from breakrank.host.session import NO_WALLS, Session, session_id
 from breakrank.host.supervisor import PR_SET_CHILD_SUBREAPER, descendants
 
@@ -36,9 +36,9 @@ class Guest(Session):
         self.mark = {}
         self.kept = set()
         self._ignored = ignored
-        self._follower = Follower()
+        self._exit_watch = ExitWatch()
         self._poll = select.epoll()
-        self._poll.register(self._follower, select.EPOLLIN)
+        self._poll.register(self._exit_watch, select.EPOLLIN)
         self._job: subprocess.Popen[bytes] | None = None
         self._queue = []
         #: True if the command could not be started.
@@ -56,7 +56,7 @@ class Guest(Session):
         return self._job is not None
 
     @property
-    def warden_pid(self) -> int:
+    def supervisor_pid(self) -> int:
         """The process below which the job is: this one."""
         return os.getpid()
 
@@ -98,8 +98,8 @@ class Guest(Session):
         """Send a signal to the command or a rank of it, once it may be ended; until then, nothing is sent."""
         if not self.may_end:
             return True
-        if pid in self._follower:
-            return self._follower.signal(pid, number)
+        if pid in self._exit_watch:
+            return self._exit_watch.signal(pid, number)
         if self._job is None or pid != self._job.pid or self.status is not None:
             return False
         os.kill(pid, number)
@@ -112,11 +112,11 @@ class Guest(Session):
         """Make nothing of it: when we are gone, nobody of ours is left who could run it."""
 
     def renew(self) -> None:
-        """Make nothing of it: there is no warden."""
+        """Make nothing of it: there is no supervisor."""
 
     def clear(self) -> int:
         """Follow nobody any more; end what is left of a job that may be ended, and return how many processes it was."""
-        self._follower.forget()
+        self._exit_watch.forget()
         killed: set[int] = set()
         until = time.monotonic() + _ENDS_WITHIN_S
         while self.may_end and time.monotonic() < until:
@@ -144,7 +144,7 @@ class Guest(Session):
                 seen = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 seen = None
-            yield from self._follower.told()
+            yield from self._exit_watch.told()
             if seen is None:
                 return
             os.waitid(os.P_PID, seen.si_pid, os.WEXITED)
@@ -166,4 +166,4 @@ class Guest(Session):
     def close(self) -> None:
         """Leave. Everything that runs goes on."""
         self._poll.close()
-        self._follower.close()
+        self._exit_watch.close()

@@ -1,4 +1,4 @@
-"""Who is to blame, told from what happened alone: never from strikes, nor from the plan."""
+"""Find the root cause: the ranks to blame, from the events alone, never from strikes nor from the plan."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TIMED_OUT = re.compile(r"timed? ?-?out|deadline exceeded", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Accusation:
-    """Whom somebody else blamed: the launcher, or the exception of a rank; `after_s` seconds after the ranks' start."""
+    """A blame by the launcher or by the exception of a rank, `after_s` seconds after the ranks' start."""
 
     by: str
     ranks: tuple[int, ...]
@@ -240,7 +240,7 @@ def _peer(history: History, why: str, reason: str) -> Blame | None:
 
 
 def _is_victim(lived: RankHistory) -> bool:
-    """Whether what a rank reports is the loss of another one."""
+    """Return whether what a rank reports is the loss of another one."""
     said = reported(lived)
     return bool(LOST.search(said) or TIMED_OUT.search(said))
 

@@ -40,7 +40,7 @@ _WAITS = (
 
 @dataclass
 class Account:
-    """What is gathered before the rules are read: why nothing can be said, and remarks."""
+    """The reasons why nothing can be said, and remarks, gathered before the rules are read."""
 
     void: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -165,7 +165,7 @@ def _left(launcher: LauncherEvent) -> str:
 
 
 def _steps_seen(history: History) -> bool:
-    """Whether some rank entered the first step or a later one."""
+    """Return whether some rank entered the first step or a later one."""
     return any(e["step"] > 0 for lived in history.ranks.values() for e in lived.of_kind("point"))
 
 
@@ -197,7 +197,7 @@ def _see_strikes(history: History, plan: Plan, ends: dict[int, dict[int, Ended]]
 
 
 def _fired(history: History, index: int, attempt: int, rank: int) -> bool:
-    """Whether the rank recorded that the strike fired."""
+    """Return whether the rank recorded that the strike fired."""
     lived = history.ranks.get((attempt, rank))
     return lived is not None and any(e["strike"] == index and e["phase"] == "fired" for e in lived.of_kind("strike"))
 

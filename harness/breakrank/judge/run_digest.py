@@ -117,7 +117,7 @@ def _first_to_fail(history: History, attempt: int, ends: Mapping[int, Ended]) ->
 
 
 def _counts(event: RankLine) -> bool:
-    """Whether an event is the same in each run: what was not chosen by a schedule came as it came."""
+    """Return whether an event is the same in each run: what was not chosen by a schedule came as it came."""
     if event["kind"] == "strike":
         return _fired(event)
     return event["kind"] not in ("access", "sync") or "turn" in event or "pick" in event

@@ -23,7 +23,7 @@ class Abstain(Exception):
 
 @dataclass(frozen=True)
 class Terms:
-    """What was agreed before: how many ranks and steps the job has, and how far a result may lie from the control's.
+    """The terms of the job: its ranks and steps, and how far a result may lie from the control's.
 
     `tolerance` is relative, 0 for bit-for-bit. `deadline_s` is only for sentences. `reference` is the same training as
     one rank, on the same global batches, where the plan asks for it.

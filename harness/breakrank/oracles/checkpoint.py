@@ -50,7 +50,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
 
 
 def _came_past(history: History, step: int) -> bool:
-    """Whether the run did all of `step`: some rank began the next one, or ended well."""
+    """Return whether the run did all of `step`: some rank began the next one, or ended well."""
     return any(
         lived.ended_well or any(int(e["step"]) > step for e in lived.of_kind("point"))
         for lived in history.ranks.values()
@@ -149,7 +149,7 @@ def _destroyed(history: History, control: History) -> list[Finding]:
 
 
 def _whole(history: History) -> bool | None:
-    """Whether a file that is left is what some save has written; None if not all of the saves are on record in full."""
+    """Return whether a file that is left is what some save has written; None if not all saves are on record in full."""
     saved = {e["file"] for lived in history.ranks.values() for e in lived.payloads("save")}
     if not saved or None in saved:
         return None
@@ -157,7 +157,7 @@ def _whole(history: History) -> bool | None:
 
 
 def _takes_away(earlier: _Touch, later: _Touch) -> bool:
-    """Whether a rank removes what another has written in the same step: one of an earlier step is made room for."""
+    """Return whether a rank removes what another has written in the same step."""
     return (
         later.event["op"] == "remove" != earlier.event["op"]
         and later.rank != earlier.rank
@@ -203,7 +203,7 @@ def _contents(history: History) -> set[str | None]:
 
 
 def _unclear(history: History, path: str) -> bool:
-    """Whether it is not on record in full what ranks wrote to a path, or to what may have been renamed to it."""
+    """Return whether it is not on record in full what ranks wrote to a path, or to what may have been renamed to it."""
     opened: set[str] = set()
     renamed: set[str] = set()
     for lived in history.ranks.values():
@@ -221,7 +221,7 @@ def _named(points: Sequence[PointEvent], how: str) -> list[str]:
 
 
 def _cut_short(history: History, path: str) -> bool:
-    """Whether a rank of the last attempt began a save to a path, and did not finish it."""
+    """Return whether a rank of the last attempt began a save to a path, and did not finish it."""
     return any(
         sum(e["path"] == path for e in lived.points("save")) > sum(e["path"] == path for e in lived.payloads("save"))
         for lived in history.last

@@ -53,7 +53,7 @@ def _first(wrong: Iterator[_Wrong]) -> list[_Wrong]:
 
 
 class _Wrong(NamedTuple):
-    """What is wrong with the calls at one position of a group."""
+    """A fault in the calls at one position of a group."""
 
     cause: str
     ranks: tuple[int, ...]

@@ -118,7 +118,7 @@ def _lacking(pairs: Sequence[Pair], step: int, evidence: dict[str, Any]) -> Find
 
 
 def _is_new(event: LackEvent, step: int, model: RankHistory) -> bool:
-    """Whether a lack was there by this step, and the control has none of the same replicas."""
+    """Return whether a lack was there by this step, and the control has none of the same replicas."""
     usual = any(set(event["replicas"]) <= set(other["replicas"]) for other in model.of_kind("lack"))
     return int(event["step"]) <= step and not usual
 
@@ -168,7 +168,7 @@ def _states(history: History, pairs: Sequence[Pair], terms: Terms) -> list[Findi
 
 
 def _same_state(here: dict[str, Any], there: dict[str, Any], terms: Terms) -> bool:
-    """Whether two results name the same things with the same values, numbers within the tolerance."""
+    """Return whether two results name the same things with the same values, numbers within the tolerance."""
     near = digests.within(terms.tolerance)
     return here.keys() == there.keys() and all(
         here[k] == there[k] or (_number(here[k]) and _number(there[k]) and near(here[k], there[k])) for k in here

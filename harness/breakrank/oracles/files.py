@@ -80,7 +80,7 @@ def _unordered(touching: Sequence[Access]) -> Iterator[Pair]:
 
 
 def _meet(one: Access, other: Access) -> bool:
-    """Whether two accesses touch the same bytes with nothing between them."""
+    """Return whether two accesses touch the same bytes with nothing between them."""
     (lo, hi), (begin, end) = _bytes(one), _bytes(other)
     return lo < end and begin < hi and not one.precedes(other)
 

@@ -45,7 +45,7 @@ BY_BYTES = ("variable", "tensor", "object")
 
 
 class Key(NamedTuple):
-    """What is counted: a meter's site."""
+    """A thing that is counted: a meter's site."""
 
     meter: str
     site: str
@@ -69,7 +69,7 @@ class Growth:
 
     @property
     def rank_in_report(self) -> tuple[bool, int, float]:
-        """What to say first: what has a site, then what explains the others, then what is larger."""
+        """The key of the report: growths with a site first, then those that explain others, then larger ones."""
         return not self.key.site, list(METERS).index(self.key.meter), -self.size
 
 

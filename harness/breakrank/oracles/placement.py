@@ -64,7 +64,7 @@ def _on_one(lived: RankHistory, event: PlacedEvent, history: History, control: H
 
 
 def _uses_several(control: History | None) -> bool:
-    """Whether some rank of the control trains on more than one device."""
+    """Return whether some rank of the control trains on more than one device."""
     return any(len(event["on"]) > 1 for lived in (control.last if control else ()) for event in lived.of_kind("placed"))
 
 
@@ -126,7 +126,7 @@ def _idle_replicas(history: History) -> list[Finding]:
 
 
 def _part(history: History) -> bool:
-    """Whether some ranks held other parameters than others after the same step."""
+    """Return whether some ranks held other parameters than others after the same step."""
     held: dict[int, set[str]] = {}
     for lived in history.last:
         for event in lived.payloads("step"):

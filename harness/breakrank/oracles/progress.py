@@ -157,5 +157,5 @@ def _goals(lived: RankHistory) -> list[ToldEvent]:
 
 
 def _has_something(lived: RankHistory) -> bool:
-    """Whether there is something to judge the rank's progress by."""
+    """Return whether there is something to judge the rank's progress by."""
     return len(lived.payloads("step")) > 1 or bool(_goals(lived))

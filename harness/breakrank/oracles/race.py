@@ -82,7 +82,7 @@ def _finding(touching: Sequence[Access], pairs: Sequence[Pair], attempt: int, sc
 
 
 def _in_order(access: Access) -> bool:
-    """Whether an access stands on record where it was made: what was kept and put on record later does not."""
+    """Return whether an access stands on record where it was made: what was kept and put on record later does not."""
     return "at" not in access.event
 
 

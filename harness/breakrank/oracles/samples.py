@@ -17,7 +17,7 @@ _TOLD: tuple[Told, ...] = ("indices", "samples")
 
 
 class Pace(NamedTuple):
-    """How many batches a rank has drawn at its first forward pass, and how many each takes; 0 where that is unclear."""
+    """The batches that a rank has drawn at its first forward pass, and those that each pass takes; 0 if unclear."""
 
     ahead: int
     each: int

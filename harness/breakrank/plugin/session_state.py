@@ -82,8 +82,8 @@ def _check_plugins(config: pytest.Config) -> None:
     """Raise `BreakrankError` for what another plugin cannot do with us, or cannot do here."""
     if config.getoption("forked", False):
         raise BreakrankError(
-            "--forked would end the warden and the warm processes with each case; leave it out: ranks are processes of "
-            "their own anyway"
+            "--forked would end the supervisor and the warm processes with each case; leave it out: ranks are "
+            "processes of their own anyway"
         )
     where = str(config.rootpath)
     if config.getoption("numprocesses", None) and where != where.encode(errors="replace").decode():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from breakrank.host.crash_dump import LastWords
+from breakrank.host.crash_dump import CrashDump
 from breakrank.runners.namespaces import Walls
 from breakrank.runners.workdir import View
 from breakrank_agent.plan import Plan
@@ -29,7 +29,7 @@ class RankProcess:
     pid: int
     log: LogReader
     channel: socket.socket
-    words: LastWords
+    words: CrashDump
     pipes: dict[str, int] = field(default_factory=dict)
     store: int = 0
     world: int = 0

@@ -1,8 +1,8 @@
 """Control groups of a session: one for each rank that a strike limits, below our own, with the session's id.
 
 A rank, and whatever it has started, is put into its group when the first limit is asked for: what it has until then
-stays on its old group's account. Versions 1 and 2 of cgroups(7), with the same words for both. The warden removes the
-groups when their owner is gone, and the next session those of a warden that is gone, too.
+stays on its old group's account. Versions 1 and 2 of cgroups(7), with the same words for both. The supervisor removes
+the groups when their owner is gone, and the next session those of a supervisor that is gone, too.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Groups:
             named = {c: (p / f"{PREFIX}{self.session.id}", version) for c, (p, version) in places.items()}
             self._parents = list(dict.fromkeys(folder for folder, _ in named.values()))
             leaves = {c: (folder / f"rank-{rank}", version) for c, (folder, version) in named.items()}
-            # The warden knows of them before they are there.
+            # The supervisor knows of them before they are there.
             self.session.own([str(f) for f in (*self._parents, *(leaf for leaf, _ in leaves.values()))])
             self._made[rank] = make_group(leaves)
             for one in (pid, *descendants(pid)):

@@ -19,7 +19,7 @@ from typing import Any
 from breakrank.files.disk_space import unwritable
 from breakrank.history.output import Output, open_pipe
 from breakrank.history.reader import LINES, lines_of, records_of
-from breakrank.host.crash_dump import LastWords
+from breakrank.host.crash_dump import CrashDump
 from breakrank.host.session import Session
 from breakrank.host.supervisor import descendants
 from breakrank.plan.script import command_line
@@ -216,8 +216,8 @@ class JoinRunner:
                     self._sources.unregister(descriptor)
 
     def _others(self) -> list[int]:
-        """Return what runs below the warden beside what outlives a run; as a guest, what may yet become a rank."""
-        below = descendants(self._session.warden_pid)
+        """Return what runs below the supervisor beside what outlives a run; as a guest, what may yet become a rank."""
+        below = descendants(self._session.supervisor_pid)
         others = [pid for pid in below if pid not in self._session.kept and pid != self.pid]
         return [pid for pid in others if _may_call(pid)] if self._guest else others
 
@@ -237,7 +237,7 @@ class JoinRunner:
         try:
             self._session.follow(caller.pid)
             create_log(str(log))
-            words = LastWords(
+            words = CrashDump(
                 lines / f"rank-{rank}.words", records_of(self._folder, self._attempt) / f"rank-{rank}.crash"
             )
             reader = LogReader(str(log))

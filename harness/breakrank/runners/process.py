@@ -1,4 +1,4 @@
-"""The runner `process`: plain processes of this machine, below the warden, in the environment that torchrun gives."""
+"""The runner `process`: plain processes of this machine, below the supervisor, in torchrun's environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from breakrank.files.disk_space import unwritable
 from breakrank.files.private import check_ours
 from breakrank.history.output import open_pipe
 from breakrank.history.reader import LINES, lines_of, records_of
-from breakrank.host.crash_dump import LastWords
+from breakrank.host.crash_dump import CrashDump
 from breakrank.host.session import NO_WALLS, Session
 from breakrank.plan.script import command_line
 from breakrank.runners import environment
@@ -104,7 +104,7 @@ class ProcessRunner:
         log, stacks = lines / f"rank-{rank}.log", lines / f"rank-{rank}.stacks"
         try:
             create_log(str(log))
-            words = LastWords(lines / f"rank-{rank}.words", records_of(folder, attempt) / f"rank-{rank}.crash")
+            words = CrashDump(lines / f"rank-{rank}.words", records_of(folder, attempt) / f"rank-{rank}.crash")
         except OSError as error:
             raise unwritable(f"cannot allocate the log of rank {rank}", folder, error) from None
         boot = {

@@ -72,7 +72,7 @@ def private_view(session: Session, folder: Path, run: Path, runs: Path, agent: P
     finally:
         if view.holder:
             session.kept.discard(view.holder)
-            # Without a warden they end with the session, or with the next one's start.
+            # Without a supervisor they end with the session, or with the next one's start.
             with contextlib.suppress(CutShortError):
                 session.clear()
             close_view(view, run, runs)

@@ -82,7 +82,7 @@ class Zygotes:
 
     def _ask(self, zygote: _Zygote, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         try:
-            # The session id goes along, as it does with every process that the warden starts.
+            # The session id goes along, as it does with every process that the supervisor starts.
             request["env"] = {**request["env"], **self._session.mark}
             socket.send_fds(zygote.control, [json.dumps(request).encode()], descriptors)
             answer = parse(zygote.control.recv(PACKET) or b'{"error": "the zygote is gone"}', PACKET)

@@ -45,12 +45,12 @@ WATCHED_BYTES = 16 << 20
 
 
 class Bench:
-    """Where runs are made: one per pytest process. It owns the warden and the folder of the runs.
+    """Where runs are made: one per pytest process. It owns the supervisor and the folder of the runs.
 
     `limit_mb` bounds the folder: the oldest finished runs make room. `controller_pid` is another process whose death
     ends everything here, too (the xdist controller). Ranks are forked from a warm process unless `cold`;
-    `agent_source` is another agent than the installed one, `session` another session than one with a warden of its own.
-    Raises `BreakrankError` if the folder cannot be used.
+    `agent_source` is another agent than the installed one, `session` another session than one with a supervisor of its
+    own. Raises `BreakrankError` if the folder cannot be used.
     """
 
     def __init__(
@@ -84,9 +84,9 @@ class Bench:
         self._held: int | None = None
 
     @property
-    def warden_pid(self) -> int:
+    def supervisor_pid(self) -> int:
         """The process below which everything of this bench runs."""
-        return self._session.warden_pid
+        return self._session.supervisor_pid
 
     def __enter__(self) -> Bench:
         return self
@@ -95,7 +95,7 @@ class Bench:
         self.close()
 
     def close(self) -> None:
-        """End whatever still runs, and the warden: each of them, whatever the others raise."""
+        """End whatever still runs, and the supervisor: each of them, whatever the others raise."""
         with contextlib.ExitStack() as ends:
             ends.callback(self._session.close)
             if self._held is not None:

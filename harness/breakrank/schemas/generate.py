@@ -1,4 +1,4 @@
-"""What is made of the vocabulary of events: two JSON Schemas, the typed accessors of a history, and a page.
+"""Generate two JSON Schemas, the typed accessors of a history, and a page from the vocabulary of events.
 
 `make schemas` writes them; a test compares them with what lies in the tree.
 """

@@ -1,4 +1,4 @@
-"""Whether a value has the shape that a schema says: the part of JSON Schema that ours are written in.
+"""Check a value against a schema: the part of JSON Schema that ours are written in.
 
 It is asked of every event that is read, for which a validator of all of JSON Schema takes too long. What a schema does
 not name is allowed here: a later version may have written it, and nobody reads it.

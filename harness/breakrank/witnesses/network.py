@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from breakrank.host.datagrams import COUNT, Soundings, Way, both_ways, fastest
+from breakrank.host.datagrams import COUNT, Probes, Way, both_ways, fastest
 from breakrank.host.name_lookup import look_up
 from breakrank.witnesses import Evidence, Witness
 from breakrank_agent.kernel.sockets import Link, connected, established, listed
@@ -90,19 +90,19 @@ class Ways(NamedTuple):
     arrived: Mapping[Way, int]
 
 
-def _sound(target: Target, ways: Iterable[Way], count: int, size: int = 0) -> Ways | None:
+def _probe(target: Target, ways: Iterable[Way], count: int, size: int = 0) -> Ways | None:
     ways = sorted(set(ways))
     if not ways:
         return None
     try:
-        return Ways(target.rank, count, Soundings(target.around).take(ways, count, size))
+        return Ways(target.rank, count, Probes(target.around).take(ways, count, size))
     except OSError:
         return None
 
 
 def _sound_all(fault: Fault, target: Target) -> Ways | None:
     """Sound every way between two ranks; None where they have no networks of their own."""
-    return _sound(target, both_ways(target.around, target.around), getattr(fault, "cycle", COUNT))
+    return _probe(target, both_ways(target.around, target.around), getattr(fault, "cycle", COUNT))
 
 
 def _closed(fault: Fault, before: Ways | None, after: Ways | None) -> str | None:
@@ -219,8 +219,8 @@ class _OfArrivals(Witness[Arrivals], abstract=True):
             return None
         peer = target.peers[way[1]]
         earlier = _bad_checksums(peer)
-        sounded = _sound(target, [way], _MANY, 64)
-        return None if sounded is None else Arrivals(sounded.arrived[way], _bad_checksums(peer), earlier)
+        probed = _probe(target, [way], _MANY, 64)
+        return None if probed is None else Arrivals(probed.arrived[way], _bad_checksums(peer), earlier)
 
 
 def _bad_checksums(pid: int) -> int:
@@ -318,7 +318,7 @@ class HeldBack(Witness[int]):
         if way is None:
             return None
         try:
-            Soundings(target.around).send([way], 2 * getattr(fault, "burst", 0) // _PACKET + 1, _PACKET)
+            Probes(target.around).send([way], 2 * getattr(fault, "burst", 0) // _PACKET + 1, _PACKET)
             queues = json.loads(target.walls.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth0"))
         except OSError:
             return None

@@ -9,7 +9,7 @@ from typing import Any
 from support.asking import ask, objection
 from support.golden import Golden
 
-from breakrank.host.crash_dump import LastWords, parse_words
+from breakrank.host.crash_dump import CrashDump, parse_crash_dump
 
 SAID = """Fatal Python error: Segmentation fault
 
@@ -30,7 +30,7 @@ Extension modules: torch._C (total: 1)
 
 
 def test_a_process_that_has_spoken_waits_to_be_heard(tmp_path: Path) -> None:
-    words = LastWords(tmp_path / "rank-0.words", tmp_path / "rank-0.crash")
+    words = CrashDump(tmp_path / "rank-0.words", tmp_path / "rank-0.crash")
     assert not words.waits
     words.path.write_bytes(SAID.encode())
     assert words.waits
@@ -40,7 +40,7 @@ def test_a_process_that_has_spoken_waits_to_be_heard(tmp_path: Path) -> None:
 
 
 def test_threads_are_read_from_what_faulthandler_says() -> None:
-    died, other, bare = parse_words(SAID)
+    died, other, bare = parse_crash_dump(SAID)
     assert (died.died, other.died, bare.died) == (True, False, False)
     assert [frame.where for frame in died.frames] == ["train.py:6", "threading.py:982"]
     assert [frame.function for frame in other.frames] == ["join", "<module>"]
@@ -48,7 +48,7 @@ def test_threads_are_read_from_what_faulthandler_says() -> None:
 
 
 def test_a_thread_says_what_it_waits_for() -> None:
-    assert parse_words(SAID)[1].to_json() == {
+    assert parse_crash_dump(SAID)[1].to_json() == {
         "thread": "thread 0x7f386c479b80",
         "died": False,
         "frames": [["/job/train.py", 12, "<module>"]],

@@ -93,8 +93,8 @@ class Cluster:
         for container in self.containers:
             container.control.close()
         self.containers.clear()
-        # An engine that has gone takes nothing back now: the warden tries again, and so does the next start. A warden
-        # that has gone has nothing to be told.
+        # An engine that has gone takes nothing back now: the supervisor tries again, and so does the next start. A
+        # supervisor that has gone has nothing to be told.
         with contextlib.suppress(DockerException, OSError, BreakrankError):
             remove(self._session.id)
             self._session.last([])
