@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from breakrank.oracles import all_oracles
 from breakrank.runners import offered_runners
 from breakrank.witnesses import all_witnesses
-from breakrank_agent import hooks
 from breakrank_agent.faults import all_faults
+from breakrank_agent.hooks import all_hooks
 from support.catalogued import CASES, COVERING, SCENARIOS, names
 
 #: Every hook, as its framework and its surface.
-HOOKS = [f"{path.parent.name}/{path.stem}" for path in sorted(Path(hooks.__file__).parent.glob("*/[!_]*.py"))]
+HOOKS = sorted("/".join(hook.__name__.split(".")[-2:]) for hook in all_hooks())
 
 #: The ids of tests, by the name of the file that they are in.
 Ids = Mapping[str, set[str]]

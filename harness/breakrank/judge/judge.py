@@ -70,20 +70,14 @@ def judge(
         account.void.append("the injector ended every rank of the last attempt")
     judged = _set_aside(history, findings, last, account)
     _remember(history, ends, account)
-    limits = (e["text"] for lived in history.last for e in lived.of_kind("note") if e.get("limits"))
-    account.notes.extend(dict.fromkeys(limits))
-    account.notes.extend(_children_unseen(history))
-    account.notes.extend(note for event in history.seen("view") for note in event["notes"])
+    account.notes.extend(_limits(history))
     launcher = history.launcher_failures
     return Verdict(
         outcome=decide(last, judged, account.void, launcher_reported=bool(launcher)),
         findings=tuple(judged),
         blame=blame(history.without_faults(), judged) if ends else Blame(),
         latency_s=_latency(history),
-        reported=(
-            *_say(history.last, last, Ended.REPORTED),
-            *(f"the launcher {_left(e)}" for e in launcher),
-        ),
+        reported=(*_say(history.last, last, Ended.REPORTED), *(f"the launcher {_left(e)}" for e in launcher)),
         crashed=tuple(_say(history.last, last, Ended.CRASHED)),
         void=tuple(account.void),
         abstained=abstained,
@@ -91,6 +85,14 @@ def judge(
         digest=digest(history),
         accused=tuple(one.words() for one in accusations(history.without_faults())),
     )
+
+
+def _limits(history: History) -> Iterator[str]:
+    """Yield notes on the limits of the record: those of ranks, children that are not watched, the private view."""
+    limits = (e["text"] for lived in history.last for e in lived.of_kind("note") if e.get("limits"))
+    yield from dict.fromkeys(limits)
+    yield from _children_unseen(history)
+    yield from (note for event in history.seen("view") for note in event["notes"])
 
 
 def _see_enough(history: History, control: History | None, plan: Plan, account: Account) -> None:
