@@ -18,7 +18,7 @@ from breakrank_agent import faults
 
 #: What comes behind walls alone; the moments that come anywhere come there in the soak.
 WALLED = {
-    "a wire is laid": lambda job: job.processes("wire.py"),
+    "a wire is laid": lambda job: job.processes("packet_relay.py"),
     "the strike has landed": lambda job: job.text("delayed_link-*/conductor.jsonl", '"landed"'),
 }
 

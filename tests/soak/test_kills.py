@@ -74,10 +74,10 @@ def workers(job: Job) -> list[psutil.Process]:
 #: Whoever may be killed, and how that one is found once it is there.
 VICTIMS: dict[str, Callable[[Job], list[psutil.Process]]] = {
     "pytest": lambda job: [psutil.Process(job.owner.pid)],
-    "warden": lambda job: job.processes("warden.py"),
+    "warden": lambda job: job.processes("supervisor.py"),
     "zygote": zygotes,
     "rank": lambda job: [psutil.Process(pid) for pid in spawned(job) if psutil.pid_exists(pid)][:1],
-    "holder": lambda job: job.processes("holder.py") + job.processes("hub.py") or zygotes(job),
+    "holder": lambda job: job.processes("overlay.py") + job.processes("bridge.py") or zygotes(job),
     "worker": workers,
 }
 
