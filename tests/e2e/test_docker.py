@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from support import containers
+from support.ground import PYTEST
 
 from breakrank.doctor import missing_for
 from breakrank.errors import BreakrankError
@@ -410,7 +411,7 @@ def test_a_case_that_gets_worse_on_a_new_image_fails_the_session_though_it_is_as
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
 
     def pytest_on(image: str, *more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pytest", "--scenario=fussy", f"--scenario-image={image}", *more]
+        command = [*PYTEST, "--scenario=fussy", f"--scenario-image={image}", *more]
         return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
 
     early = pytest_on(new, f"--scenario-compare={old}")

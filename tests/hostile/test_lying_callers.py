@@ -10,11 +10,11 @@ from breakrank.plan.scenario import Job, Scenario
 from breakrank.runs.bench import Choices, make_script_plans
 from breakrank.verdict import Outcome
 
-BEGINS = "import json, os, socket, time; import breakrank_agent; from breakrank_agent import calling\n"
+BEGINS = "import json, os, socket, time; import breakrank_agent; from breakrank_agent.start import join\n"
 CALLS = """\
 line = socket.socket(socket.AF_UNIX)
-line.connect("\\0" + calling._home)
-line.sendall(calling._secret.encode() + HELLO + b"\\n")
+line.connect("\\0" + join._home)
+line.sendall(join._secret.encode() + HELLO + b"\\n")
 assert line.recv(1) == b"", "it was taken in"
 """
 LIES = {
@@ -50,15 +50,15 @@ def test_a_caller_that_lies_is_not_taken_in_and_the_reason_is_said(launch, lie):
 
 
 def test_a_launched_rank_that_damages_its_record_is_void_with_the_reason(launch):
-    damages = "from breakrank_agent import probe; probe._agent._log._map[:8] = bytes(8); time.sleep(1000)"
-    verdict = launch(f"calling.call(0, 1)\n{damages}\n")
+    damages = "from breakrank_agent.agent import agent; agent._agent._log._map[:8] = bytes(8); time.sleep(1000)"
+    verdict = launch(f"join.call(0, 1)\n{damages}\n")
     assert verdict.outcome is Outcome.VOID
     assert "the record of rank 0 is damaged: the header of its log was written over" in verdict.void[0]
 
 
 def test_an_agent_that_cannot_begin_leaves_the_program_alone_and_says_why(launch):
     """There is no room for its log to be mapped."""
-    breaks = "from breakrank_agent import boot\ndef fails(path): raise OSError(28, 'No space left on device')\n"
-    verdict = launch(f"{breaks}boot.LogWriter = fails\ncalling.call(0, 1)\nbreakrank_agent.step()\n")
+    breaks = "from breakrank_agent.start import boot\ndef fails(path): raise OSError(28, 'No space left on device')\n"
+    verdict = launch(f"{breaks}boot.LogWriter = fails\njoin.call(0, 1)\nbreakrank_agent.step()\n")
     assert verdict.outcome is Outcome.VOID
     assert "the agent could not begin: OSError: [Errno 28] No space left on device" in verdict.void[0]

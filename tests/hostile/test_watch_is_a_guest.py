@@ -37,14 +37,14 @@ def test_a_rank_that_dies_when_we_are_dead_dies_of_its_own_signal(watch):
 def test_a_rank_that_writes_over_its_record_costs_the_record_alone(watch):
     job = watch()
     job.wait_until_it_trains()
-    job.tell("from breakrank_agent import probe; probe._agent._log._map[:8] = bytes(8)")
+    job.tell("from breakrank_agent.agent import agent; agent._agent._log._map[:8] = bytes(8)")
     assert job.read_to_the_end() == OWN and job.process.returncode == 7
     assert "VOID: the record of rank 0 is damaged: the header of its log was written over" in job.said.read_text()
 
 
 def test_two_ranks_of_one_number_at_once_do_not_wait_for_each_other(tmp_path):
     """The second one is not held until the first has ended: it goes on as if we were not there."""
-    rank = "import os; from breakrank_agent import calling; calling.call(0, 1); "
+    rank = "import os; from breakrank_agent.start import join; join.call(0, 1); "
     first = rank + "open('a', 'w'); open('b').read(); print('first')"
     second = rank + "open('a').read(); print('second', flush=True); open('b', 'w')"
     (tmp_path / "first.py").write_text(first)

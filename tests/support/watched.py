@@ -18,11 +18,11 @@ import pytest
 JOB = """\
 import os, signal, sys
 import breakrank_agent
-from breakrank_agent import calling
+from breakrank_agent.start import join
 
 for name in ("SIGTERM", "SIGINT"):
     signal.signal(getattr(signal, name), lambda number, frame: print("got", signal.Signals(number).name, flush=True))
-calling.call(0, 1)
+join.call(0, 1)
 print("trains", os.getpid(), flush=True)
 for line in sys.stdin:
     if line == "go\\n":
