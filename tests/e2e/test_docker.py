@@ -22,7 +22,7 @@ from breakrank.host.session import Session
 from breakrank.plan.catalogue import load_scenarios, select
 from breakrank.runners import docker_runner
 from breakrank.runners.process import stage_agent
-from breakrank.runs.bench import Bench, Choices, make_plan
+from breakrank.runs.bench import Bench, Choices, Result, make_plan
 from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
@@ -58,11 +58,8 @@ def labelled(session: str) -> list[str]:
 @pytest.mark.parametrize(
     "name",
     [
-        "baseline::torch-ddp",
-        "killed_rank::torch-plain",
         "killed_rank::torch-resuming",
         "race_condition::torch-hogwild",
-        "race_condition::torch-hogwild-locked",
         "cut_link::torch-limited",
         # What is mounted over, or asked for by name, is the container's.
         "full_disk::torch-in-place",
@@ -93,20 +90,25 @@ def test_a_container_that_the_engine_takes_off_its_network_is_where_it_was_when_
     assert [lived.status for lived in second] == [0, 0]
 
 
-def test_a_run_in_containers_has_the_digest_of_a_run_without(bench, image):
-    plan, _ = plan_of("baseline::torch-ddp", image)
-    inside = bench.run(plan)
-    outside = bench.run(replace(plan, runner="process", image=""))
+@pytest.fixture(scope="module")
+def inside(bench, image) -> Result:
+    """A sound run in containers."""
+    plan, record = plan_of("baseline::torch-ddp", image)
+    result = bench.run(plan, record)
+    assert result.as_recorded, result.verdict
+    return result
+
+
+def test_a_run_in_containers_has_the_digest_of_a_run_without(bench, inside):
+    outside = bench.run(replace(inside.plan, runner="process", image=""))
     assert inside.verdict.digest == outside.verdict.digest
 
 
-def test_the_ranks_run_in_the_images_own_python(bench, image):
-    plan, _ = plan_of("baseline::torch-ddp", image)
-    result = bench.run(plan)
+def test_the_ranks_run_in_the_images_own_python(inside, image):
     has = docker_runner().versions(image)
-    begun = [lived.events[0] for lived in load_run(result.folder).history.last]
+    begun = [lived.events[0] for lived in load_run(inside.folder).history.last]
     assert {event["python"] for event in begun} == {has["python"]}
-    assert json.loads((result.folder / "meta.json").read_text())["versions"] == has
+    assert json.loads((inside.folder / "meta.json").read_text())["versions"] == has
 
 
 #: A program that needs nothing but Python.
