@@ -73,7 +73,7 @@ class Row(NamedTuple):
         return KNOWN[self.script][self.scenario, self.way]
 
 
-#: Shown elsewhere in `make test`: `tests/e2e/test_join.py` starts this one, whose other name is torchrun, and strikes so.
+#: Shown in `tests/e2e/test_join.py`: the other name of torchrun, and a killed rank.
 ELSEWHERE = {"torch.distributed.run", "killed_rank"}
 #: Every other launcher, script and scenario at least once.
 COVERING = [
