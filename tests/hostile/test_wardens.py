@@ -91,7 +91,7 @@ def test_what_waits_for_the_warden_has_a_limit_at_the_end_too(number):
 
 
 def test_a_warden_killed_in_a_run_costs_that_run_and_the_next_has_another(tmp_path):
-    with Bench(tmp_path) as bench:
+    with Bench(tmp_path, cold=True) as bench:
         struck = []
 
         def strike(progress):
@@ -99,8 +99,8 @@ def test_a_warden_killed_in_a_run_costs_that_run_and_the_next_has_another(tmp_pa
                 struck.append(bench.warden_pid)
                 os.kill(bench.warden_pid, signal.SIGKILL)
 
-        cut = bench.run(plan_of("small:never_ends", steps=1_000_000), programs=PROGRAMS, progress=strike)
+        cut = bench.run(plan_of("plain:steps", steps=1_000_000), programs=PROGRAMS, progress=strike)
         assert struck
         assert cut.verdict.outcome is Outcome.VOID and cut.verdict.void[0].startswith("the warden process is gone")
-        result = bench.run(plan_of("small:train"), programs=PROGRAMS)
+        result = bench.run(plan_of("plain:steps"), programs=PROGRAMS)
         assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.to_json()

@@ -81,7 +81,7 @@ COVERING = [
     Row("torchrun", "small_gpt", "baseline"),
     Row("accelerate", "ddp_tutorial", "baseline"),
     Row("mpirun", "image_classification", "leaky_layer"),
-    Row("shell", "small_gpt", *SHIFTED),
+    Row("shell", "image_classification", *SHIFTED),
     Row("spawn", "leaking_gpt", "leaky_layer"),
 ]
 TABLE = [Row(launcher, script, *way) for launcher in LAUNCHERS for script, ways in KNOWN.items() for way in ways]
