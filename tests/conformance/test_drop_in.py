@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
+
+from support.ground import PYTEST
 
 ROOT = Path(__file__).parents[2]
 
@@ -109,7 +110,7 @@ def test_one_file_each_is_found_and_tried(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = soak\n")
     chosen = "terminate or haunted or terminated_rank or renice or niced"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "tests/conformance", "-k", chosen],
+        [*PYTEST, "-v", "-p", "no:cacheprovider", "tests/conformance", "-k", chosen],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(site), "PYTEST_ADDOPTS": ""},
         capture_output=True,

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from support import containers
+from support.ground import PYTEST
 
 from breakrank.doctor import missing_for
 from breakrank.errors import BreakrankError
@@ -24,6 +25,7 @@ from breakrank.runners.docker import part
 from breakrank.runners.process import stage_agent
 from breakrank.runs.bench import Bench
 from breakrank.runs.request import Request
+from breakrank.runs.result import Result
 from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
@@ -59,11 +61,8 @@ def labelled(session: str) -> list[str]:
 @pytest.mark.parametrize(
     "name",
     [
-        "baseline::torch-ddp",
-        "killed_rank::torch-plain",
         "killed_rank::torch-resuming",
         "race_condition::torch-hogwild",
-        "race_condition::torch-hogwild-locked",
         "cut_link::torch-limited",
         # What is mounted over, or asked for by name, is the container's.
         "full_disk::torch-in-place",
@@ -94,20 +93,25 @@ def test_a_container_that_the_engine_takes_off_its_network_is_where_it_was_when_
     assert [lived.status for lived in second] == [0, 0]
 
 
-def test_a_run_in_containers_has_the_digest_of_a_run_without(bench, image):
-    plan, _ = plan_of("baseline::torch-ddp", image)
-    inside = bench.run(Request(plan))
-    outside = bench.run(Request(replace(plan, runner="process", image="")))
+@pytest.fixture(scope="module")
+def inside(bench, image) -> Result:
+    """A sound run in containers."""
+    plan, record = plan_of("baseline::torch-ddp", image)
+    result = bench.run(Request(plan, record))
+    assert result.as_recorded, result.verdict
+    return result
+
+
+def test_a_run_in_containers_has_the_digest_of_a_run_without(bench, inside):
+    outside = bench.run(Request(replace(inside.plan, runner="process", image="")))
     assert inside.verdict.digest == outside.verdict.digest
 
 
-def test_the_ranks_run_in_the_images_own_python(bench, image):
-    plan, _ = plan_of("baseline::torch-ddp", image)
-    result = bench.run(Request(plan))
+def test_the_ranks_run_in_the_images_own_python(inside, image):
     has = part("image").versions(image)
-    begun = [lived.events[0] for lived in load_run(result.folder).history.last]
+    begun = [lived.events[0] for lived in load_run(inside.folder).history.last]
     assert {event["python"] for event in begun} == {has["python"]}
-    assert json.loads((result.folder / "meta.json").read_text())["versions"] == has
+    assert json.loads((inside.folder / "meta.json").read_text())["versions"] == has
 
 
 #: A program that needs nothing but Python.
@@ -413,7 +417,7 @@ def test_a_case_that_gets_worse_on_a_new_image_fails_the_session_though_it_is_as
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
 
     def pytest_on(image: str, *more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pytest", "--scenario=fussy", f"--scenario-image={image}", *more]
+        command = [*PYTEST, "--scenario=fussy", f"--scenario-image={image}", *more]
         return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
 
     early = pytest_on(new, f"--scenario-compare={old}")

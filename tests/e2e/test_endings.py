@@ -177,8 +177,8 @@ def test_a_control_whose_ranks_cannot_be_started_is_refused_again_in_the_next_ca
     def refuse(*_, **__):
         raise BreakrankError("no rank can run here")
 
-    plan = plan_of("small:train", faults.Kill() @ at(rank=1, step=2, point="step"))
-    with Bench(tmp_path) as bench:
+    plan = plan_of("plain:steps", faults.Kill() @ at(rank=1, step=2, point="step"))
+    with Bench(tmp_path, cold=True) as bench:
         with monkeypatch.context() as within:
             within.setattr(bench, "_conduct", refuse)
             for _ in range(2):

@@ -13,4 +13,5 @@ def test_a_script_gets_the_verdict_that_is_known_of_it(bench, tmp_path, monkeypa
 
 def test_the_covering_rows_cover():
     for field in ("launcher", "script", "scenario"):
-        assert {getattr(row, field) for row in jobs.COVERING} == {getattr(row, field) for row in jobs.TABLE}
+        covered = {getattr(row, field) for row in jobs.COVERING}
+        assert covered == {getattr(row, field) for row in jobs.TABLE} - jobs.ELSEWHERE

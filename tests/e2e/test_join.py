@@ -33,7 +33,7 @@ def launch(bench, tmp_path, monkeypatch):
     """Run a command in a folder with the scripts; return the result, and what was saved."""
     # A shell script's `python3` is the one that has torch.
     monkeypatch.setenv("PATH", os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
-    for path in [SCRIPTS / "functions.py", *(SCRIPTS / "launched").iterdir()]:
+    for path in [SCRIPTS / "functions.py", SCRIPTS / "plain_loop.py", *(SCRIPTS / "launched").iterdir()]:
         shutil.copy(path, tmp_path)
 
     def go(command, *strikes, **options):
@@ -86,7 +86,7 @@ def test_under_torchrun_the_agent_changes_nothing(launch, tmp_path):
 
 
 def test_a_killed_rank_under_torchrun_is_reported_by_the_launcher(launch):
-    result, saved = launch(f"{TORCHRUN} functions.py", faults.Kill() @ at(rank="last", step=2))
+    result, saved = launch(f"{TORCHRUN} plain_loop.py", faults.Kill() @ at(rank="last", step=2))
     assert result.verdict.outcome is Outcome.DETECTED, result.verdict.to_json()
     assert result.verdict.blame.ranks == (1,)
     assert launcher(saved)["status"] == 1 and launcher(saved)["blames"] == [1]
@@ -127,7 +127,7 @@ def test_ranks_of_mp_spawn_are_ranks_from_init_process_group_on(launch, tmp_path
 
 
 def test_a_shell_script_starts_ranks_and_what_else_it_starts_is_left_alone(launch):
-    result, saved = launch(f"./start.sh {free_port()}")
+    result, saved = launch(f"./start.sh {free_port()} restored.py")
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.to_json()
     assert printed(result) == ["preparing"]
     # Neither what ran before them nor their loader workers are ranks.
@@ -136,7 +136,7 @@ def test_a_shell_script_starts_ranks_and_what_else_it_starts_is_left_alone(launc
 
 
 def test_a_stopped_rank_is_a_hang_that_its_launcher_does_not_see(launch):
-    result, saved = launch(f"./start.sh {free_port()}", faults.Stop() @ at(rank=1, step=2))
+    result, saved = launch(f"./start.sh {free_port()} plain_loop.py", faults.Stop() @ at(rank=1, step=2))
     assert result.verdict.outcome is Outcome.HUNG, result.verdict.to_json()
     assert result.verdict.findings[0].cause == "peer stopped" and result.verdict.blame.ranks == (1,)
     assert launcher(saved)["ended"]
@@ -181,7 +181,7 @@ def test_what_the_launcher_decides_cannot_be_chosen_here(choice):
 def test_a_trigger_of_a_rank_that_the_launcher_does_not_start_is_one_line(launch):
     strike = faults.Kill() @ at(rank=5, step=2)
     with pytest.raises((BreakrankError, PlanError), match="names rank \\[5\\], but the job has ranks 0 to 1"):
-        launch(f"./start.sh {free_port()}", strike)
+        launch(f"./start.sh {free_port()} plain_loop.py", strike)
 
 
 def test_a_program_that_is_not_there_is_one_line(tmp_path):

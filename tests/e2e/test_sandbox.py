@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from support.ground import PYTEST
 from support.plans import plan_of
 
 from breakrank.doctor import missing
@@ -136,7 +136,7 @@ def test_it_takes_no_root(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     nobody = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
     scenarios = "cut_link::torch-by-hand,delayed_link::torch-delay"
-    command = [sys.executable, "-m", "pytest", "-p", "breakrank.plugin", f"--scenario={scenarios}"]
+    command = [*PYTEST, "-p", "breakrank.plugin", f"--scenario={scenarios}"]
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
     done = subprocess.run([*nobody, *command], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert "2 as recorded, 0 changed, 0 not tested" in done.stdout, done.stdout + done.stderr

@@ -34,9 +34,9 @@ def test_the_agent_changes_nothing(bench, tmp_path, style):
 
 
 def test_a_killed_rank_is_detected_and_the_two_controls_agree(bench, tmp_path):
-    shutil.copy(SCRIPTS / "functions.py", tmp_path)
+    shutil.copy(SCRIPTS / "plain_loop.py", tmp_path)
     kill = faults.Kill() @ at(rank=1, step=3, point="collective")
-    result = bench.run(Request(plan_of_script("functions.py --steps 5", [kill]), where=tmp_path))
+    result = bench.run(Request(plan_of_script("plain_loop.py", [kill]), where=tmp_path))
     assert result.verdict.outcome is Outcome.DETECTED
     assert result.verdict.blame.ranks == (1,)
     assert not any("not reproducible" in note for note in result.verdict.notes)

@@ -7,7 +7,7 @@ import json
 import os
 
 import pytest
-from support.ground import on_a_disk_of, pytest_in, script, small_disks
+from support.ground import on_a_disk_of, pytest_in, small_disks, stepping
 
 from breakrank.__main__ import main
 from breakrank.errors import BreakrankError, NoSpaceError
@@ -34,7 +34,7 @@ print("y" * 1000, flush=True)
 def ground(tmp_path):
     """A folder with a script that fills the disk of the runs."""
     (tmp_path / "pytest.ini").write_text("[pytest]\nscenario_runs = runs\n")
-    (tmp_path / "train.py").write_text(script(FILLS, steps=400))
+    (tmp_path / "train.py").write_text(stepping(FILLS, steps=400))
     (tmp_path / "runs").mkdir()
     return tmp_path
 
@@ -84,7 +84,7 @@ def test_xdist_workers_go_on_on_a_full_disk(ground):
 
 @small_disks
 def test_on_a_disk_with_room_the_same_script_is_judged(ground):
-    (ground / "train.py").write_text(script("print('y' * 1000, flush=True)"))
+    (ground / "train.py").write_text(stepping("print('y' * 1000, flush=True)"))
     done = pytest_in(
         ground, "--scenario=baseline", "--scenario-train=train.py", wrapped=on_a_disk_of(100, ground / "runs")
     )

@@ -6,7 +6,7 @@ import os
 
 import psutil
 import pytest
-from support.ground import environment, pytest_in, script
+from support.ground import environment, pytest_in, stepping
 
 from breakrank.host.session import VARIABLE
 
@@ -54,9 +54,9 @@ def test_nothing_is_left_of_a_killed_worker_whose_ranks_ran(tmp_path):
     pytest.importorskip("xdist")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     once = str(tmp_path.parent / f"{tmp_path.name}-killed")
-    (tmp_path / "train.py").write_text(script(KILLS.format(variable=VARIABLE, once=once), steps=200))
-    options = ["--scenario=baseline,killed_rank", "--scenario-train=train.py", "--scenario-steps=3"]
-    done = pytest_in(tmp_path, *options, "-n1", "-k", "baseline or optimize")
+    (tmp_path / "train.py").write_text(stepping(KILLS.format(variable=VARIABLE, once=once), steps=200))
+    options = ["--scenario=baseline,leaky_layer", "--scenario-train=train.py", "--scenario-steps=3"]
+    done = pytest_in(tmp_path, *options, "-n1")
     assert "INTERNALERROR" not in done.stdout and "Traceback" not in done.stdout + done.stderr, done.stdout
     assert done.returncode == 1 and done.stdout.count("is lost: the xdist worker gw0 died while it ran") >= 1
     assert "1 fine, 0 not fine, 1 not tested" in done.stdout, done.stdout

@@ -217,7 +217,7 @@ def test_what_is_nearest_lies_inside(way, root, work):
 #: Mounts something below the working folder, twice, and looks there; in mounts of its own.
 BELOW = """
 import os, subprocess, sys
-from breakrank_agent import rooted
+from breakrank_agent.kernel import rooted
 from breakrank_agent.kernel.rooted import OutsideError, WorkingFolder
 root = sys.argv[1]
 if sys.argv[2] == "walk":

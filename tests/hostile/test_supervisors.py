@@ -92,7 +92,7 @@ def test_what_waits_for_the_supervisor_has_a_limit_at_the_end_too(number):
 
 
 def test_a_supervisor_killed_in_a_run_costs_that_run_and_the_next_has_another(tmp_path):
-    with Bench(tmp_path) as bench:
+    with Bench(tmp_path, cold=True) as bench:
         struck = []
 
         def strike(progress):
@@ -100,8 +100,8 @@ def test_a_supervisor_killed_in_a_run_costs_that_run_and_the_next_has_another(tm
                 struck.append(bench.supervisor_pid)
                 os.kill(bench.supervisor_pid, signal.SIGKILL)
 
-        cut = bench.run(Request(plan_of("small:never_ends", steps=1_000_000), programs=PROGRAMS, progress=strike))
+        cut = bench.run(Request(plan_of("plain:steps", steps=1_000_000), programs=PROGRAMS, progress=strike))
         assert struck
         assert cut.verdict.outcome is Outcome.VOID and cut.verdict.void[0].startswith("the supervisor process is gone")
-        result = bench.run(Request(plan_of("small:train"), programs=PROGRAMS))
+        result = bench.run(Request(plan_of("plain:steps"), programs=PROGRAMS))
         assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.to_json()

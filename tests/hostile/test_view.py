@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.ground import PYTEST
 from support.plans import plan_of
 
 from breakrank.doctor import missing
@@ -138,7 +139,7 @@ def test_a_mount_that_cannot_be_protected_is_said_before_anything_runs(mounted):
     (mounted / "train.py").write_text("import torch")
     (mounted / "pytest.ini").write_text("[pytest]\n")
     options = ["-p", "no:cacheprovider", "-p", "breakrank.plugin", "--scenario=baseline", "--scenario-dry-run"]
-    command = [sys.executable, "-m", "pytest", *options, "--scenario-train=train.py"]
+    command = [*PYTEST, *options, "--scenario-train=train.py"]
     done = subprocess.run(command, cwd=mounted, capture_output=True, text=True)
     said = [line for line in done.stdout.splitlines() if "mounted" in line]
     assert said == ["breakrank: what is mounted at proc (proc) is not protected: the script has the machine's own"]
@@ -202,7 +203,7 @@ def test_without_root_a_view_leaves_nothing_behind_and_a_copy_has_what_is_mounte
             "--scenario=baseline",
             "--scenario-ranks=1",
         ]
-        command = [*NOBODY, sys.executable, "-m", "pytest", *options, "--scenario-train=train.py"]
+        command = [*NOBODY, *PYTEST, *options, "--scenario-train=train.py"]
         (folder / "pytest.ini").write_text("[pytest]\n")
         subprocess.run(command, cwd=folder, capture_output=True)
         (folder / "pytest.ini").unlink()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+from support.ground import PYTEST
 
 HERE = Path(__file__).parent
 HARNESS = HERE.parents[1] / "harness"
@@ -40,7 +40,7 @@ class Project:
     def pytest_process(self, *arguments, plugins=("breakrank.plugin", "support.fake_bench"), **options):
         """Run pytest in a process of its own."""
         chosen = [word for plugin in plugins for word in ("-p", plugin)]
-        command = [sys.executable, "-m", "pytest", *chosen, *arguments]
+        command = [*PYTEST, *chosen, *arguments]
         return self.pytester.run(*command, **options)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib.util
 import signal
 import subprocess
-import sys
 import time
 
 import psutil
 import pytest
+from support.ground import PYTEST
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed: pip install torch"
@@ -47,7 +47,7 @@ def wait_for(condition, seconds):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_ending_pytest_while_ranks_run_leaves_no_process_and_shows_no_traceback(project, number):
-    command = [sys.executable, "-m", "pytest", "-p", "breakrank.plugin", "--scenario=baseline::torch-ddp"]
+    command = [*PYTEST, "-p", "breakrank.plugin", "--scenario=baseline::torch-ddp"]
     with subprocess.Popen(command, cwd=project.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         assert wait_for(lambda: len(of_session(process.pid)) > 2, 60)  # the supervisor, the zygote, a rank
         process.send_signal(number)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import pty
 import subprocess
-import sys
 
 import pytest
+from support.ground import PYTEST
 
 
 def test_a_broken_case_that_is_as_recorded_passes_and_still_prints_its_sentence(project):
@@ -199,7 +199,7 @@ def test_elsewhere_a_long_run_shows_a_line_now_and_then(project, monkeypatch):
 
 def on_a_terminal(project, *arguments):
     """Run pytest on a pseudo-terminal, and return all that it wrote there."""
-    command = [sys.executable, "-m", "pytest", "-p", "breakrank.plugin", "-p", "support.fake_bench", *arguments]
+    command = [*PYTEST, "-p", "breakrank.plugin", "-p", "support.fake_bench", *arguments]
     ours, theirs = pty.openpty()
     with subprocess.Popen(command, stdout=theirs, stderr=theirs, stdin=theirs, cwd=project.path) as process:
         os.close(theirs)

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import psutil
 
 from breakrank.host.session import VARIABLE
 from breakrank_agent.plan import Plan
+from support.ground import PYTEST
 
 #: What is seen of a run from outside, in the order in which it comes. The owner is killed when it is there.
 MOMENTS = {
@@ -39,7 +39,7 @@ class Job:
     def __init__(self, folder: Path, *options: str, case: str = "killed_rank::torch-resuming-optimize") -> None:
         (folder / "pytest.ini").write_text("[pytest]\n")
         self.folder, self.printed = folder, folder / "printed.txt"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "breakrank.plugin"]
+        command = [*PYTEST, "-q", "-p", "breakrank.plugin"]
         with self.printed.open("wb") as printed:
             self.owner = subprocess.Popen(
                 [*command, f"--scenario={case}", *options],

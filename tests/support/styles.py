@@ -9,6 +9,7 @@ from pathlib import Path
 from breakrank.plan.build import Choices
 from breakrank.plan.for_scripts import make_script_plans
 from breakrank.plan.scenario import Job, Scenario
+from breakrank.plan.script import framework_of
 from breakrank.runs.bench import Bench
 from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
@@ -17,6 +18,9 @@ SCRIPTS = Path(__file__).parents[1] / "scripts"
 STYLES = sorted(path.name for path in SCRIPTS.glob("*.py"))
 #: Those that `make test` runs; `make soak` runs all.
 COVERING = ["handlers.py", "subprocesses.py"]
+#: Scripts of TensorFlow, and how many steps some of them make.
+TENSORFLOW = SCRIPTS / "tensorflow"
+STEPS = {"workers.py": 4, "fit.py": 6}
 
 
 def plan_of_script(command, strikes=(), **choices):
@@ -59,3 +63,25 @@ def check(bench: Bench, style: str, folder: Path) -> None:
         assert content == written[1][name], f"{name} differs with the agent"
     # And it was seen: every rank was entered, and made its steps.
     assert all(lived.of_kind("rank") and lived.last_step >= 3 for lived in with_agent.last)
+
+
+def check_tensorflow(bench: Bench, style: str, folder: Path) -> None:
+    """Assert that a script of TensorFlow does the same with the agent and without, and that its steps were seen."""
+    shutil.copy(TENSORFLOW / style, folder)
+    # Without the agent a rank makes no points, and the deadline is for the whole of it.
+    plan = plan_of_script(style, framework=framework_of([style], folder), deadline_s=600.0)
+    runs = [bench.run(Request(plan, where=folder, agent=agent)) for agent in (True, False)]
+    with_agent, without = (load_run(result.folder).history for result in runs)
+    assert [lived.status for lived in with_agent.last] == [lived.status for lived in without.last] == [0, 0]
+    # TensorFlow's C++ writes times and pids on stderr.
+    for name in ("rank-0.out", "rank-1.out"):
+        printed = [(result.folder / "attempt-0" / name).read_text() for result in runs]
+        assert printed[0] == printed[1] and printed[0], name
+    written = [files(result.folder / "work") for result in runs]
+    assert written[0].keys() == written[1].keys()
+    for name in written[0]:
+        if name.endswith(".npy"):
+            assert written[0][name] == written[1][name], name
+    assert [lived.last_step for lived in with_agent.last] == [STEPS[style]] * 2
+    told = [event.get("steps_by") for lived in with_agent.last for event in lived.of_kind("note")]
+    assert [by for by in told if by] == ["optimizer SGD"] * 2
