@@ -41,7 +41,7 @@ class Thread(NamedTuple):
         return f"{self.rank}/{self.name.partition('/')[0]}" if self.name.startswith("child-") else str(self.rank)
 
 
-#: How much of each thread's past a thread knows.
+#: The last number of each thread that a thread has in its past.
 Clock = Mapping[Thread, int]
 
 
@@ -141,7 +141,7 @@ class _Orderer:
             self._past[thread] = [dict(self._clocks[thread])]
         return self._clocks[thread]
 
-    # --- what threads wait for each other with
+    # --- synchronisation of threads
 
     def _sync(self, thread: Thread, do: str, key: str, ended: str | None = None) -> None:
         clock = self._clock(thread)

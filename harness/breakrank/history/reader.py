@@ -218,7 +218,7 @@ class _Lies:
 def _records(lies: _Lies) -> Iterator[RankLine]:
     """Yield what is kept of a rank: its file, and its logs.
 
-    Where the run was cut short, what the rank had recorded and nobody had drained is still in a log of its own.
+    If the run was cut short, the rank's own log still holds the events that nobody had drained.
     """
     name, attempt = f"rank-{lies.rank}", f"attempt-{lies.attempt}"
     yield from read_chronicle(lies.place, f"{lies.base}{attempt}/{name}.jsonl")

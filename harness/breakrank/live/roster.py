@@ -102,7 +102,7 @@ def _process(pid: int) -> psutil.Process:
 def _ranks_of(process: psutil.Process) -> Iterator[Member]:
     """Yield the ranks that this process is, or that are below it. Below a rank whose number is known there is none.
 
-    Where no number is written down (mp.spawn), all Python processes are taken: their stacks tell ranks from helpers.
+    If no number is written down (mp.spawn), all Python processes are taken: their stacks tell ranks from helpers.
     """
     member = _member(process)
     if member is None:

@@ -95,7 +95,7 @@ def judge(seen: Sequence[Seen]) -> Answer:
         _does_not_run(groups)
         or (_missing(settled, groups) if all_here([one.member for one in seen]) else None)
         or _moving(seen, _groups(seen))
-        # Where ranks may be on other machines, one that is not here explains a wait only if nothing else does.
+        # If ranks may be on other machines, a rank that is not here explains a wait only if nothing else does.
         or (_missing(settled, groups) if len(groups) == 1 else None)
         or _one_place(settled, groups)
         or _not_in_the_meeting(groups)

@@ -36,7 +36,7 @@ def _finding(cause: str, ranks: Sequence[int], step: int, history: History, evid
     return Finding("placement", cause, tuple(sorted(set(ranks))), step, history.attempts[-1], places, evidence)
 
 
-#: What a rule says of one record: a cause and its evidence.
+#: The results of a rule for one record: each a cause and its evidence.
 Wrong = Iterator[tuple[str, dict[str, Any]]]
 
 
