@@ -22,7 +22,7 @@ class Stuck:
 
     @property
     def unmatched(self) -> bool:
-        """Return whether the log says that somebody is missing somewhere."""
+        """True if some rank waits for a call that another rank has not issued."""
         return any(wait.lacks for wait in self.waits.values())
 
 

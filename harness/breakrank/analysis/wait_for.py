@@ -217,7 +217,7 @@ class Wait:
 
     @property
     def message(self) -> bool:
-        """Return whether it is a send or recv."""
+        """True if the call is a send or recv."""
         return "p" in self.event
 
 

@@ -80,13 +80,13 @@ class RankHistory(RankKinds):
 
     @property
     def finished(self) -> bool:
-        """Return whether the main module was over with nothing to complain of."""
+        """True if the main module ended without an error."""
         end = self.end
         return end is not None and not end.get("code") and self.report is None
 
     @property
     def ended_well(self) -> bool:
-        """Return whether the rank ended with exit code 0, or of any signal after its work was over."""
+        """True if the rank ended with exit code 0, or of any signal after its work was completed."""
         if self.status is None or self.report is not None:
             return False
         if self.status < 0:

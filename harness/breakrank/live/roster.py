@@ -31,7 +31,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        """`rank 1`, or `process 4711` where the rank is not known."""
+        """The name in words: `rank 1`, or `process 4711` if the rank is not known."""
         return f"process {self.pid}" if self.rank is None else f"rank {self.rank}"
 
 

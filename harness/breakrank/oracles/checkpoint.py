@@ -1,4 +1,4 @@
-"""Objects when what was written for later is not on disk, or not read again in full: lost, torn, or read in part."""
+"""Objects to checkpoints that are not on disk, or not restored in full: lost, torn, mixed, or restored in part."""
 
 from __future__ import annotations
 

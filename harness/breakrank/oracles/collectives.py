@@ -62,12 +62,12 @@ class _Wrong(NamedTuple):
 
     @property
     def step(self) -> int:
-        """The step: where ranks are in several, the first of them."""
+        """The step of the call; if ranks are in several steps, the first of them."""
         return min(call.step for call in self.calls.values())
 
     @property
     def time(self) -> float:
-        """When the first rank called it."""
+        """The time at which the first rank called it."""
         return min(call.time for call in self.calls.values())
 
     def finding(self, attempt: int) -> Finding:

@@ -1,4 +1,4 @@
-"""Objects to samples lost or doubled: the final state has been trained on what the control's was."""
+"""Objects to samples lost or doubled: the final state must be trained on the same samples as the control's."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class ProcessRunner:
         self._release_ports()
 
     def close(self, write: Callable[..., None]) -> None:
-        """Every attempt has given back what it had."""
+        """Do nothing: every attempt has given back what it had."""
 
     def _release_ports(self) -> None:
         if self._port is not None:

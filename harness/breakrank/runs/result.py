@@ -24,7 +24,7 @@ class Result:
 
     @property
     def as_recorded(self) -> bool:
-        """Return whether the verdict is the record's; without a record, whether nothing is to be objected to."""
+        """True if the verdict is the record's; without a record, if the outcome is good and nothing was found."""
         if self.record is not None:
             return self.record.matches(self.verdict.outcome, self.verdict.findings)
         # A plan without strikes leaves nothing to detect.

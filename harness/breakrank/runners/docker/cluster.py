@@ -62,7 +62,7 @@ class Cluster:
 
     @property
     def stands(self) -> bool:
-        """Return whether every container's first process lives, and its network is as it was made."""
+        """True if every container's first process lives, and its network is as it was made."""
         return all(is_running(container.pid) and not container.worn for container in self.containers)
 
     def lay(self, ranks: int, programs: Path, work: Path) -> tuple[list[Container], str]:

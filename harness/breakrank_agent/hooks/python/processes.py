@@ -187,7 +187,7 @@ class _Children:
     # --- children that are not watched
 
     def forks(self) -> None:
-        """A process is about to be forked."""
+        """Note that a fork, which is about to happen, is not watched."""
         agent = self._agent
         if agent.sees and not self._starting and not agent.busy:
             starter = starter_of(sys._getframe(2), _BETWEEN)
