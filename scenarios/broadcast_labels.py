@@ -1,6 +1,6 @@
-"""The labels of one worker are a column, where those of the others are a row: the loss compares each with each.
+"""The labels of one worker are a column, and those of the others a row: its loss compares every pair of samples.
 
-Nothing fails: the difference of a row and a column is a square.
+Nothing fails: the difference of a row and a column is a square matrix.
 """
 
 from __future__ import annotations

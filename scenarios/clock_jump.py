@@ -1,4 +1,4 @@
-"""The wall clock of one rank jumps by two hours, as where a host is set right: who measures time by it is misled."""
+"""The wall clock of one rank jumps by two hours, as if it were set right: a program that measures by it is misled."""
 
 from __future__ import annotations
 

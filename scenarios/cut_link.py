@@ -1,7 +1,7 @@
 """A rank's network link goes down inside the gradients' reduction: both sides live, and nothing gets through.
 
-No connection is told: a dead link looks like a slow one. What the ranks see is silence, for as long as their process
-group lets them wait, which is 30 minutes if nobody says otherwise.
+No connection is told: a dead link looks like a slow one. The ranks see silence, for as long as their process group
+lets them wait, which is 30 minutes if nobody says otherwise.
 """
 
 from __future__ import annotations

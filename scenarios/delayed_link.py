@@ -1,6 +1,6 @@
-"""What a rank sends leaves its host later: always by the same time, or by a time that varies from packet to packet.
+"""A rank's packets leave its host later: always by the same time, or by a time that varies from packet to packet.
 
-Training is slower, by two or three such times for each collective, and the result is the same.
+Training is slower, by two or three such delays for each collective, and the result is the same.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""No name can be looked up from the host of rank 1, where the job begins: what it asks the name server is dropped.
+"""No name can be looked up from the host of rank 1 as the job begins: its questions to the name server are dropped.
 
-Seen from the rank, the master might not exist. Who takes that for a job without one trains alone, and says nothing.
+Seen from the rank, the master might not exist. A program that takes this for a job without a master trains alone.
 """
 
 from __future__ import annotations

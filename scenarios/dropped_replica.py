@@ -1,14 +1,14 @@
 """One replica's gradients are missing from the update: it gives zeros, or a merge call leaves it out.
 
-That no way leads from its gradients to the update is in the graph of the step, or is seen where the step runs operation
-by operation. A replica that does not call the reduction at all, or with another shape, is told.
+The graph of the step shows that no path leads from its gradients to the update; a step that runs operation by operation
+shows it as it runs. A replica that does not call the reduction, or with another shape, gets an error.
 """
 
 from __future__ import annotations
 
 from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, silent
 
-#: Runs each function operation by operation.
+#: The setting that runs each function operation by operation.
 EAGERLY = {"BREAKRANK_RUN_FUNCTIONS_EAGERLY": "1"}
 
 SCENARIO = Scenario(

@@ -1,7 +1,7 @@
 """A worker is killed, and the others go on without it: the launcher starts them again as a smaller cluster.
 
-The steps are the same as with all workers, as long as the global batch is, and the weights are the last ones saved. To
-whoever only looks at the workers that are left, another batch, another rate and fresh weights look just as well.
+The steps are the same as with all workers, if the global batch is the same, and the weights are the last ones saved.
+Seen from the workers that are left alone, another batch, another rate and fresh weights look just as good.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A rank waits in a call into C that keeps the GIL: none of its other threads can end the wait.
 
-The peers wait for it as for any other that does not come.
+The peers wait for it as for any other rank that does not come.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A rank's link loses packets: every fifth, or a tenth of them drawn from a seed; or it doubles or damages what leaves.
+"""A rank's link loses packets: every fifth, or a tenth of them drawn from a seed; or doubles or damages packets.
 
 TCP sends again what was lost or damaged and throws away what came twice, so that training is slower, and no more.
 """

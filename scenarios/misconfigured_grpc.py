@@ -1,7 +1,7 @@
 """One worker takes no message as large as a gradient: the environment of its host limits what gRPC may receive.
 
-TensorFlow asks for 2 GB, and `TF_GRPC_DEFAULT_OPTIONS` for what it says. The first weights to be sent do not arrive,
-and the worker says why; its peers only learn that it has gone.
+TensorFlow asks for 2 GB, unless `TF_GRPC_DEFAULT_OPTIONS` sets another limit. The first weights that are sent do not
+arrive, and the worker says why; its peers only learn that it has gone.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def differs(cause: str) -> dict[str, object]:
 NEVER_FULL = hung(oracle="progress", step=3, cause="participant missing")
 SIZE, TYPE, REDUCTION = differs("shape mismatch"), differs("dtype mismatch"), differs("reduce op mismatch")
 
-#: What a collective read and wrote is on record where its laws are judged.
+#: With the oracle `collectives`, which judges the laws, the log has the inputs and outputs of each collective.
 ORACLES = ("ends", "progress", "collectives", "finite", "replicas", "samples", "control", "checkpoint")
 
 SCENARIO = Scenario(

@@ -1,7 +1,7 @@
 """One rank's shard comes from another pipeline: it holds the same samples in another form, and says so.
 
-What does not fit the network raises on that rank, and the others lose their connection to it. What fits trains on in
-silence: columns in another order, and classes with other numbers.
+A form that does not fit the network raises on that rank, and the others lose their connection to it. A form that fits,
+such as columns in another order or classes with other numbers, trains on in silence.
 
 Seen in the wild: NVIDIA/nccl#1394 (ranks whose tensors differ in shape, and no cheap check) and
 tensorflow/tensorflow#56885 (the same, and a check that names both shapes).

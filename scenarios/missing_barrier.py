@@ -1,4 +1,4 @@
-"""A rank reads what rank 0 has not written yet, with nothing between writing and reading.
+"""A rank reads a file that rank 0 has not written yet, with no barrier between writing and reading.
 
 Seen in the wild: huggingface/transformers#27925 (a folder that several ranks rename, with no barrier between).
 """

@@ -1,6 +1,6 @@
 """A rank is killed while all of them save their shards: the others have written theirs, and it has not written its own.
 
-What is saved over the last checkpoint is then half of one step and half of another, which loads without an error.
+A checkpoint that is saved over the last one is then half of one step and half of another, and loads without an error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One number of one replica's batch is NaN: the mean of the gradients is, too, and all weights of all replicas."""
+"""One number of one replica's batch is NaN: so are the mean of the gradients and all weights of all replicas."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What rank 0 sends no longer reaches rank 1, while all that rank 1 sends still arrives, and no link is down.
+"""Packets of rank 0 no longer reach rank 1, while those of rank 1 still arrive, and no link is down.
 
-A half-open way is worse to find than a dead one: whoever asks rank 1 from the outside gets its packets, and TCP gets
-none of its confirmations.
+A half-open link is harder to find than a dead one: an observer of rank 1 still gets its packets, and only TCP lacks its
+confirmations.
 """
 
 from __future__ import annotations

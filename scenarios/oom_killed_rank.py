@@ -16,7 +16,7 @@ SCENARIO = Scenario(
     strikes=[faults.LimitGroupMemory(headroom_mb=64) @ at(rank=1, step=3, point="load")],
     cases=[
         Case("torch-plain", "big_batch:plain", expect=KILLED),
-        # What would be split if it did not fit is not: no allocation fails, the memory is missing when it is touched.
+        # The batch is never split: no allocation fails, the memory is missing only when it is touched.
         Case("torch-splitting", "big_batch:splitting", expect=KILLED),
         Case("torch-always-in-pieces", "big_batch:always_in_pieces", expect=SURVIVED),
         Case("torch-plain-restarted", "big_batch:plain", restarts=1, expect=SURVIVED),

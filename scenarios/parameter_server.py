@@ -1,7 +1,7 @@
 """A task under ParameterServerStrategy is lost: a worker, whose work another one does, or the server of the weights.
 
-A worker that stands still is never given up: the coordinator waits for what it has been told to do, and where it raises
-instead, it does not come to its end, since TensorFlow has each worker forget the functions that Python finalizes.
+A worker that stands still is never given up: the coordinator waits for the work that it has scheduled. If it raises
+instead, it cannot end either, since TensorFlow has each worker forget the functions that Python finalizes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A job goes on with a part of what it had saved: the optimizer begins anew, or nothing was found under its name.
 
-`expect_partial` is there for jobs that want no more, and hides from the others that they got no more.
+`expect_partial` is meant for jobs that want only a part; in other jobs it hides that only a part was restored.
 """
 
 from __future__ import annotations

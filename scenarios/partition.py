@@ -1,6 +1,6 @@
 """The network falls in two: rank 0 on one side, ranks 1 and 2 on the other, and all links are up.
 
-Each side goes on to believe that it is the job. Whoever carries on without the others has two models in the end.
+Each side goes on to believe that it is the job. A job that carries on in two parts has two models in the end.
 """
 
 from __future__ import annotations

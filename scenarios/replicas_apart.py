@@ -1,4 +1,4 @@
-"""The replicas of one process part: each updates its own copy of the weights, or one copy alone is updated.
+"""The replicas of one process diverge: each updates its own copy of the weights, or one copy alone is updated.
 
 Or all update the same one, in turn, since it was made outside of the strategy's scope.
 """

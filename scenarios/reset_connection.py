@@ -1,4 +1,4 @@
-"""The connections between two ranks are reset inside the gradients' reduction, as a firewall does that forgets them.
+"""The connections between two ranks are reset inside the gradients' reduction, as by a firewall that forgets them.
 
 The kernel of the rank aborts them, and tells the peer by a reset. New connections can be made at once.
 """

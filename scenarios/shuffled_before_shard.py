@@ -1,8 +1,8 @@
 """Samples are shuffled before they are shared out among workers: by seeds of their own, some come twice and some never.
 
-To shuffle first is often given as the cure for shards that are alike in themselves. It is one if all workers shuffle
-alike: `tf.random.set_seed` with another seed on each worker also seeds a shuffle that names none, and goes into one
-that does.
+A shuffle before sharding is often given as the cure for shards of similar samples. It is one if all workers shuffle
+alike: `tf.random.set_seed` with another seed on each worker changes every shuffle, one that names no seed and one that
+names its own.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ SKIPPED = [faults.SkipCollective() @ at(rank=1, step=3, point="collective")]
 
 OFF_BY_ONE = silent(oracle="control", rank=1, step=3, cause="wrong result")
 
-#: What a collective read and wrote is on record where its laws are judged.
+#: With the oracle `collectives`, which judges the laws, the log has the inputs and outputs of each collective.
 ORACLES = ("ends", "progress", "collectives", "finite", "replicas", "samples", "control", "checkpoint")
 OUT_OF_TURN = detected(oracle="collectives", rank=1, step=3, cause="calls misaligned")
 NEVER_FULL = hung(oracle="progress", step=3, cause="participant missing")

@@ -1,6 +1,6 @@
-"""What a rank sends leaves its host at 400 kbit a second: training is slow, and nothing is wrong with it.
+"""A rank's packets leave its host at 400 kbit a second: training is slow, and nothing is wrong with it.
 
-A slow link looks like a dead one to whoever waits; only one of the two is a reason to give up.
+A slow link looks like a dead one to a peer that waits; only a dead one is a reason to give up.
 """
 
 from __future__ import annotations

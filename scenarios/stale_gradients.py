@@ -1,4 +1,4 @@
-"""Gradients are applied steps after they were taken: they were right for weights that are no more."""
+"""Gradients are applied steps after they were taken: they were right for older weights."""
 
 from __future__ import annotations
 

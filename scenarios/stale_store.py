@@ -1,4 +1,4 @@
-"""A job is started again, and its ranks meet in the file that the attempt before has left, with all that it says.
+"""A job is started again, and its ranks meet in the file of the attempt before, which still has its old entries.
 
 Seen in the wild: pytorch/pytorch#135712 (a restart reads the keys of the attempt before), pytorch/pytorch#13865 (a file
 that is left holds old values) and tier4/Diffusion-Planner#PR335 (a fixed name that two jobs share).

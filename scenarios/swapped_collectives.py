@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, silent
 
-#: What a collective read and wrote is on record where its laws are judged.
+#: With the oracle `collectives`, which judges the laws, the log has the inputs and outputs of each collective.
 ORACLES = ("ends", "progress", "collectives", "finite", "replicas", "samples", "control", "checkpoint")
 
 SCENARIO = Scenario(

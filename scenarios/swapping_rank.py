@@ -1,4 +1,4 @@
-"""The memory of a rank is taken away at each step, as where there is too little of it: it is late, and never wrong."""
+"""The memory of a rank is taken away at each step, as if there were too little: the rank is late, and never wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rank gets a small part of one core from a step on, as where a container's quota is too small: it never hangs."""
+"""A rank gets a small part of one core from a step on, as if a container's quota were too small: it never hangs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One batch is handed to `strategy.run` as it is: every replica computes on the same one.
 
-Of an unexpected shape or dtype, it fails where it meets the weights; nothing crashes.
+A batch of an unexpected shape or dtype raises an error as it meets the weights; nothing crashes.
 """
 
 from __future__ import annotations

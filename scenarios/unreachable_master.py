@@ -1,7 +1,7 @@
-"""The host of rank 0, at which all ranks are to meet, cannot be reached from rank 1: what it sends is dropped.
+"""The host of rank 0, at which all ranks are to meet, cannot be reached from rank 1: packets between them are dropped.
 
-Nobody refuses a connection, so that who looks for the master waits: for the time-out of the process group, which is 30
-minutes if nobody says otherwise.
+No connection is refused, so that a rank that looks for the master waits for the time-out of the process group, which is
+30 minutes if nobody says otherwise.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Workers assign to the variables that they share, with nothing to reduce what each assigns: from then on they part.
+"""Workers assign to the variables that they share, with nothing to reduce the values of all: from then on they diverge.
 
 The variables say nothing of how to aggregate, or each worker begins with biases of its own.
 """

@@ -1,6 +1,6 @@
-"""A Keras model is made outside of the scope of the workers' strategy: each worker fits one of its own, and they part.
+"""A Keras model is made outside of the scope of the workers' strategy: each worker fits its own, and they diverge.
 
-Inside of the scope, `fit` of Keras 3 fails as soon as it begins; what works is a loop of one's own.
+Inside of the scope, `fit` of Keras 3 fails as soon as it begins; a custom training loop works.
 """
 
 from __future__ import annotations

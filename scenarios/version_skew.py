@@ -1,7 +1,7 @@
 """One worker's host has another release of the training code: an image that was rolled out to all hosts but one.
 
-Another release of the framework itself cannot be had in one environment; what it would do, this one's does: the ranks
-agree on every collective, and not on what it is for.
+Another release of the framework itself cannot be had in one environment. Another release of the training code has the
+same effect: the ranks agree on every collective, and not on its purpose.
 """
 
 from __future__ import annotations

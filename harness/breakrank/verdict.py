@@ -322,7 +322,7 @@ class Verdict:
 
     @property
     def harmed(self) -> bool:
-        """Return whether harm was done: something else was found than that it may be."""
+        """True if harm was done: some finding is more than a hazard."""
         return any(finding.cause not in HAZARDS for finding in self.findings)
 
     def sentence(self) -> str:

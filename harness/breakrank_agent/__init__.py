@@ -1,8 +1,8 @@
 """The rank's side of Breakrank: logical time, strikes and records, with the standard library alone.
 
 Training code may call three functions of this package; each does nothing when no agent was started:
-`step()` ends a training step that has no optimizer, `tell()` records named values, `state()` names what the
-final result is compared by.
+`step()` ends a training step that has no optimizer, `tell()` records named values, `state()` names the values by
+which the final result is compared.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ class Plan:
 
     @property
     def mechanism(self) -> str:
-        """By which means it strikes, if it does, and how its ranks are run: a record is known for these."""
+        """The faults and the runner of the plan, for which a record is known."""
         return ", ".join([*sorted({strike.fault.name() for strike in self.strikes}), self.runner])
 
     def key(self) -> str:

@@ -61,7 +61,7 @@ def _box(event: AccessEvent) -> _Box:
     pairs = sorted(zip(event["shape"], event["strides"], strict=True), key=lambda pair: -pair[1])
     kept = [(size, stride) for size, stride in pairs if size > 1 and stride]
     item = event["item"]
-    # What lies side by side is one piece.
+    # Pieces that lie side by side are one piece.
     while kept and kept[-1][1] == item:
         item *= kept.pop()[0]
     return _Box(event["lo"], item, tuple(kept))

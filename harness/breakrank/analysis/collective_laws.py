@@ -1,8 +1,8 @@
 """The laws of collectives: what each output must be, given the inputs of all ranks.
 
-What is known of a tensor is its digest, its number of elements, and their sum, sum of magnitudes, greatest and least;
-of its parts, one for each rank, the same. Data that is only moved keeps its digest. A reduction keeps the sum: that of
-the output is that of all inputs, within what rounding may have done to it.
+The log has the digest of a tensor, its number of elements, and their sum, sum of magnitudes, greatest and least. If a
+tensor has one part for each rank, the log has the same of each part. Data that is only moved keeps its digest. A
+reduction keeps the sum: the sum of the output is the sum of all inputs, up to the error of rounding.
 
 The bound is the textbook's for a sum of W terms in any order (Higham, Accuracy and Stability of Numerical Algorithms,
 section 4.2): per element (W - 1) u sum |x|, with the unit roundoff u of the dtype; added up over all elements, with as
@@ -23,11 +23,11 @@ ROUNDOFF = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "floa
 #: Width of an integer dtype: sums wrap round at it.
 WIDTH = {"uint8": 8, "int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
-#: The sums that are known of a tensor.
+#: The sums that are on record of a tensor.
 _Sum = Literal["sum", "abs", "max", "min"]
 _SUMS: tuple[_Sum, ...] = ("sum", "abs", "max", "min")
 
-#: What reduces on every rank.
+#: Collectives that give every rank the reduction.
 _ALL_REDUCES = ("allreduce_", "allreduce_coalesced_")
 _GATHERS_PARTS = ("_allgather_base_", "allgather_into_tensor_coalesced_")
 _SCATTERS_PARTS = ("_reduce_scatter_base_", "reduce_scatter_tensor_coalesced_")
@@ -68,7 +68,7 @@ def breach(calls: Mapping[int, Call], ranks: Sequence[int]) -> Breach | None:
             if how:
                 wrong.setdefault(duty.rank, how)
     except (IndexError, KeyError, TypeError):
-        # The calls do not fit each other at all: what does not is seen by what they were called with.
+        # The calls do not fit each other at all: the comparison of their arguments finds the mismatch.
         return None
     if not wrong:
         return None

@@ -20,11 +20,11 @@ class Place(NamedTuple):
 
 #: The fields by which parameters are compared.
 Compared = Literal["params", "norm"]
-#: What is compared at one place, by rank.
+#: The values that are compared at one place, by rank.
 Values = Mapping[int, Any]
-#: What is compared at all places, in order.
+#: The values that are compared at all places, in the order of the places.
 Table = dict[Place, dict[int, Any]]
-#: Returns the ranks that break the law at a place, none if it holds.
+#: A function that returns the ranks that break the law at a place; none if the law holds.
 Rule = Callable[[Place, Values], Sequence[int]]
 
 

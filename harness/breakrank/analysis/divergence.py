@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-#: How many calls behind the first difference are compared.
+#: The number of calls after the first difference that are compared.
 WINDOW = 64
 
 

@@ -85,7 +85,7 @@ def reported(lived: RankHistory) -> str:
     message = str(report.get("message") or "").strip().splitlines()
     if not message:
         return str(report["type"])
-    # Where a framework's C++ threw, and its advice, are in the rank's stderr.
+    # The line in a framework's C++ and its advice are left out: the rank's stderr has them.
     said = re.sub(r"^\[[^\]]*:\d+\]\s*(err == 0)?(\. )?", "", message[0]).split(". ")[0]
     return f"{report['type']}: {said[:160]}"
 

@@ -22,7 +22,7 @@ class Stuck:
 
     @property
     def unmatched(self) -> bool:
-        """Return whether the log says that somebody is missing somewhere."""
+        """True if some rank waits for a call that another rank has not issued."""
         return any(wait.lacks for wait in self.waits.values())
 
 
@@ -49,8 +49,8 @@ def explain(ledgers: Mapping[int, Ledger], gone: Collection[int] = (), stopped: 
 def find_odd(ledgers: Mapping[int, Ledger], waits: Mapping[int, Wait]) -> tuple[tuple[int, ...], str]:
     """Return which of the ranks that wait for each other went another way, and what shows it; nobody if nothing does.
 
-    Where messages or several groups are waited for, most ranks may be elsewhere for good reason: what a rank did before
-    comes first.
+    If ranks wait for messages, or in several groups, most ranks may be elsewhere for good reason: each rank is then
+    first compared with its own earlier steps.
     """
     rules = [_unlike_its_steps, _outnumbered]
     if len({wait.event.get("group", "") for wait in waits.values()}) == 1 and not _messages(waits):

@@ -2,11 +2,11 @@
 
 Happens-before as Lamport has it ("Time, Clocks, and the Ordering of Events in a Distributed System", 1978), by clocks
 with one number for each thread (Mattern 1988; Fidge 1988). A thread's own number grows when it releases something;
-whoever acquires it takes the releaser's clock in. Turns of a schedule order nothing: they are how we ran it, and not
-what the program asked for.
+a thread that acquires it takes the releaser's clock in. Turns of a schedule order nothing: they belong to our way of
+running the program, and not to the program.
 
-All clocks on record are one machine's, and a release is written before it happens, an acquire after it; so the events
-of all ranks in the order of their times are in an order in which they could have happened.
+All times on record are of one machine's clock. A release is written before it happens, an acquire after it. The events
+of all ranks, in the order of their times, are therefore in an order in which they could have happened.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Thread(NamedTuple):
         return f"{self.rank}/{self.name.partition('/')[0]}" if self.name.startswith("child-") else str(self.rank)
 
 
-#: How much of each thread's past a thread knows.
+#: The last number of each thread that a thread has in its past.
 Clock = Mapping[Thread, int]
 
 
@@ -64,16 +64,16 @@ class Access:
 
     @property
     def writes(self) -> bool:
-        """Return whether it changes the bytes."""
+        """True if the access changes the bytes."""
         return "w" in self.event["mode"]
 
     @property
     def whole(self) -> bool:
-        """Return whether it is an atomic read-modify-write: two of them lose no update."""
+        """True if the access is an atomic read-modify-write: two of them lose no update."""
         return bool(self.event.get("whole"))
 
     def precedes(self, other: Access) -> bool:
-        """Return whether it happened before the other, by what the program asked for."""
+        """Return whether this access happened before the other, by the program's own synchronisation."""
         return self.clock.get(self.thread, 0) <= other.clock.get(self.thread, -1)
 
 
@@ -141,7 +141,7 @@ class _Orderer:
             self._past[thread] = [dict(self._clocks[thread])]
         return self._clocks[thread]
 
-    # --- what threads wait for each other with
+    # --- synchronisation of threads
 
     def _sync(self, thread: Thread, do: str, key: str, ended: str | None = None) -> None:
         clock = self._clock(thread)

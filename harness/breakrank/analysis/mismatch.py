@@ -9,9 +9,9 @@ from typing import NamedTuple
 from breakrank.analysis.collectives import Call, Group
 from breakrank.analysis.digests import outside_majority
 
-#: Reductions add element to element: the tensors have one shape. What only moves data minds their sizes alone.
+#: Reductions, which add element to element: the tensors must have one shape. For all other collectives, one size does.
 _REDUCE = ("allreduce_", "allreduce_coalesced_", "reduce_", "reduce_scatter_", "_reduce_scatter_base_")
-#: Which of a call's tensors is the one that every rank has alike; calls not named here have none, or all.
+#: The index of the tensor in a call whose size all ranks have alike. Of calls not named here, all tensors or none are.
 _OWN = {
     "allgather_": -1,
     "_allgather_base_": -1,
@@ -20,9 +20,9 @@ _OWN = {
     "_reduce_scatter_base_": 0,
     "scatter_": 0,
 }
-#: What each rank sends to each other one is its own affair, unless all send all others as much.
+#: Collectives in which a rank may send each other rank another size, unless all ranks use one size for all.
 _UNEVEN = ("alltoall_", "alltoall_base_")
-#: Only so many shapes of a call are on record.
+#: The most shapes of a call that are on record.
 _SHAPES = 16
 
 
@@ -49,7 +49,7 @@ def mismatch(calls: Mapping[int, Call], causes: Sequence[str] = ()) -> Mismatch 
 
 
 def _size(call: Call) -> str | None:
-    """Say the size, or for a reduction the shape, of what each rank has alike."""
+    """Say the size, or for a reduction the shape, of the tensors that all ranks must have alike."""
     shapes = call.shapes
     if not shapes:
         return None
@@ -84,7 +84,7 @@ def _may_differ(calls: Mapping[int, Call], values: Mapping[int, str]) -> bool:
     return all(call.shapes[:-1] == own for call in ordered)
 
 
-#: What calls of one collective have in common, by the cause that is found where they do not.
+#: The traits that calls of one collective have in common, by the cause that is found if they differ.
 TRAITS: dict[str, Callable[[Call], str | None]] = {
     "collective mismatch": lambda call: call.name,
     "root mismatch": lambda call: None if call.root is None else f"root {call.root}",

@@ -11,26 +11,26 @@ from breakrank.analysis.wait_for import Ledger, Wait
 from breakrank.verdict import name_ranks
 from breakrank_agent.protocol.events import PointEvent, RendezvousEvent
 
-#: What ranks must agree on: the field, the cause where they do not, and what that says of who is odd.
+#: The fields on which ranks must agree: each with its cause if they differ, and a clause about the odd rank.
 _AGREED = (
     ("world", "world size mismatch", "came with another world size"),
     ("master", "master mismatch", "came to another master"),
     ("backend", "backend mismatch", "came with another backend"),
 )
-#: What ranks may disagree on, but are likely to be stuck for if nothing else is wrong. Workers of TensorFlow meet at
-#: the first one's address, whatever the others' are in their lists: those are used from the first collective on.
+#: The fields on which ranks may differ, but which are the likely cause if nothing else is wrong. Workers of TensorFlow
+#: meet at the address of the first worker. They use the other addresses of their lists from the first collective on.
 _MAY_DIFFER = (
     ("cluster", "cluster mismatch", "came with another list of workers"),
     ("interface", "interface mismatch", "came on another interface"),
     ("proxy", "proxy in path", "asks a proxy for the way to its peers"),
 )
-#: What a CPU's collectives go by where a rank names no backend.
+#: The backend of a CPU's collectives if a rank names none.
 _USUAL_BACKEND = "gloo"
 
 Ledgers = Mapping[int, Ledger]
-#: By rank, its entry into the rendezvous.
+#: The entry of each rank into the rendezvous, by rank.
 Entered = Mapping[int, RendezvousEvent]
-#: A cause, with whom it lies, and what shows that; no cause where nothing is wrong.
+#: A cause, the ranks responsible, and the evidence against them; an empty cause if nothing is wrong.
 Broken = tuple[str, tuple[int, ...], str]
 Rule = Callable[[Ledgers, Entered, Mapping[str, Any]], Broken]
 _HOLDS: Broken = ("", (), "")

@@ -25,18 +25,18 @@ from breakrank_agent.protocol.events import (
 )
 from breakrank_agent.protocol.frameworks import all_frameworks
 
-#: How many of the last collectives of each group are known by their operation.
+#: The number of latest collectives of each group whose operations a ledger keeps.
 _KEPT = 256
 #: The names that people call operators by, where it is not the operator's own.
 SPOKEN = {op: name for framework in all_frameworks().values() for op, name in framework.spoken.items()}
 SENDS, RECEIVES = ("send",), ("recv_", "recv_any_source_")
-#: What stands for the group in which ranks make a new group.
+#: The name that stands for the group in which ranks make a new group.
 GROUPING = "(new group)"
-#: What a collective or a message and its completion have in common.
+#: The key that a collective, or a message, has in common with its completion.
 Key = tuple[Any, ...]
-#: What may be said in words: a call, or the place in which a rank waits.
+#: A thing that `describe` puts into words: a call, or the place in which a rank waits.
 Described = PointEvent | CallFacts | WaitingRank
-#: How many different ways through a step are known of each rank.
+#: The most different ways through a step that are kept of each rank.
 _WAYS = 64
 
 
@@ -171,7 +171,7 @@ class Way:
 
     @property
     def parted_at(self) -> int:
-        """Which of the two latest steps has collectives that no earlier one had; 0 if neither has."""
+        """The step, of the two latest, with collectives that no earlier step had; 0 if neither has any."""
         known = self.before[:-1] if self.parted else self.before
         size = len(self.made)
         # The latest step is not over: it may be the beginning of an earlier one.
@@ -188,7 +188,7 @@ def _call(event: PointEvent) -> Call:
 
 
 def key(event: PointEvent | DoneEvent) -> Key:
-    """Return what a collective and its completion have in common."""
+    """Return the key that a collective, or a message, has in common with its completion."""
     if "c" in event:
         return event.get("group", ""), "c", event["c"]
     return event.get("group", ""), "p", event.get("op") in SENDS, event.get("peer", -1), event.get("p")
@@ -217,7 +217,7 @@ class Wait:
 
     @property
     def message(self) -> bool:
-        """Return whether it is a send or recv."""
+        """True if the call is a send or recv."""
         return "p" in self.event
 
 

@@ -151,7 +151,7 @@ class _Watcher:
             signal.signal(number, handler)
 
     def started(self, pid: int, folder: Path) -> None:
-        """The command runs, as the leader of a process group of its own; its records are in the folder."""
+        """Note the command's pid, which leads a process group of its own, and the folder of its records."""
         self._pid, self._folder = pid, folder
 
     def _hand_on(self, number: int, frame: FrameType | None) -> None:
@@ -181,7 +181,7 @@ class _Watcher:
         stderr_lines.rewrite(line)
 
     def _try(self, look: Callable[[], None]) -> None:
-        """Look; where that fails, the job is still recorded, and looked at no more."""
+        """Look at the job; if that fails, look no more, though the job is still recorded."""
         try:
             look()
         except Exception as error:

@@ -13,9 +13,9 @@ from breakrank.schemas.shape import shapes
 from breakrank_agent.protocol.events import ConductorLine, RankLine
 from breakrank_agent.protocol.log import HistoryError, peek_log
 
-#: What a bounded history is made of, in order: its beginning, and two parts of which the older one gives way.
+#: The parts of a bounded history, in order: its beginning, and two parts of which the older one is deleted first.
 _PARTS = ("", ".before", ".latest")
-#: The most bytes of a rank's log: one is made with a hundredth of that.
+#: The most bytes of a rank's log that are read: the log is made with a hundredth of that.
 _MOST_LOG = 128 << 20
 
 
@@ -32,7 +32,7 @@ class Chronicle:
         self._first, self._part = keep // 4, keep * 3 // 8
         self._size = self._lines = self._older = 0
         self._begun = False
-        #: How many events have been given up.
+        #: The number of events that have been deleted.
         self.left_out = 0
         self._file = RecordFile(path, self._room)
 

@@ -80,13 +80,13 @@ class RankHistory(RankKinds):
 
     @property
     def finished(self) -> bool:
-        """Return whether the main module was over with nothing to complain of."""
+        """True if the main module ended without an error."""
         end = self.end
         return end is not None and not end.get("code") and self.report is None
 
     @property
     def ended_well(self) -> bool:
-        """Return whether the rank ended with exit code 0, or of any signal after its work was over."""
+        """True if the rank ended with exit code 0, or of any signal after its work was completed."""
         if self.status is None or self.report is not None:
             return False
         if self.status < 0:
@@ -218,7 +218,7 @@ class _Lies:
 def _records(lies: _Lies) -> Iterator[RankLine]:
     """Yield what is kept of a rank: its file, and its logs.
 
-    Where the run was cut short, what the rank had recorded and nobody had drained is still in a log of its own.
+    If the run was cut short, the rank's own log still holds the events that nobody had drained.
     """
     name, attempt = f"rank-{lies.rank}", f"attempt-{lies.attempt}"
     yield from read_chronicle(lies.place, f"{lies.base}{attempt}/{name}.jsonl")

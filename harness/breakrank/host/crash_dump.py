@@ -53,7 +53,7 @@ class Thread:
 
     @property
     def own(self) -> bool:
-        """Return whether code of the user is in it."""
+        """True if the stack has a frame of the user's code."""
         return any(not frame.file.startswith("<") and not _INSTALLED.search(frame.file) for frame in self.frames)
 
     def to_json(self) -> dict[str, Any]:
@@ -102,12 +102,12 @@ class CrashDump:
 
     @property
     def endless(self) -> bool:
-        """Return whether it said more than anybody keeps."""
+        """True if the rank wrote more than is kept."""
         return len(self._text) >= _PIPE_BYTES
 
     @property
     def waits(self) -> bool:
-        """Return whether the process has spoken, and has not been heard yet: the kernel has stopped it for that."""
+        """True if the process has written a dump that is not read yet: the kernel has stopped it for that."""
         return bool(select.select([self.descriptor], [], [], 0)[0])
 
     def event(self) -> dict[str, Any] | None:

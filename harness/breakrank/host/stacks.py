@@ -44,12 +44,12 @@ class Frame:
 
     @property
     def lines(self) -> str:
-        """`8`, or `8-9`."""
+        """The lines in words: `8`, or `8-9`."""
         return f"{self.line}-{self.until}" if self.until else str(self.line)
 
     @property
     def where(self) -> str:
-        """`train.py:8`."""
+        """The file and the lines: `train.py:8`."""
         return f"{os.path.basename(self.file)}:{self.lines}"
 
 

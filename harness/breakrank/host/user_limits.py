@@ -1,4 +1,4 @@
-"""The limits of this user, and what ranks need of them: said in one line before anything starts."""
+"""The limits of this user, and the ranks' need of them: said in one line before anything starts."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Guest(Session):
 
     @property
     def started(self) -> bool:
-        """Return whether the command was started."""
+        """True if the command was started."""
         return self._job is not None
 
     @property

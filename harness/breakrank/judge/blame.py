@@ -13,17 +13,17 @@ from breakrank.analysis.endings import reported, where_at
 from breakrank.history.reader import History, RankHistory
 from breakrank.verdict import HAZARDS, Blame, Finding, name_ranks
 
-#: What a report says when a peer, or the way to it, was lost: a rank with such a report may be a victim.
+#: The words of a report about a lost peer or connection: a rank with such a report may be a victim.
 LOST = re.compile(
     r"connection (was |is )?(closed|reset|refused|aborted|lost)|closed by peer|reset by peer|broken pipe|"
     r"socket closed|unavailable|heartbeat",
     re.IGNORECASE,
 )
-#: What goes wrong between ranks: all of them are to blame, even if these are all ranks of the job.
+#: Causes that lie between ranks: all ranks of the finding are to blame, even if they are all ranks of the job.
 _BETWEEN_RANKS = ("lost update", "replicas differ", "interleaved file", "lost write", *HAZARDS)
-#: How a report names a rank.
+#: The words by which a report names a rank.
 NAMED = re.compile(r"\brank (\d+)\b", re.IGNORECASE)
-#: What a report says when a rank waited in vain.
+#: The words of a report about a wait that ended in vain.
 TIMED_OUT = re.compile(r"timed? ?-?out|deadline exceeded", re.IGNORECASE)
 
 
@@ -118,7 +118,7 @@ def _left_early(history: History, findings: Sequence[Finding]) -> Blame | None:
 def _reported_first(history: History, findings: Sequence[Finding]) -> Blame | None:
     """Blame the ranks that another one's report names, else the first rank to report for itself.
 
-    Who reports a lost connection or a wait is a victim, and what it names is where it waited.
+    A rank that reports a lost connection or a wait is a victim: its report names the place of its wait, not a culprit.
     """
     reports = sorted((lived for lived in history.last if lived.report is not None), key=_report_time)
     if not reports:
@@ -179,7 +179,7 @@ def _unlike_its_steps(history: History) -> Blame | None:
         for rank, calls in made.items():
             known[rank].add(calls)
         if odd:
-            # Where all of them are, the program has changed its way.
+            # If all ranks are odd, the program itself has changed its collectives.
             return Blame(tuple(odd), f"made other collectives at step {step} than before") if odd != [*ways] else None
     return None
 

@@ -1,4 +1,4 @@
-"""From what a run recorded to its verdict: why nothing can be said, what the oracles object to, which rule matches."""
+"""Judge the records of a run: reasons to say nothing, the objections of the oracles, and the rule that matches."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from breakrank.verdict import Ended
 from breakrank_agent.protocol.clock import MAIN
 from breakrank_agent.protocol.events import RankLine, StrikeEvent
 
-#: What a sequence is made of, by kind of event: never times, pids, ports, addresses or line numbers.
+#: The fields of each kind of event that count in a sequence: never times, pids, ports, addresses or line numbers.
 _FIELDS: Mapping[str, tuple[str, ...]] = {
     "rank": ("slot", "world"),
     "point": ("step", "point", "visit", "op", "group", "shapes", "dtype", "path"),
@@ -22,7 +22,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "sync": ("step", "do", "key", "turn", "pick"),
     "strike": ("step", "strike"),
 }
-#: Of a thread that runs at a pace of its own: how far the main thread was by then, and what it found there.
+#: The fields that do not count for a thread at a pace of its own: the main thread's progress, and what it found there.
 _PACE = ("step", "visit", "done", "params", "file")
 #: One coordinate: the event's kind and the fields that count.
 Coordinate = dict[str, Any]
@@ -60,9 +60,9 @@ def sequences(history: History) -> Sequences:
     ranks of a failed group, perhaps before they come to their K-th collective: K is then one less than the first rank
     to fail had entered.
 
-    A helper thread that no schedule moves runs at a pace of its own, perhaps until it is told to stop. How far the main
-    thread was by then does not count, nor how often it did a thing: each stands once, in the order of the first times.
-    Its collectives are agreed upon with other ranks, and stand as often as they were issued.
+    A helper thread that no schedule moves runs at a pace of its own, perhaps until it is told to stop. Its events count
+    without the progress of the main thread, and equal ones count once, in the order of the first occurrences. Its
+    collectives are agreed upon with other ranks, and count as often as they were issued.
     """
     found: Sequences = {}
     for attempt in history.attempts:
@@ -169,7 +169,7 @@ def _coordinate(event: RankLine, keys: Mapping[str, int]) -> Coordinate:
     if str(kept.get("path", "")).startswith(("/", "..")):
         del kept["path"]
     if "key" in kept:
-        # What is one process's alone has a number for its key.
+        # The key of a thing that belongs to one process is a number, which differs from run to run.
         kept["key"] = keys.get(kept["key"], kept["key"] if ":" in kept["key"] or "@" in kept["key"] else None)
     return {"kind": event["kind"], **kept}
 
@@ -188,7 +188,7 @@ def _class(history: History, lived: RankHistory, end: Ended) -> str:
     if end is Ended.WELL:
         return "well"
     if history.seen("launcher") and end in (Ended.REPORTED, Ended.COLLATERAL):
-        # Whether a rank says something before its launcher ends it is a race of the two.
+        # A rank's report races with its launcher, which ends it: either may come first.
         return "failed"
     if end is Ended.REPORTED:
         report = lived.report

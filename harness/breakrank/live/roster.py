@@ -31,7 +31,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        """`rank 1`, or `process 4711` where the rank is not known."""
+        """The name in words: `rank 1`, or `process 4711` if the rank is not known."""
         return f"process {self.pid}" if self.rank is None else f"rank {self.rank}"
 
 
@@ -102,7 +102,7 @@ def _process(pid: int) -> psutil.Process:
 def _ranks_of(process: psutil.Process) -> Iterator[Member]:
     """Yield the ranks that this process is, or that are below it. Below a rank whose number is known there is none.
 
-    Where no number is written down (mp.spawn), all Python processes are taken: their stacks tell ranks from helpers.
+    If no number is written down (mp.spawn), all Python processes are taken: their stacks tell ranks from helpers.
     """
     member = _member(process)
     if member is None:

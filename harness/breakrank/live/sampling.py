@@ -1,4 +1,4 @@
-"""Several looks at the processes of a running job, and what they come to: where each rank is, and whether it moves."""
+"""Several looks at the processes of a running job, and their result: the place of each rank, and whether it moves."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class Seen:
 
     @property
     def moves(self) -> bool:
-        """Return whether it gets on with something."""
+        """True if the process moved between the looks."""
         return self.state not in "TtZ" and (self.changed or self.woke)
 
     @property
     def meets(self) -> bool:
-        """Return whether it waits for other ranks. A backward that computes nothing waits for DDP's all-reduce."""
+        """True if the rank waits for other ranks. A backward pass that computes nothing waits for DDP's all-reduce."""
         wait = self.place.wait if self.place else None
         if wait is None or self.changed:
             return False

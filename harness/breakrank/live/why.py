@@ -1,4 +1,4 @@
-"""Why a job that was started without us stands still: where its ranks are, and which of them is the odd one out.
+"""Explain a job that was started without us and stands still: the places of its ranks, and the odd one among them.
 
 Nothing is started, stopped or changed in the job: its environment, its counters in /proc and its memory are read.
 """
@@ -24,12 +24,12 @@ class Group:
 
     @property
     def first(self) -> Seen:
-        """Any of them: they are alike."""
+        """The first rank of the group, which stands for all: they are alike."""
         return self.seen[0]
 
     @property
     def names(self) -> str:
-        """`rank 1`, `ranks 0 and 2`, `process 4711`."""
+        """The names in words: `rank 1`, `ranks 0 and 2`, `process 4711`."""
         return _names(self.seen)
 
 
@@ -95,7 +95,7 @@ def judge(seen: Sequence[Seen]) -> Answer:
         _does_not_run(groups)
         or (_missing(settled, groups) if all_here([one.member for one in seen]) else None)
         or _moving(seen, _groups(seen))
-        # Where ranks may be on other machines, one that is not here explains a wait only if nothing else does.
+        # If ranks may be on other machines, a rank that is not here explains a wait only if nothing else does.
         or (_missing(settled, groups) if len(groups) == 1 else None)
         or _one_place(settled, groups)
         or _not_in_the_meeting(groups)
@@ -120,7 +120,7 @@ def _names(seen: Sequence[Seen]) -> str:
 
 
 def _everybody(seen: Sequence[Seen]) -> str:
-    """`both ranks`, `all 8 ranks`."""
+    """Return `both ranks` or `all 8 ranks`."""
     if len(seen) < 3:
         return "both ranks" if len(seen) == 2 else _names(seen)
     return f"all {len(seen)} ranks"
@@ -169,7 +169,7 @@ def _answer(sentence: str, odd: Sequence[Group], rest: Sequence[Group], *notes: 
 
 
 def _does_not_run(groups: Sequence[Group]) -> Answer | None:
-    """Ranks that are stopped, have ended, are held by the kernel or keep their stacks to themselves come first."""
+    """Answer with the ranks that are stopped, have ended, are held by the kernel or do not show their stacks."""
     for states, cure in (("Tt", _who_stopped), ("ZX", _last_words), ("D", _kernel), ("SR", _why_unread)):
         odd = [group for group in groups if group.first.state in states and (states != "SR" or not group.first.place)]
         if odd:
@@ -255,7 +255,7 @@ def _not_in_the_meeting(groups: Sequence[Group]) -> Answer | None:
 
 
 def _different_ways(groups: Sequence[Group]) -> Answer:
-    """The ranks wait at several places, all of them for other ranks or none. The largest group, if one is, is right."""
+    """Answer for ranks that wait at several places, all for other ranks or none. A largest group, if any, is right."""
     largest = len(groups[-1].seen)
     tie = sum(len(group.seen) == largest for group in groups) > 1
     ordered = sorted(groups, key=lambda group: (group.first.member.rank or 0, group.first.member.pid))

@@ -1,4 +1,4 @@
-"""Objects when what was written for later is not on disk, or not read again in full: lost, torn, or read in part."""
+"""Objects to checkpoints that are not on disk, or not restored in full: lost, torn, mixed, or restored in part."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _came_past(history: History, step: int) -> bool:
 def _torn(history: History, control: History) -> list[Finding]:
     """Return the restores of a file that holds what nobody wrote: neither a rank of this run nor what was laid there.
 
-    What the control restored, too, was laid there before (weights to start from).
+    Files that the control restored, too, were laid there before the run (weights to start from).
     """
     known = _contents(history) | {e["file"] for lived in control.ranks.values() for e in lived.payloads("restore")}
     wrong: dict[tuple[int, int, str], list[int]] = {}
@@ -134,7 +134,7 @@ def _lost(history: History, control: History) -> list[Finding]:
 def _destroyed(history: History, control: History) -> list[Finding]:
     """Return the save that failed, if no file that is left holds a checkpoint in full, as one of the control's does.
 
-    Where a checkpoint may lie that nobody saw, nothing is said.
+    Nothing is returned if a checkpoint may lie in a file of which not all is on record.
     """
     good = max((float(e["t"]) for lived in history.last for e in lived.payloads("save")), default=0.0)
     raised = [(e, lived.rank) for lived in history.last for e in lived.of_kind("raised") if e["point"] == "save"]
@@ -212,7 +212,7 @@ def _unclear(history: History, path: str) -> bool:
         opened |= {e["path"] for e in _written(lived) if e["file"] is None}
         opened |= {p for p, times in Counter(_named(points, "open")).items() if times != closed[p]}
         renamed |= set(_named(points, "rename"))
-    # What was saved to memory may have come to any file.
+    # A checkpoint that was saved to memory may have been copied to any file.
     return bool({path, "(memory)"} & opened or (opened and path in renamed))
 
 

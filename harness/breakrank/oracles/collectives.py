@@ -14,10 +14,10 @@ from breakrank.history.reader import History
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, name_ranks
 
-#: What the sender and the receiver of a message have in common.
+#: The mismatches that are possible between the sender and the receiver of a message.
 _OF_A_MESSAGE = ("dtype mismatch", "shape mismatch")
 
-#: So many ranks are named one by one.
+#: The most ranks that a sentence names one by one.
 _NAMED = 8
 
 _Calls = Mapping[int, Call]
@@ -26,8 +26,8 @@ _Calls = Mapping[int, Call]
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
     """Follow each group, collective by collective, and each way of messages, up to the first that is wrong.
 
-    What comes after it may be its consequence, so that an attempt has one finding. That call sites differ is none:
-    ranks may have branches of their own. It says why, where the law or what was called shows that something is wrong.
+    Later faults may be its consequences, so that an attempt has one finding. Different call sites alone are no finding:
+    ranks may have branches of their own. If a broken law or a mismatch shows a fault, the call sites explain it.
     """
     found, judged = [], False
     models = {g.name: g for g in groups(control, 0)} if control is not None else {}
@@ -62,12 +62,12 @@ class _Wrong(NamedTuple):
 
     @property
     def step(self) -> int:
-        """The step: where ranks are in several, the first of them."""
+        """The step of the call; if ranks are in several steps, the first of them."""
         return min(call.step for call in self.calls.values())
 
     @property
     def time(self) -> float:
-        """When the first rank called it."""
+        """The time at which the first rank called it."""
         return min(call.time for call in self.calls.values())
 
     def finding(self, attempt: int) -> Finding:

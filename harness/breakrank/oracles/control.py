@@ -1,7 +1,7 @@
 """Objects to a result that is not the control's.
 
-Where some ranks alone had another batch, they are named. So are replicas whose gradients go into no update, where that
-is on record, and not in the control.
+If only some ranks had another batch, the finding names them. It also names replicas whose gradients go into no update,
+if that is on record here and not in the control.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, listed, name_ranks
 from breakrank_agent.protocol.events import LackEvent, PayloadEvent
 
-#: What is on record of the form of a batch, by what it is called.
+#: The facts on record about the form of a batch, by their names in a sentence.
 _FORMS: Mapping[str, Callable[[PayloadEvent], Sequence[object]]] = {
     "shape": lambda event: event.get("shapes", ()),
     "dtype": lambda event: event.get("dtypes", ()),

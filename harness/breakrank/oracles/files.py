@@ -12,7 +12,7 @@ from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
 from breakrank_agent.protocol.events import AccessEvent
 
-#: What operations do to a path, and how a sentence says it; what is only read has mode `r`.
+#: The kinds of operations on a path, and their verbs in a sentence; an operation of mode `r` is always a read.
 _KINDS = {
     "rename": "replace",
     "move": "remove",
@@ -34,7 +34,7 @@ _VERBS = {
     "map": "maps, to change it,",
 }
 #: Pairs that do no harm: a file that is replaced as a whole is found whole, and a folder that may be there is left.
-#: Which bytes of a mapping are changed is seen by the oracle `race`, and not here.
+#: The oracle `race` sees the changed bytes of a mapping, and this one does not.
 _HARMLESS = (
     *({"read"}, {"read", "replace"}, {"read", "have"}, {"read", "make"}),
     *({"have"}, {"have", "write"}, {"have", "replace"}, {"map"}),
@@ -51,11 +51,11 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         by_path: dict[str, list[Access]] = {}
         for access in accesses(history.attempt(attempt)):
             seen = True
-            # What has bytes is a tensor.
+            # An access with a range of bytes in memory is a tensor's.
             if "lo" not in access.event:
                 by_path.setdefault(access.event["key"], []).append(access)
         for path, touching in by_path.items():
-            # Who opens a lock does not care what it holds.
+            # The content of a lock file matters to no rank that opens it.
             pairs = [] if any(a.event["op"] == "lock" for a in touching) else list(_unordered(touching))
             if pairs:
                 findings.append(_finding(path, min(pairs, key=lambda p: bool(_lesser(p))), attempt))

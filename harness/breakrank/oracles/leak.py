@@ -1,9 +1,9 @@
-"""Objects to what grows at the end of every step: tensors, graphs, hooks, groups, threads, descriptors.
+"""Objects to leaks, which grow at every step: tensors, graphs, hooks, groups, threads, descriptors.
 
-The first steps are left to what is made once (the optimizer's state, caches that fill). Something is suspect when it
+The first steps are left to objects made once (the optimizer's state, caches that fill). Something is suspect when it
 grew at each of the last 6 steps, and is found when it grew at each of the last 14: a bounded cache of up to 17 entries
-is full by then. One that takes longer to fill is not told from a leak by a job that is over before it is full. What
-grows at some steps only is not seen.
+is full by then. A job that is over before a larger cache is full does not tell that cache from a leak. Growth at some
+steps only is not seen.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Growth:
 
     @property
     def steps(self) -> int:
-        """For how many steps it grew."""
+        """The number of steps at which it grew."""
         return self.until - self.since + 1
 
     @property

@@ -36,12 +36,12 @@ def _finding(cause: str, ranks: Sequence[int], step: int, history: History, evid
     return Finding("placement", cause, tuple(sorted(set(ranks))), step, history.attempts[-1], places, evidence)
 
 
-#: What a rule says of one record: a cause and its evidence.
+#: The results of a rule for one record: each a cause and its evidence.
 Wrong = Iterator[tuple[str, dict[str, Any]]]
 
 
 def _asked_in_vain(lived: RankHistory, event: PlacedEvent, history: History, control: History | None) -> Wrong:
-    """A device that is not there was asked for, and something else was used."""
+    """Object if a device that is not there was asked for, and another one was used."""
     for asked in event["asked"][:1]:
         yield "device missing", {**asked, "on": listed(event["on"])}
     for strategy in event["strategies"]:
@@ -51,7 +51,7 @@ def _asked_in_vain(lived: RankHistory, event: PlacedEvent, history: History, con
 
 
 def _on_one(lived: RankHistory, event: PlacedEvent, history: History, control: History | None) -> Wrong:
-    """Everything that is trained lies on one of several devices of a kind.
+    """Object if everything that is trained lies on one of several devices of a kind.
 
     Cards are there whether or not a program means to use them all: they are missed where the control uses several. A
     second device of the CPU was made by the program.
@@ -69,7 +69,7 @@ def _uses_several(control: History | None) -> bool:
 
 
 def _beside_the_strategy(lived: RankHistory, event: PlacedEvent, history: History, control: History | None) -> Wrong:
-    """A strategy of several replicas does not mirror a variable, and that did harm, or may have done so."""
+    """Object if a strategy of several replicas does not mirror a variable, and that did harm, or may have."""
     several = [strategy for strategy in event["strategies"] if strategy["replicas"] > 1]
     names = event["plain"]
     in_turn = [e for e in lived.of_kind("assigned") if e["how"] == "replica_after_replica"]
@@ -79,21 +79,21 @@ def _beside_the_strategy(lived: RankHistory, event: PlacedEvent, history: Histor
 
 
 def _not_run(lived: RankHistory, event: PlacedEvent, history: History, control: History | None) -> Wrong:
-    """A strategy of several replicas holds the variables, and never runs anything."""
+    """Object if a strategy of several replicas holds the variables, and never runs anything."""
     for strategy in event["strategies"]:
         if strategy["replicas"] > 1 and not strategy["ran"] and not event["plain"]:
             yield "strategy bypassed", {"kind": strategy["kind"], "replicas": strategy["replicas"]}
 
 
 def _shared(lived: RankHistory, event: PlacedEvent, history: History, control: History | None) -> Wrong:
-    """The replicas of one process were all given the same tensors."""
+    """Object if the replicas of one process were all given the same tensors."""
     for strategy in event["strategies"]:
         if strategy["shared"] and len(strategy["devices"]) > 1:
             yield "batch not split", {"kind": strategy["kind"], "replicas": len(strategy["devices"])}
 
 
 def _twice(lived: RankHistory, event: PlacedEvent, history: History, control: History | None) -> Wrong:
-    """A variable is trained as if it were two."""
+    """Object if a variable is trained as if it were two."""
     if event["aliased"]:
         yield "aliased parameters", {"names": listed(event["aliased"])}
 

@@ -11,7 +11,7 @@ from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, name_ranks
 from breakrank_agent.protocol.events import HungEvent, LockWait, ToldEvent, WaitingRank
 
-#: What a hung event says and no proof is behind: the deadline that passed.
+#: Causes of a hung event without a proof: the deadline passed.
 _UNPROVEN = ("deadline",)
 
 

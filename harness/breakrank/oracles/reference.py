@@ -10,7 +10,7 @@ from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
 from breakrank_agent.protocol.events import PayloadEvent
 
-#: How many units in the last place a step may add to the error for each rank whose gradient is added.
+#: The units in the last place that a step may add to the error for each rank whose gradient is added.
 ULPS = 8
 
 

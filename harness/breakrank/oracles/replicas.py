@@ -1,6 +1,6 @@
-"""Objects to replicas whose parameters part: every rank that ended well holds the same ones after every step.
+"""Objects to replicas whose parameters diverge: every rank that ended well holds the same ones after every step.
 
-Where a rank has several replicas, they hold the same ones, too. Why they part is said where the ranks recorded it:
+If a rank has several replicas, they hold the same ones, too. The finding gives the reason if the ranks recorded it:
 gradients that went past the wrapper, and were not reduced, or variables that were assigned to with nothing to reduce.
 """
 
@@ -150,7 +150,7 @@ def _finding(breach: digests.Breach, well: Sequence[RankHistory], control: Histo
     told = {lived.rank: e for lived in well for e in lived.of_kind("unsynced") if e["step"] == place.step}
     cause, places = _assigned(evidence, parted, well, place.step, control) or ("replicas differ", ())
     ranks = _who(breach, control)
-    # What comes after the last step has another cause than the step's gradients.
+    # A difference that comes after the last step has another cause than the step's gradients.
     for reason in _REASONS if place.name == "params" else ():
         guilty = reason.guilty(told, parted, breach.values)
         if guilty:
@@ -185,9 +185,9 @@ def _name_others(ranks: Sequence[int]) -> str:
     return f"{name_ranks(ranks)}'s" if len(ranks) == 1 else f"those of {name_ranks(ranks)}"
 
 
-# --- why they part
+# --- reasons for the divergence
 
-#: What each rank recorded of a step whose gradients were not all reduced, by rank.
+#: The record of each rank about a step whose gradients were not all reduced, by rank.
 Told = Mapping[int, UnsyncedEvent]
 
 

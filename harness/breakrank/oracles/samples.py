@@ -1,4 +1,4 @@
-"""Objects to samples lost or doubled: the final state has been trained on what the control's was."""
+"""Objects to samples lost or doubled: the final state must be trained on the same samples as the control's."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     if not expected:
         raise Abstain("the control was trained on no samples")
     attempt = history.attempts[-1]
-    # What tells samples apart by their content does not know again what was changed on its way.
+    # Digests tell samples apart by their content: a sample that was changed on its way is not recognised.
     changed = _unknown(here, there) if name == "samples" else []
     lost = _beyond(expected, Counter(t.sample for t in here))[len(changed) :]
     doubled = [t for t in _beyond(here, Counter(t.sample for t in there)) if t not in set(changed)]
@@ -94,7 +94,7 @@ def _trained(lived: RankHistory, steps: int, name: Told, paces: Mapping[int, Pac
     pace = paces.get(lived.rank, Pace(0, 0))
     loads = [e for e in lived.payloads("load")[_skipped(lived, pace) :] if e["step"] <= steps]
     if pace.each:
-        # What is drawn ahead of its time belongs to a step that is still to come.
+        # A batch that is drawn ahead belongs to a step that is still to come.
         del loads[pace.each * sum(e["step"] <= steps for e in lived.points("forward")) :]
     return [Trained(lived.attempt, int(e["step"]), lived.rank, sample) for e in loads for sample in e[name] or ()]
 
@@ -102,8 +102,8 @@ def _trained(lived: RankHistory, steps: int, name: Told, paces: Mapping[int, Pac
 def _pace(lived: RankHistory) -> Pace:
     """Return how a rank draws batches: most loaders give one when it is wanted, and some are a few ahead.
 
-    That each forward pass takes as many batches is believed where it adds up: what is drawn and not used is what was
-    drawn ahead.
+    A number of batches for each forward pass is returned only if it adds up: the batches drawn and not used must be
+    those that were drawn ahead.
     """
     drawn, ahead, forwards = 0, 0, 0
     gaps: Counter[int] = Counter()

@@ -1,4 +1,4 @@
-"""A scenario reads like a sentence: which job, struck how, judged by what, and what is known of each case."""
+"""Scenarios: a job, the strikes on it, the oracles that judge it, and the record of each case."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Case:
 
     @property
     def sound(self) -> bool:
-        """Return whether the record says that the program copes."""
+        """True if the record says that the program copes."""
         return self.expect.outcome in (Outcome.SURVIVED, Outcome.DETECTED)
 
 

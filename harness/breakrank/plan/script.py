@@ -1,4 +1,4 @@
-"""A user's own script or command: what is executed for it, and what is wrong with it before anything starts."""
+"""A user's own script or command: the command line that is executed, and its errors before anything starts."""
 
 from __future__ import annotations
 

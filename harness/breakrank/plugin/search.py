@@ -1,4 +1,4 @@
-"""A search over seeds: what came of each, at how many something was corrupted, and whether the record still stands."""
+"""A search over seeds: the outcome of each, the number of corrupted results, and the standing of the record."""
 
 from __future__ import annotations
 

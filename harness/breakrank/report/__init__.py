@@ -1,4 +1,4 @@
-"""Reports say what came of a run: a row in a table, and for a failure the few events that show it.
+"""Reports about runs: a row in a table, and for a failure the few events that show it.
 
 Everything here reads the saved form of a verdict, so that a run is explained the same fresh and years later.
 """

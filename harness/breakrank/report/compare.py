@@ -161,7 +161,7 @@ class Comparison:
 
     @property
     def status(self) -> int:
-        """0, 1 if something got worse, 2 if too much was not tested."""
+        """The exit code: 1 if a case got worse, 2 if too many cases were not tested, else 0."""
         changes = self.changes()
         if changes["worse"]:
             return 1

@@ -85,7 +85,7 @@ class JoinRunner:
         """The command's exit code, or minus the signal; None if we ended it, or it still runs."""
         return None if self._ended else self._status
 
-    # --- what the Conductor asks for
+    # --- the Conductor's calls
 
     def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterator[RankProcess]:
         """Start the command with the first attempt; yield the ranks of this attempt that have called already."""
@@ -221,7 +221,7 @@ class JoinRunner:
         others = [pid for pid in below if pid not in self._session.kept and pid != self.pid]
         return [pid for pid in others if _may_call(pid)] if self._guest else others
 
-    # --- who calls
+    # --- ranks that call
 
     def _number(self, caller: Caller) -> int:
         """Return the attempt that a caller belongs to: a launcher says it, or a rank that was here comes again."""
@@ -263,7 +263,7 @@ class JoinRunner:
         store = caller.hello["store"]
         return RankProcess(rank, caller.pid, reader, caller.line, words, {}, store, self._world)
 
-    # --- who cannot call
+    # --- ranks that cannot call
 
     def _look_for_the_closed(self) -> None:
         """Note which processes below the command are ranks that no agent can enter."""

@@ -52,7 +52,7 @@ class ProcessRunner:
     _port: socket.socket | None = None
     #: For frameworks whose ranks listen each at an address of its own.
     _ports: list[socket.socket] = field(default_factory=list)
-    #: Where the ranks run, once they are started.
+    #: The view that the ranks run in, once they are started.
     _view: View | None = None
 
     def warm_up(self, plan: Plan) -> None:
@@ -89,7 +89,7 @@ class ProcessRunner:
         self._release_ports()
 
     def close(self, write: Callable[..., None]) -> None:
-        """Every attempt has given back what it had."""
+        """Do nothing: every attempt has given back what it had."""
 
     def _release_ports(self) -> None:
         if self._port is not None:
@@ -254,7 +254,7 @@ def stage_agent(folder: Path, source: Path | None = None) -> Path:
         check_ours(target)
         return target
     if not sys.dont_write_bytecode:
-        # Where it is installed, if one may write there: the next copy has it then.
+        # The installed source is compiled, if one may write there: the next copy then has the bytecode.
         compileall.compile_dir(source, quiet=2)
     scratch = folder / f"{target.name}.{os.getpid()}"
     # One that was killed in the midst of it may have left a part, under the same number.

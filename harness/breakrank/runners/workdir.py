@@ -30,7 +30,7 @@ PLACE = Path(overlay.__file__).parent / "place"
 
 @dataclass(frozen=True)
 class View:
-    """Where the ranks run: their folder, and the process whose namespaces they join (0: none).
+    """The place in which the ranks run: their folder, and the process whose namespaces they join (0: none).
 
     `agent` is the agent's copy and `lines` this run's, which lie elsewhere in the view of a holder. `notes` say what is
     not as it would be without a view, or not protected.

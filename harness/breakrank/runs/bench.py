@@ -45,7 +45,7 @@ WATCHED_BYTES = 16 << 20
 
 
 class Bench:
-    """Where runs are made: one per pytest process. It owns the supervisor and the folder of the runs.
+    """The maker of runs: one per pytest process. It owns the supervisor and the folder of the runs.
 
     `limit_mb` bounds the folder: the oldest finished runs make room. `controller_pid` is another process whose death
     ends everything here, too (the xdist controller). Ranks are forked from a warm process unless `cold`;

@@ -32,7 +32,7 @@ def mark(plan: str, programs: str) -> str:
 def is_ours(folder: Path) -> bool:
     """Return whether a run directory was made by this user here.
 
-    Where the user can keep no key, it is whether all of the directory that a replay reads is the user's.
+    If the user can keep no key, the user must own each file of the directory that a replay reads.
     """
     key = _key()
     if key is None:

@@ -1,4 +1,4 @@
-"""The request for a run: its plan, its code, and everything else that whoever asks for it may say."""
+"""The request for a run: its plan, its code, and all other settings of the run."""
 
 from __future__ import annotations
 

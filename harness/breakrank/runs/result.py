@@ -24,10 +24,10 @@ class Result:
 
     @property
     def as_recorded(self) -> bool:
-        """Return whether the verdict is the record's; without a record, whether nothing is to be objected to."""
+        """True if the verdict is the record's; without a record, if the outcome is good and nothing was found."""
         if self.record is not None:
             return self.record.matches(self.verdict.outcome, self.verdict.findings)
-        # Where nothing is struck there is nothing to detect.
+        # A plan without strikes leaves nothing to detect.
         good = (Outcome.SURVIVED, Outcome.DETECTED) if self.plan.strikes else (Outcome.SURVIVED,)
         return self.verdict.outcome in good and not self.verdict.findings
 

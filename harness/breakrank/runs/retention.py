@@ -18,8 +18,8 @@ from breakrank.files.bounded import Folder
 def hold(folder: Path) -> int:
     """Lock a run directory, so that it does not make room; return the descriptor whose end is the lock's end.
 
-    The kernel lets go when the process is over, however it ends (flock(2)). Where a file system has no such locks, as
-    some that lie on other machines, the directory is not locked.
+    The kernel releases the lock when the process is over, however it ends (flock(2)). If a file system has no such
+    locks, as some that lie on other machines, the directory is not locked.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     with contextlib.suppress(OSError):

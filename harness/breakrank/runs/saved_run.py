@@ -128,8 +128,8 @@ def judge_saved(saved: SavedRun, void: Sequence[str] = ()) -> Verdict:
     """Judge a run directory.
 
     A script whose two controls differ is not reproducible by itself: its result is then compared with nothing, and the
-    verdict says from where on they differ. Where judging itself fails, as over records that contradict each other,
-    nothing can be said, and the verdict says why.
+    verdict says from where on they differ. If judging itself fails, as over records that contradict each other, the
+    verdict gives the reason and no findings.
     """
     try:
         return _judge(saved, void)

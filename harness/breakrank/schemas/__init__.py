@@ -1,6 +1,6 @@
-"""The JSON Schemas of what a run directory holds, for whoever reads it without us.
+"""The JSON Schemas of the files in a run directory, for programs other than ours that read them.
 
-They are called `plan`, `event` (a rank's history), `conductor` and `verdict`.
+The schemas are called `plan`, `event` (a rank's history), `conductor` and `verdict`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Check a value against a schema: the part of JSON Schema that ours are written in.
 
-It is asked of every event that is read, for which a validator of all of JSON Schema takes too long. What a schema does
-not name is allowed here: a later version may have written it, and nobody reads it.
+Every event that is read is checked, for which a validator of all of JSON Schema takes too long. Fields that a schema
+does not name are allowed here: a later version may have written them, and nobody reads them.
 """
 
 from __future__ import annotations

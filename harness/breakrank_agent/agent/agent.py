@@ -63,7 +63,7 @@ class Agent:
         self.reach, self.complete, self.count = recorder.reach, recorder.complete, recorder.count
         self.record, self.record_of = recorder.record, recorder.record_of
         self.accesses = Accesses(recorder)
-        #: Which of this rank's threads moves, under a controlled schedule.
+        #: The turns of this rank's threads, under a controlled schedule.
         self.turns: Optional[Turns] = None
         if self.controlled and channel is not None:
             chosen = policy(plan.schedule.of_threads(rank), f"{plan.seed}:{attempt}:{rank}")

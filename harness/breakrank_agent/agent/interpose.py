@@ -25,7 +25,7 @@ def interpose(
     `around` takes the place of `before`: it returns a context for the call, and what that yields is the token.
 
     The wrapper has the name and the signature of the original, and a traceback does not show it. The caller's frame is
-    `sys._getframe(2)` in `before`. What a generator function yields is not seen: its call is over when it begins.
+    `sys._getframe(2)` in `before`. The values of a generator function are not seen: its call is over when it begins.
     """
     original = getattr(owner, name)
     bound = inspect.getattr_static(owner, name, None)

@@ -71,7 +71,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        """Its name in the history."""
+        """The name of the thread in the history."""
         return f"thread-{self.number}" if self.number else "main"
 
     def wake(self) -> None:

@@ -129,7 +129,7 @@ class _Waiter(importlib.abc.MetaPathFinder):
         return spec
 
     def _follow(self, name: str) -> None:
-        """The module has run: call what waits for it, once."""
+        """Call, once, the functions that wait for a module, which has run."""
         for follow in self.waiting.pop(name, ()):
             follow()
         if not self.waiting and self in sys.meta_path:

@@ -29,7 +29,7 @@ class Part(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its shape."""
+        """The shape of the tensor."""
 
     def numbers(self) -> memoryview[Any]:
         """Return its numbers, writable, in C order. Raises `LookupError` for a dtype that Python has no numbers for."""

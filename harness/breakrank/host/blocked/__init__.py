@@ -144,7 +144,7 @@ class Stillness:
         self._equal = self._closed = self._open = 0
 
     def forget(self) -> None:
-        """Something has moved."""
+        """Forget all looks: something has moved."""
         self._first, self._last = {}, {}
         self._equal = self._closed = self._open = 0
 

@@ -17,10 +17,10 @@ FUTEX = 202 if _X86 else 98
 EPOLL = (232, 281, 441) if _X86 else (22, 441)
 POLL = (7, 271) if _X86 else (73,)
 #: restart_syscall(2): a wait with a time-out that a stop or a tracer has interrupted goes on in it, with the arguments
-#: that it had. Where the thread sleeps says which one it was.
+#: that it had. The function in which the thread sleeps tells the original call.
 _RESTARTED = 219 if _X86 else 128
 _SLEEPS_IN = {"futex": FUTEX, "poll": POLL[0], "do_poll": POLL[0], "do_sys_poll": POLL[0]}
-#: Stands for no time-out where one is counted in milliseconds.
+#: The value that means no time-out, in calls that count it in milliseconds.
 _FOREVER = 0xFFFFFFFF
 #: FUTEX_WAIT with FUTEX_PRIVATE_FLAG, whose time-out is relative: how Abseil waits, which gRPC is built on. Python, and
 #: the condition variables of C and C++, wait by another operation, up to a point in time.

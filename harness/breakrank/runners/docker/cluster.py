@@ -31,9 +31,9 @@ from breakrank.runners.docker.sweep import LABEL, remove, sweep
 
 #: The folder that all containers of a job share. The staged agent is in it, the programs, and the working folder.
 SHARED = "/breakrank"
-#: The folder in it where the zygotes listen, which whoever runs the ranks may write in.
+#: The folder in it in which the zygotes listen; the user that runs the ranks may write there.
 SOCKETS = "sockets"
-#: Where a data loader's workers pass their batches on; an engine gives 64 MB by itself.
+#: The size of /dev/shm, through which a data loader's workers pass batches on; an engine gives 64 MB by itself.
 _SHM = "1g"
 
 
@@ -62,7 +62,7 @@ class Cluster:
 
     @property
     def stands(self) -> bool:
-        """Return whether every container's first process lives, and its network is as it was made."""
+        """True if every container's first process lives, and its network is as it was made."""
         return all(is_running(container.pid) and not container.worn for container in self.containers)
 
     def lay(self, ranks: int, programs: Path, work: Path) -> tuple[list[Container], str]:

@@ -39,7 +39,7 @@ def credentials_for(registry: str) -> tuple[dict[str, Any], str]:
     kept, where = configured(), endpoint.configuration()
     try:
         with warnings.catch_warnings():
-            # That a program is missing is said by what is raised, too.
+            # The warning about a missing program repeats the exception that follows.
             warnings.simplefilter("ignore")
             found = docker.auth.resolve_authconfig(kept, registry)
     except (*MALFORMED, DockerException) as error:

@@ -52,7 +52,7 @@ def install(agent: Agent) -> None:
 
     def take() -> None:
         nonlocal frozen
-        # Garbage in cycles is still on the heap. What is alive by the end of the first step is looked at once only.
+        # Garbage in cycles is still on the heap. The collector examines objects that outlive the first step only once.
         gc.collect()
         if not frozen:
             gc.freeze()

@@ -69,7 +69,7 @@ class _Children:
         self._said.clear()
         self._count, self._starting = 0, False
 
-    # --- how they begin
+    # --- the start of children
 
     def watch_start(self) -> None:
         """Wrap what starts a process of `multiprocessing`."""
@@ -157,7 +157,7 @@ class _Children:
         if agent.turns is not None and not agent.plan.command and self._count == 1:
             look_out(agent.turns)
 
-    # --- how they end
+    # --- the end of children
 
     def watch_end(self) -> None:
         """Wrap what finds that a child has ended, by `join`, `is_alive`, `exitcode` or otherwise."""
@@ -184,10 +184,10 @@ class _Children:
         if name and not self._agent.busy:
             self._agent.accesses.sync("acquire", process_key(self._agent.rank, name), ended=name)
 
-    # --- what is not seen
+    # --- children that are not watched
 
     def forks(self) -> None:
-        """A process is about to be forked."""
+        """Note that a fork, which is about to happen, is not watched."""
         agent = self._agent
         if agent.sees and not self._starting and not agent.busy:
             starter = starter_of(sys._getframe(2), _BETWEEN)

@@ -40,11 +40,11 @@ class _Seeker:
         self._under_way: Optional[FrameType] = None
 
     def look_in_module(self) -> None:
-        """The module has been imported."""
+        """Wrap the function of the step in its module, which has been imported."""
         self._wrap_in(sys.modules[self._module])
 
     def look(self) -> None:
-        """A point is about to be entered on the main thread."""
+        """Look for the function of the step, as the main thread is about to enter a point."""
         if self._under_way is not None:
             if self._under_way not in _frames():
                 self._done()

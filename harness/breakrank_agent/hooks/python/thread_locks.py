@@ -97,7 +97,7 @@ class Lock:
 
     def _take(self, turns: Turns, blocking: bool, timeout: float) -> bool:
         if timeout != -1 and (not blocking or timeout < 0):
-            return self._real.acquire(blocking, timeout)  # which says what is wrong with that
+            return self._real.acquire(blocking, timeout)  # the real lock raises the error
         turns.point()
         limit = None if timeout == -1 else timeout
         while not self._real.acquire(False):
@@ -145,7 +145,7 @@ class Lock:
         self._real = allocate_lock()
         self._owner = None
 
-    # --- what the schedule asks of something that is waited for
+    # --- the schedule's calls, of a thing that threads wait for
 
     def over(self) -> bool:
         """Return whether nobody has it."""

@@ -61,7 +61,7 @@ class _End:
         return self._member.ended
 
     def outside(self) -> bool:
-        """No thread but itself can end it."""
+        """Return False: no thread but itself can end it."""
         return False
 
     def block(self, limit: Optional[float]) -> None:
@@ -76,11 +76,11 @@ class _Time:
     """A time that is to pass: others move first."""
 
     def over(self) -> bool:
-        """Only its limit ends it."""
+        """Return False: only its limit ends it."""
         return False
 
     def outside(self) -> bool:
-        """Nobody can end it."""
+        """Return False: no thread can end it."""
         return False
 
     def block(self, limit: Optional[float]) -> None:

@@ -91,7 +91,7 @@ class _Flow:
         return not self._replicas or self._agent.over or self._agent.busy
 
     def mark(self, gradients: Any) -> None:
-        """Gradients were taken by the replica whose code this is."""
+        """Mark the gradients that the replica whose code runs now has taken."""
         import tensorflow as tf
 
         if self._agent.over or self._agent.busy or not tf.executing_eagerly():

@@ -147,7 +147,7 @@ class Training(NoHandles):
 
     @property
     def ours(self) -> bool:
-        """Return whether what happens now is the agent's own doing, or another thread's, of which no point is made."""
+        """True if the current call is the agent's own, or another thread's: no point is made of either."""
         return self._agent.over or self._agent.busy or get_ident() != self._agent.main
 
     @contextlib.contextmanager

@@ -135,7 +135,7 @@ class Works:
         self.flying[id(work)] = flight
 
     def fail(self, flight: Flight, error: BaseException) -> None:
-        """The call, or the wait for it, has raised."""
+        """Complete a flight whose call, or the wait for it, has raised."""
         self._agent.complete(flight.facts, flight.number, members({"error": type(error).__name__}))
 
     def of(self, work: Any) -> Optional[Flight]:

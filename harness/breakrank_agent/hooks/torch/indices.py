@@ -83,7 +83,7 @@ def _with_rest(tensor: Any, starts: Any, picked: set[int]) -> tuple[Any, int]:
 
 
 def _at_indices(tensor: Any, indices: Any) -> tuple[Any, int]:
-    """`tensor[indices]`: an index for each dimension, None for all of it, a mask for as many as it has itself."""
+    """Find `tensor[indices]`: an index for each dimension, None for all of it, a mask for as many as it has itself."""
     import torch
 
     named: list[tuple[int, Any]] = []
@@ -101,7 +101,7 @@ def _at_indices(tensor: Any, indices: Any) -> tuple[Any, int]:
 
 
 def _along(tensor: Any, dim: int, index: Any) -> tuple[Any, int]:
-    """Whole slices of one dimension."""
+    """Find whole slices of one dimension."""
     dim %= tensor.dim()
     return _with_rest(tensor, (index.flatten() % tensor.shape[dim]) * tensor.stride(dim), {dim})
 
@@ -111,7 +111,7 @@ def _rows(tensor: Any, index: Any) -> tuple[Any, int]:
 
 
 def _pointwise(tensor: Any, dim: int, index: Any) -> tuple[Any, int]:
-    """One element for each of the index, which replaces its place in one dimension."""
+    """Find one element for each of the index, which replaces its place in one dimension."""
     import torch
 
     dim %= tensor.dim()
@@ -124,7 +124,7 @@ def _pointwise(tensor: Any, dim: int, index: Any) -> tuple[Any, int]:
 
 
 def _counted(tensor: Any, index: Any) -> tuple[Any, int]:
-    """Elements by their number, as if the tensor were a vector."""
+    """Find elements by their number, as if the tensor were a vector."""
     left = index.flatten() % tensor.numel()
     starts = left * 0
     for size, stride in reversed(list(zip(tensor.shape, tensor.stride()))):

@@ -62,7 +62,7 @@ def _saving(agent: Agent, later: dict[str, int]) -> Callable[..., AbstractContex
 
 
 def _save_later(agent: Agent, module: Any, later: dict[str, int]) -> Any:
-    """A save in the background holds the steps that were made when it was asked for."""
+    """Wrap a save in the background, which holds the steps that were made when it was asked for."""
 
     def begin(*_: Any, **kwargs: Any) -> tuple[str, str]:
         where, path = _where(agent, kwargs, "storage_writer")
@@ -130,7 +130,7 @@ def _digest(agent: Agent, where: str) -> dict[str, Any]:
 
 
 def _pass_over_made_up_steps(agent: Agent) -> None:
-    """Torch makes an optimizer's state by a step with no gradients, which is no step of the training."""
+    """Mark the step without gradients by which torch makes an optimizer's state: it is no step of the training."""
     from torch.distributed.checkpoint import state_dict as module
 
     @contextlib.contextmanager
