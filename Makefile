@@ -200,7 +200,7 @@ scenario: setup ## set up, then run one scenario: pytest --scenario=race_conditi
 	@'$(BIN)/python' -m pytest '--scenario=$(SCENARIO)' $(ARGS)
 
 test: setup ## set up, then run the tests
-	@'$(BIN)/python' -m pytest -q -rs -n 2 $(ARGS)
+	@'$(BIN)/python' -m pytest -q -rs -n 2 --dist worksteal $(ARGS)
 
 lint: setup ## set up, then ruff and mypy
 	@'$(BIN)/python' -m ruff check harness scenarios fixtures tests
