@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(bool(missing_framework("tensorflow")), reason=mi
 
 
 def test_the_agent_changes_nothing_in_a_script_of_tensorflow(bench, tmp_path):
-    styles.check_tensorflow(bench, "workers.py", tmp_path)
+    styles.assert_the_agent_changes_nothing_of_tensorflow(bench, "workers.py", tmp_path)
 
 
 def test_a_script_that_trains_with_torch_and_imports_tensorflow_is_known_by_its_torch_parameters(bench, tmp_path):

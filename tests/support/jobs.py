@@ -125,7 +125,7 @@ def run(bench: Bench, row: Row, folder: Path) -> Result:
     return bench.run(plan, row.record, where=folder)
 
 
-def check(bench: Bench, row: Row, folder: Path, patch: pytest.MonkeyPatch) -> None:
+def assert_known(bench: Bench, row: Row, folder: Path, patch: pytest.MonkeyPatch) -> None:
     """Run a row, and compare with what is known of it; the folder stays as it was."""
     for name, value in {**ENVIRONMENT, "PATH": search_path()}.items():
         patch.setenv(name, value)
