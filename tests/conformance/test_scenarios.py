@@ -6,7 +6,7 @@ The cases that are not in `catalogued.COVERING` run in the soak.
 from __future__ import annotations
 
 import pytest
-from support.catalogued import CASES, COVERING, SCENARIOS, check, names
+from support.catalogued import CASES, COVERING, SCENARIOS, assert_as_recorded, names
 
 from breakrank.oracles import all_oracles
 from breakrank.plan.build import Choices, make_plan
@@ -48,7 +48,7 @@ def test_its_plan_is_resolved_and_travels_as_json(scenario, case):
 
 @pytest.mark.parametrize(("scenario", "case"), COVERING, ids=names(COVERING))
 def test_its_case_is_as_recorded(bench, scenario, case):
-    check(bench, scenario, case)
+    assert_as_recorded(bench, scenario, case)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=list(SCENARIOS))

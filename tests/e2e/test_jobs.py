@@ -8,7 +8,7 @@ from support import jobs
 
 @pytest.mark.parametrize("row", jobs.here(jobs.COVERING), ids="-".join)
 def test_a_script_gets_the_verdict_that_is_known_of_it(bench, tmp_path, monkeypatch, row):
-    jobs.check(bench, row, tmp_path, monkeypatch)
+    jobs.assert_known(bench, row, tmp_path, monkeypatch)
 
 
 def test_the_covering_rows_cover():

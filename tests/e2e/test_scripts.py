@@ -30,7 +30,7 @@ def test_a_script_is_compared_with_itself_as_one_rank_on_the_same_global_batches
 
 @pytest.mark.parametrize("style", styles.COVERING)
 def test_the_agent_changes_nothing(bench, tmp_path, style):
-    styles.check(bench, style, tmp_path)
+    styles.assert_the_agent_changes_nothing(bench, style, tmp_path)
 
 
 def test_a_killed_rank_is_detected_and_the_two_controls_agree(bench, tmp_path):

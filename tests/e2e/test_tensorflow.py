@@ -16,13 +16,14 @@ pytestmark = pytest.mark.skipif(bool(missing_framework("tensorflow")), reason=mi
 
 
 def test_the_agent_changes_nothing_in_a_script_of_tensorflow(bench, tmp_path):
-    styles.check_tensorflow(bench, "workers.py", tmp_path)
+    styles.assert_the_agent_changes_nothing_of_tensorflow(bench, "workers.py", tmp_path)
 
 
 def test_a_script_that_trains_with_torch_and_imports_tensorflow_is_known_by_its_torch_parameters(bench, tmp_path):
     shutil.copy(styles.TENSORFLOW / "both.py", tmp_path)
     assert framework_of(["both.py"], tmp_path) == "torch"
-    result = bench.run(Request(styles.plan_of_script("both.py", framework="torch"), where=tmp_path))
+    plan = styles.plan_of_script("both.py", framework="torch", ranks=1)
+    result = bench.run(Request(plan, where=tmp_path))
     for lived in load_run(result.folder).history.last:
         steps = lived.payloads("step")
         assert len(steps) == 3 and len({event["params"] for event in steps}) == 3, result.verdict.sentence()

@@ -25,7 +25,7 @@ def made_up(tmp_path):
     return tmp_path
 
 
-def refused(done, words):
+def assert_refused(done, words):
     """One line that says what to do, and pytest's exit code for bad usage."""
     assert done.returncode == 4, done.stdout + done.stderr
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
@@ -39,7 +39,7 @@ def limited(option, value):
 @pytest.mark.parametrize("files", [20, 64, 200])
 def test_too_few_open_files_are_said_with_how_many_are_needed(made_up, files):
     done = pytest_in(made_up, "--scenario=sound", wrapped=limited("-Sn", files), plugins=FAKE)
-    refused(done, f"{files} open files are too few for 2 ranks: ulimit -n 384")
+    assert_refused(done, f"{files} open files are too few for 2 ranks: ulimit -n 384")
 
 
 def test_as_many_open_files_as_are_asked_for_are_enough(tmp_path):
@@ -50,7 +50,7 @@ def test_as_many_open_files_as_are_asked_for_are_enough(tmp_path):
 
 def test_too_few_processes_are_said_with_how_many_are_needed(made_up):
     done = pytest_in(made_up, "--scenario=sound", wrapped=[*NOBODY, "prlimit", "--nproc=30:30"], plugins=FAKE)
-    refused(done, "30 processes are too few for 2 ranks: ulimit -u ")
+    assert_refused(done, "30 processes are too few for 2 ranks: ulimit -u ")
 
 
 def test_root_is_not_held_to_a_number_of_processes_and_neither_are_we(monkeypatch):
@@ -74,13 +74,15 @@ def test_without_proc_it_is_one_line(made_up):
     hidden = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$0" "$@"']
     for option in ("--scenario=sound", "--scenario-doctor"):
         done = pytest_in(made_up, option, wrapped=hidden, plugins=("breakrank.plugin",))
-        refused(done, "there is no /proc, from which ranks are watched; mount it")
+        assert_refused(done, "there is no /proc, from which ranks are watched; mount it")
 
 
 def test_runs_that_may_not_be_written_are_one_line(made_up):
     made_up.chmod(0o555)
     try:
-        refused(pytest_in(made_up, "--scenario=sound", wrapped=NOBODY, plugins=FAKE), "cannot write run directories to")
+        assert_refused(
+            pytest_in(made_up, "--scenario=sound", wrapped=NOBODY, plugins=FAKE), "cannot write run directories to"
+        )
     finally:
         made_up.chmod(0o755)
 

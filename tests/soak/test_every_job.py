@@ -10,4 +10,4 @@ pytestmark = pytest.mark.soak
 
 @pytest.mark.parametrize("row", jobs.here(jobs.TABLE), ids="-".join)
 def test_a_script_gets_the_verdict_that_is_known_of_it(bench, tmp_path, monkeypatch, row):
-    jobs.check(bench, row, tmp_path, monkeypatch)
+    jobs.assert_known(bench, row, tmp_path, monkeypatch)

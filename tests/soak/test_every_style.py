@@ -17,13 +17,13 @@ pytestmark = pytest.mark.soak
 
 @pytest.mark.parametrize("style", styles.STYLES)
 def test_the_agent_changes_nothing(bench, tmp_path, style):
-    styles.check(bench, style, tmp_path)
+    styles.assert_the_agent_changes_nothing(bench, style, tmp_path)
 
 
 @pytest.mark.skipif(bool(missing_framework("tensorflow")), reason=missing_framework("tensorflow"))
 @pytest.mark.parametrize("style", styles.STEPS)
 def test_the_agent_changes_nothing_in_a_script_of_tensorflow(bench, tmp_path, style):
-    styles.check_tensorflow(bench, style, tmp_path)
+    styles.assert_the_agent_changes_nothing_of_tensorflow(bench, style, tmp_path)
 
 
 def test_a_struck_script_is_replayed_with_the_same_digest(bench, tmp_path):

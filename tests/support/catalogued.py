@@ -57,7 +57,7 @@ def names(cases: Sequence[tuple[Scenario, Case]]) -> list[str]:
     return [f"{scenario.name}::{case.name}" for scenario, case in cases]
 
 
-def check(bench: Bench, scenario: Scenario, case: Case) -> None:
+def assert_as_recorded(bench: Bench, scenario: Scenario, case: Case) -> None:
     """Assert that a case comes out as recorded; skip it, with the reason, where this machine cannot run it."""
     plan = make_plan(scenario, case, Choices())
     needs = [*case.needs, *(need for strike in plan.strikes for need in strike.fault.needs)]

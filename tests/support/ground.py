@@ -11,8 +11,10 @@ import pytest
 
 HARNESS = Path(__file__).parents[2] / "harness"
 TESTS = Path(__file__).parents[1]
-#: Starts pytest without plugins of others that are installed beside us: they take two thirds of its start.
-PYTEST = (sys.executable, "-m", "pytest", "-p", "no:faker", "-p", "no:anyio")
+#: Options of pytest that leave plugins out which others have installed beside us: they take two thirds of its start.
+LEAN = ("-p", "no:faker", "-p", "no:anyio")
+#: Starts pytest so.
+PYTEST = (sys.executable, "-m", "pytest", *LEAN)
 
 #: A tmpfs takes root; without root it takes a user namespace, which the machine may forbid.
 small_disks = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk; run the tests as root")

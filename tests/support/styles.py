@@ -43,7 +43,7 @@ def _code(status: int | None) -> int | None:
     return 0 if status == -signal.SIGABRT else status
 
 
-def check(bench: Bench, style: str, folder: Path) -> None:
+def assert_the_agent_changes_nothing(bench: Bench, style: str, folder: Path) -> None:
     """Assert that a script does the same with the agent and without, and that its steps were seen."""
     shutil.copy(SCRIPTS / style, folder)
     before = files(folder)
@@ -65,7 +65,7 @@ def check(bench: Bench, style: str, folder: Path) -> None:
     assert all(lived.of_kind("rank") and lived.last_step >= 3 for lived in with_agent.last)
 
 
-def check_tensorflow(bench: Bench, style: str, folder: Path) -> None:
+def assert_the_agent_changes_nothing_of_tensorflow(bench: Bench, style: str, folder: Path) -> None:
     """Assert that a script of TensorFlow does the same with the agent and without, and that its steps were seen."""
     shutil.copy(TENSORFLOW / style, folder)
     # Without the agent a rank makes no points, and the deadline is for the whole of it.

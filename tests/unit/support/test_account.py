@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from support import account
+from support.ground import LEAN
 
 
 def test_what_a_machine_has_and_no_test_used_is_named():
@@ -34,6 +35,6 @@ def test_a_run_that_is_to_account_for_itself_fails_for_a_skip(pytester, monkeypa
             pytest.skip("not today")
         """
     )
-    result = pytester.runpytest_subprocess("--account", *workers)
+    result = pytester.runpytest_subprocess(*LEAN, "--account", *workers)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*::test_it was skipped (not today), and skips.txt does not list it"])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support import folder_times
+from support.ground import LEAN
 
 
 def report(nodeid: str, when: str, seconds: float) -> pytest.TestReport:
@@ -30,7 +31,7 @@ def two_folders(pytester, monkeypatch):
 
 
 def test_several_workers_give_one_table(two_folders):
-    printed = two_folders.runpytest_subprocess("-n", "1").stdout.str()
+    printed = two_folders.runpytest_subprocess(*LEAN, "-n", "1").stdout.str()
     assert printed.count("= time by folder =") == 1
     assert len(re.findall(r"^ +\d+\.\d s +\d+\.\d% +1 tests  (?:one|two)$", printed, re.MULTILINE)) == 2, printed
     assert re.search(r"^ +\d+\.\d s +100\.0% +2 tests  all$", printed, re.MULTILINE)

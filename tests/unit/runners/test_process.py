@@ -1,12 +1,33 @@
-"""The copy of the agent that goes on the ranks' path."""
+"""The environment of a rank, and the copy of the agent that goes on its path."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
-from breakrank.runners.process import stage_agent
+from breakrank.runners.process import ProcessRunner, stage_agent
+from breakrank_agent.plan import Plan
+
+PLAN = Plan("test", "case", "some:main", framework="tensorflow", ranks=2)
+
+
+def test_what_all_ranks_have_in_common_is_known_before_they_have_addresses():
+    runner = ProcessRunner(SimpleNamespace(id="1"), Path("agent"), Path("programs"))
+    before = runner._environment(PLAN, 0, 0, 0)
+    assert "TF_CONFIG" not in before
+    port = runner._find_port(PLAN)
+    try:
+        after = runner._environment(PLAN, 1, 0, port)
+        assert json.loads(after["TF_CONFIG"]) == {
+            "cluster": {"worker": runner._addresses()},
+            "task": {"type": "worker", "index": 1},
+        }
+        assert len(set(runner._addresses())) == 2
+    finally:
+        runner._release_ports()
 
 
 def make_source(folder: Path, says: str = "one") -> Path:
@@ -18,7 +39,7 @@ def make_source(folder: Path, says: str = "one") -> Path:
     return source
 
 
-def test_ranks_need_not_compile_it_and_its_frames_are_called_by_its_own_place(tmp_path):
+def test_ranks_need_not_compile_the_agent_and_its_frames_are_called_by_its_own_place(tmp_path):
     staged = stage_agent(tmp_path, make_source(tmp_path / "installed"))
     program = "import agent_like.said; print(*agent_like.said.where())"
     command = [sys.executable, "-S", "-v", "-c", f"import sys; sys.path.insert(0, {str(staged)!r}); {program}"]
@@ -28,7 +49,7 @@ def test_ranks_need_not_compile_it_and_its_frames_are_called_by_its_own_place(tm
     assert f"code object from '{compiled}'" in done.stderr
 
 
-def test_an_equal_one_is_used_again_and_another_one_is_not(tmp_path):
+def test_an_equal_copy_of_the_agent_is_used_again_and_another_one_is_not(tmp_path):
     one = make_source(tmp_path / "one")
     staged = stage_agent(tmp_path, one)
     made = staged.stat().st_mtime_ns
@@ -38,7 +59,7 @@ def test_an_equal_one_is_used_again_and_another_one_is_not(tmp_path):
     assert not [path for path in tmp_path.glob("agent-*") if path.suffix]
 
 
-def test_it_is_compiled_even_if_its_source_may_not_be_written_beside(tmp_path, monkeypatch):
+def test_the_agent_is_compiled_even_if_its_source_may_not_be_written_beside(tmp_path, monkeypatch):
     source = make_source(tmp_path / "installed")
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     staged = stage_agent(tmp_path, source)
