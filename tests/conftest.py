@@ -1,4 +1,4 @@
-"""What all tests share: a place where runs are made, and a way to make one in one line."""
+"""Fixtures that all tests share: a bench that makes runs, and a way to make a run in one line."""
 
 from __future__ import annotations
 

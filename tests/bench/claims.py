@@ -1,4 +1,4 @@
-"""What people are told about crashes in distributed training, and what came out: docs/claims.md, from real runs.
+"""Common advice about crashes in distributed training, tried in real runs: docs/claims.md.
 
 Each claim names the scenarios that try it. Of these, each case that does not survive runs once (of a cure, each that
 does), and its outcome is counted for or against. `make claims`, some minutes; `claims.py NUMBER…` prints some. The

@@ -1,4 +1,4 @@
-"""Who notices a collective that does not match: the matrix detector × fault, from real runs, as docs/collectives.md.
+"""The matrix detector × fault of collectives that do not match, from real runs, as docs/collectives.md.
 
 Method: each row of tests/programs/mismatches.py runs as two ranks on gloo, rank 1 odd at step 2, four times: with the
 debug mode off; where that hangs, with a group time-out of 2 s, for which we wait; with TORCH_DISTRIBUTED_DEBUG=DETAIL
@@ -41,7 +41,7 @@ STEPS = 3
 
 @dataclass(frozen=True)
 class Answer:
-    """What one detector made of one fault: in words, whether it noticed anything, and the ranks that it names."""
+    """The answer of one detector to one fault: its words, whether it noticed anything, and the ranks that it names."""
 
     words: str
     noticed: bool = False
@@ -49,7 +49,7 @@ class Answer:
 
     @property
     def right(self) -> bool:
-        """Whether it names the odd rank and no other."""
+        """True if the answer names the odd rank and no other."""
         return self.named == {ODD}
 
 
@@ -165,7 +165,7 @@ def table(found: dict[str, list[Answer]]) -> list[str]:
     lines = [line(HEAD), line(["---"] * len(HEAD))]
     for row, answers in found.items():
         cells = [f"{a.words}{' ✓' if a.right else ''}" for a in answers]
-        # Where a detector is silent with the debug mode off, and it is no hang, nobody ever says a word.
+        # The first four answers are those of torch and torchrun: all but our own.
         nobody = "**nobody**" if not any(a.noticed for a in answers[:4]) else ""
         lines.append(line([f"{row.replace('_', ' ')} {nobody}".strip(), *cells]))
     columns = list(zip(*found.values(), strict=True))

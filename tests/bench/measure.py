@@ -1,4 +1,4 @@
-"""How the benches measure: alternating, in one run, with all on the line that one needs to judge a figure."""
+"""Measuring for the benches: ways alternate in one run, and each line has all that one needs to judge its figure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Measured(NamedTuple):
-    """What one thing took, in seconds, run by run, and what was not measured of it."""
+    """The seconds that one thing took, run by run, and a note of its parts that were not measured."""
 
     name: str
     seconds: Sequence[float]

@@ -1,4 +1,4 @@
-"""What the disarmed agent costs: per step, per point, per collective; payload digests apart."""
+"""Costs of the disarmed agent: per step, per point, per collective; payload digests apart."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLAN = Plan(
 )  # fmt: skip
 LEFT_OUT = "the Conductor, which reads the records in another process; the first 6 steps"
 
-#: What the design wants: of a step of 10 ms.
+#: The aim of the design, as a share of a step of 10 ms.
 AIM = 0.01
 
 

@@ -1,4 +1,4 @@
-"""How often a fault that fires by the clock meets the step that it was meant for, beside one that fires at the step."""
+"""The share of runs in which a fault that fires by the clock meets its step, beside a fault that fires at the step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What containers cost: two ranks, one all-reduce, DDP and five steps, beside `docker run` twice from a shell."""
+"""Costs of containers: two ranks, one all-reduce, DDP and five steps, beside `docker run` twice from a shell."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ PLAN = Plan(
     runner="docker",
     image=containers.TORCH,
 )
-#: What a rank imports, as the zygote does.
+#: The imports of a rank, as the zygote does them.
 IMPORTS = "import torch, torch.distributed, torch.nn.parallel, torch.utils.data, torch._dynamo"
-#: What the design wants, in seconds; of fresh containers beyond the import.
+#: The aims of the design, in seconds; the aim for fresh containers is beyond the import.
 WARM_S, FRESH_S = 0.5, 1.5
 
 

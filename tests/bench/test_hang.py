@@ -1,4 +1,4 @@
-"""What it takes to prove a hang, with the group's time-out left at 30 minutes, and what a thousand ranks cost."""
+"""The time to prove a hang, with the group's time-out left at 30 minutes, and the cost of a thousand ranks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from breakrank_agent.protocol.trigger import at
 
 SMALL = Path(__file__).parents[1] / "programs"
 RUNS = 50
-#: What the design wants, in seconds.
+#: The aim of the design, in seconds.
 AIM_S = 1.0
 
 #: By name, what strikes a job that reduces two gradients a step by hand, and then meets in a barrier.

@@ -1,4 +1,4 @@
-"""What starting costs: two ranks, one all-reduce, DDP and five steps, started in four ways."""
+"""Costs of a start: two ranks, one all-reduce, DDP and five steps, started in four ways."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from breakrank_agent.plan import Plan
 PROGRAMS = Path(__file__).parent / "programs"
 PLAN = Plan("bench", "reduce", "reduce_ddp:main", steps=5, oracles=DEFAULT_ORACLES)
 
-#: What the design wants.
+#: The aim of the design: torchrun's time divided by ours.
 AIM = 25
 
 

@@ -1,4 +1,4 @@
-"""What the first command costs: `pytest --scenario=race_condition`, end to end."""
+"""The time of the first command, `pytest --scenario=race_condition`, end to end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statistics import median
 
 from measure import Measured, aim
 
-#: What the design wants, in seconds, without the imports.
+#: The aim of the design, in seconds, without the imports.
 AIM_S = 2.0
 
 

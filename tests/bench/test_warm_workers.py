@@ -1,4 +1,4 @@
-"""What a job of TensorFlow costs: two workers, started in two ways, and how soon a missing one is known."""
+"""Costs of a TensorFlow job: two workers, started in two ways, and the time until a missing worker is known."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from breakrank_agent.protocol.trigger import at
 PROGRAMS = Path(__file__).parent / "programs"
 PLAN = Plan("bench", "workers", "reduce_workers:main", framework="tensorflow", oracles=DEFAULT_ORACLES)
 RUNS = 5
-#: What the design wants, in seconds.
+#: The aims of the design, in seconds.
 WARM_S, MISSING_S = 0.4, 1.0
 
 

@@ -1,4 +1,4 @@
-"""What it costs to find races: per operator that touches shared memory, recorded, scheduled, and split."""
+"""The cost of finding races: per operator that touches shared memory, recorded, scheduled, and split."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLAN = Plan("bench", "operators", "operators:main", steps=1, ranks=1, payloads=F
 #: Of ten rounds each, taken in turn: enough for a median, in less than a minute and a half.
 RUNS = 2
 LEFT_OUT = "the Conductor, which reads the records in another process"
-#: What the design wants: seconds of the processor that one operator takes more than without an agent.
+#: By way, the schedule and the aim: the processor seconds that one operator takes more than without an agent.
 WAYS = {
     "recorded": (Schedule(), 10e-6),
     "scheduled": (Schedule("controlled", "random"), 20e-6),

@@ -50,7 +50,7 @@ def pasted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path, code in examples().items():
         assert not (tree / path).exists(), f"{path} is there already"
         (tree / path).write_text(code)
-    # Where the packages lie in the copy, `breakrank.scenarios` and `breakrank.fixtures` do as in the wheel.
+    # In the copy, `breakrank.scenarios` and `breakrank.fixtures` lie where they lie in the wheel.
     for folder in ("scenarios", "fixtures"):
         (tree / "harness" / "breakrank" / folder).symlink_to(tree / folder)
     return tree

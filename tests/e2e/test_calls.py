@@ -16,7 +16,7 @@ from breakrank_agent import faults
 from breakrank_agent.protocol.trigger import at
 
 needs_strace = pytest.mark.skipif(bool(missing(["strace"])), reason=missing(["strace"]))
-#: What can fail, and where the program does it.
+#: Calls of the program that can fail, each with its path.
 CALLS = [("write", "notes-1.new"), ("fsync", "notes-1.new"), ("rename", "notes-1.new"), ("read", "notes-1")]
 #: Requests of ptrace(2).
 PTRACE_ATTACH, PTRACE_DETACH = 16, 17

@@ -16,7 +16,7 @@ from breakrank.doctor import missing
 from breakrank.host.session import VARIABLE
 from breakrank_agent import faults
 
-#: What comes behind walls alone; the moments that come anywhere come there in the soak.
+#: Moments that only isolated ranks have; the soak kills at all other moments of isolated ranks, too.
 WALLED = {
     "a wire is laid": lambda job: job.processes("packet_relay.py"),
     "the strike has landed": lambda job: job.text("delayed_link-*/conductor.jsonl", '"landed"'),

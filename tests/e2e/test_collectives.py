@@ -1,4 +1,4 @@
-"""What is recorded of collectives: each once, before it blocks and when it is over, with all that tells it."""
+"""The record of collectives: each is recorded once, before it blocks and when it is over, with all its properties."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_what_a_collective_read_and_wrote_is_recorded_only_when_its_law_is_judge
             if "barrier" in event["op"]:
                 continue
             done = over[event["group"], event.get("c"), event["op"], event.get("p"), event.get("peer")]
-            # What hangs on a future may change a tensor before we see that it is complete.
+            # A callback of a future may change a tensor before we see that the future is complete.
             assert "in" in event and ("out" in done) == (event.get("c") != 18)
             assert done.get("kept", True) is True
 

@@ -65,7 +65,7 @@ def labelled(session: str) -> list[str]:
         "race_condition::torch-hogwild",
         "race_condition::torch-hogwild-locked",
         "cut_link::torch-limited",
-        # What is mounted over, or asked for by name, is the container's.
+        # These strikes act on the container's own mounts and names.
         "full_disk::torch-in-place",
         "dns_failure::torch-own-master",
     ],
@@ -202,7 +202,7 @@ def test_what_an_image_has_is_known_by_its_normalized_name(tmp_path):
 
 
 def test_a_program_that_ranks_start_is_looked_for_in_their_image(image):
-    """What this machine has of it says nothing: a slim image has no compiler."""
+    """The machine's own programs do not count: a slim image has no compiler."""
     plan, _ = plan_of("baseline::torch-ddp", image)
     assert missing_for(plan, ["compiler"]) == (
         f"needs compiler: there is no program cc in the image {image}; install it there"

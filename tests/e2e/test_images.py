@@ -85,7 +85,7 @@ def test_an_image_of_any_tag_has_the_packages_of_the_interpreter_that_builds_it(
     install("frame", {"frame/__init__.py": "VERSION = 1\n", "frame/lib.a": "static"}, "toolkit")
     install("toolkit", {"toolkit.py": ""})
     monkeypatch.setattr(build, "IMAGES", {"breakrank-frame": build.Image("bookworm", HERE, ("frame",))})
-    # What Debian adds takes the archive.
+    # Debian's own files would have to be fetched from its archive.
     monkeypatch.setattr(build, "unpack", lambda image, scratch, tree: (tree / "bin").mkdir(parents=True))
     name = f"breakrank-frame:{os.getpid()}"
     try:
@@ -118,6 +118,6 @@ def names_in(saved: Path) -> set[str]:
                 with tarfile.open(fileobj=layer) as packed:
                     found |= {name.partition("/dist-packages/")[2] for name in packed.getnames()}
             except tarfile.ReadError:
-                # What describes the image is no layer.
+                # An entry that describes the image is no layer.
                 continue
     return found - {""}

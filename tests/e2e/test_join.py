@@ -93,7 +93,7 @@ def test_a_killed_rank_under_torchrun_is_reported_by_the_launcher(launch):
     # torchrun waits for its ranks, so it is not our waitpid that sees one die.
     (landed,) = [e for e in saved.history.seen("strike") if e["phase"] == "landed"]
     assert landed["witness"] == "pidfd: SIGKILL"
-    # How many ranks there are was learnt from the control, and with it who the last one is.
+    # The number of ranks was learnt from the control, and with it the number of the last rank.
     assert saved.plan.ranks == 2 and saved.plan.strikes[0].ranks == (1,)
     check = jsonschema.Draft202012Validator(schema("conductor"))
     for path in result.folder.rglob("conductor.jsonl"):

@@ -46,7 +46,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process ends; an orphan's entry stays until the machine's init reaps it."""
+    """Return True once a process has ended; an orphan's entry stays until the machine's init reaps it."""
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         until(lambda: process.status() == psutil.STATUS_ZOMBIE)

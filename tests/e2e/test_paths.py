@@ -38,7 +38,7 @@ def test_what_races_is_flagged_at_each_seed(run, seed):
     assert verdict.outcome is Outcome.SILENT and found.keys() - {"moved"} == names("RACY")
     lesser = {"both_rename": "rename race", "both_append": "append race"}
     assert {name: cause for name, cause in found.items() if cause in lesser.values()} == lesser
-    # Where only the order is not fixed, it is the lesser finding: it comes last.
+    # If only the order of two accesses is not fixed, the finding is a lesser one and comes last.
     assert {finding.cause for finding in verdict.findings[-2:]} == set(lesser.values())
 
 

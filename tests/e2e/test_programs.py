@@ -38,7 +38,7 @@ SERVER.set_forkserver_preload(["torch", "torch._dynamo", "pytest", data.__name__
 
 @dataclass(frozen=True)
 class Attempt:
-    """What came of an attempt: exit codes and what was said, by rank; `final` is the last checkpoint as text, or ""."""
+    """The results of an attempt: exit codes, logged values by rank; `final` is the last checkpoint as text, or ""."""
 
     folder: Path
     codes: list[int | None]

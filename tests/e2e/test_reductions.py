@@ -1,4 +1,4 @@
-"""What real ranks record of gradients that are not reduced, and what comes of it: the right cause, or none."""
+"""Real ranks record gradients that are not reduced, and the verdict has the right cause, or none."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from breakrank.runners.docker import part
 USER, PASSWORD = "somebody", "secret"
 #: The registry takes nothing but bcrypt.
 KNOWN = f"{USER}:$2b$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a\n"
-#: What a program that keeps credentials is told and answers: docker-credential-helpers' protocol.
+#: A program that keeps credentials: it speaks the protocol of docker-credential-helpers.
 HELPER = """#!/bin/sh
 read -r server
 [ "$1 $server" = "get {server}" ] || {{ echo "credentials not found in native keychain"; exit 1; }}

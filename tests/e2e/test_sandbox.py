@@ -24,7 +24,7 @@ from breakrank_agent.protocol.trigger import at
 NEEDS = sorted({need for kind in (faults.CutLink, faults.Partition, faults.DelayPackets) for need in kind.needs})
 pytestmark = pytest.mark.skipif(bool(missing(NEEDS)), reason=missing(NEEDS))
 
-#: Where the ranks of a program with a limit are struck, and where one of them is killed a step later.
+#: The trigger of the strikes on a program with a limit, and the kill of a rank one step later.
 AT = at(rank=1, step=2, point="collective")
 LATER = faults.Kill() @ at(rank=1, step=3, point="collective")
 

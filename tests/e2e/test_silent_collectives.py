@@ -1,7 +1,7 @@
-"""Every way in which a rank's collective does not match: what gloo makes of it, and that the oracle says which and why.
+"""Every way in which a rank's collective does not match: the oracle names the collective and the cause.
 
 Method: tests/programs/mismatches.py, two ranks that train for real; rank 1 is odd at step 2. The control of each row is
-its sound twin. What gloo does was measured first, the outcomes here are the measured ones.
+its sound twin. Gloo's behaviour was measured first; the outcomes here are the measured ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SILENT, CRASHED, HUNG = Outcome.SILENT, Outcome.CRASHED, Outcome.HUNG
 
 
 class Row(NamedTuple):
-    """What comes of a row: the outcome, the first wrong operation with its number, and its cause."""
+    """The expected result of a row: the outcome, the first wrong operation with its number, and its cause."""
 
     outcome: Outcome
     op: str

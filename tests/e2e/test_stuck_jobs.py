@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-#: How many equal looks say that a thread waits for good.
+#: The number of equal looks in a row that show that a thread waits for good.
 LOOKS = 2000
 PROGRAM = Path(__file__).parents[1] / "programs" / "told.py"
 

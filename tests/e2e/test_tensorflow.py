@@ -15,7 +15,7 @@ from breakrank.runs.saved_run import load_run
 pytestmark = pytest.mark.skipif(bool(missing_framework("tensorflow")), reason=missing_framework("tensorflow"))
 
 SCRIPTS = styles.SCRIPTS / "tensorflow"
-#: What TensorFlow's C++ writes on stderr holds times and pids.
+#: Stdout alone: lines of TensorFlow's C++ on stderr hold times and pids.
 PRINTED = ("rank-0.out", "rank-1.out")
 
 

@@ -1,4 +1,4 @@
-"""What TensorFlow's programs leave on record of their batches and variables, in real runs, and strikes on batches."""
+"""Records of the batches and variables of TensorFlow's programs, in real runs, and strikes on batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is on record of replicas whose gradients go into no update, in real runs of TensorFlow."""
+"""Records of replicas whose gradients go into no update, in real runs of TensorFlow."""
 
 from __future__ import annotations
 

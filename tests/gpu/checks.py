@@ -17,7 +17,7 @@ Found = tuple[str, dict[str, Any]]
 OVERSIZED_RANK, OVERSIZED_STEP = 1, 3
 #: The bytes of one step's activations, and the steps left to what is made once.
 ACTIVATIONS, FIRST_STEPS = 32 * 1024 * 4, 3
-#: What `alone` calls, as the hook names it.
+#: The collectives that `alone` calls, as the hook names them.
 CALLED = ["allreduce_", "broadcast_", "_allgather_base_", "_reduce_scatter_base_", "barrier"]
 ROUNDS = 3
 #: The most that the disarmed agent may take of a step of 10 ms, in per cent.

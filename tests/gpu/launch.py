@@ -50,7 +50,7 @@ def expect(condition: bool, otherwise: str, figures: Mapping[str, Any] = _NOTHIN
 
 @dataclass(frozen=True)
 class Lived:
-    """What one rank left: exit code (minus the signal; None if its time was up), events, output, working folder."""
+    """The remains of one rank: exit code (minus the signal; None if its time was up), events, output, workdir."""
 
     rank: int
     code: int | None

@@ -1,4 +1,4 @@
-"""What the ranks of the checks run: small trainings on the device that GPU_DEVICE names."""
+"""Programs of the checks' ranks: small trainings on the device that GPU_DEVICE names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OVERSIZED_RANK, OVERSIZED_STEP, SHARE = 1, 3, 0.6
 NO_CARD = 1 << 50
 #: Steps of the loops that keep something of each step.
 KEEPING_STEPS = 20
-#: How long a step of the steady loop is to take, and how many are left out and measured in one run.
+#: The time that a step of the steady loop is to take, and the steps of one run that are left out and measured.
 AIM_S, WARM_UP, MEASURED = 0.010, 20, 60
 
 

@@ -1,4 +1,4 @@
-"""What only a CUDA card can show, in under 4 minutes: `python3 tests/gpu/run.py`, or `make gpu`.
+"""Checks that need a CUDA card, in under 4 minutes: `python3 tests/gpu/run.py`, or `make gpu`.
 
 Needs one card, Linux and a torch with CUDA: nothing of ours is installed, and no network is used. Prints one line a
 check and writes `figures.json` beside this file. Exits with 0 if every check passed, 1 if not, 3 without a card.

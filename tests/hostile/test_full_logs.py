@@ -29,7 +29,7 @@ def test_a_writer_whose_reader_is_gone_drops_and_says_so_once(path):
     writer, channel, forsaken = LogWriter(path), Channel(theirs.detach()), []
     writer.gone, writer.forsaken = lambda: channel.gone, lambda: forsaken.append(1)
     assert not channel.gone
-    # What was said before does not hide that nobody is there any more.
+    # Bytes that were sent before do not hide that the other end is closed.
     ours.sendall(b"{}\n" * 5000)
     ours.close()
     for _ in range(10):

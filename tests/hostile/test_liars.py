@@ -13,7 +13,7 @@ from breakrank.schemas import schema
 from breakrank.verdict import Outcome
 
 LIARS = Path(__file__).parents[1] / "programs" / "liars.py"
-#: What is said of each.
+#: By lie, the words of the verdict.
 SAYS = {
     "head_back": "the header of its log was written over",
     "head_ahead": "the header of its log was written over",

@@ -64,7 +64,7 @@ def test_nothing_is_left_of_a_killed_worker_whose_ranks_ran(tmp_path):
 
 
 def runs_in(process, folder):
-    """Whether a process of a session of ours is in a folder, or was started from there."""
+    """Return whether a process of a session of ours is in a folder, or was started from there."""
     try:
         return VARIABLE in process.environ() and str(folder) in (process.cwd(), process.environ().get("PWD"))
     except (psutil.Error, OSError):

@@ -1,4 +1,4 @@
-"""Whoever prints is read as fast as it writes: a rank that waits for us is never taken to hang."""
+"""Output is read as fast as a rank prints it: a rank that waits for its reader is never taken to hang."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from breakrank.verdict import Outcome
 MEGABYTES = 120
 #: A deadline that would be over if the ranks waited for us at 64 KB a round, as they once did.
 DEADLINE_S = 20.0
-#: What is printed in the second step, and what is kept of it: the pieces are told apart by their numbers.
+#: By kind, the code that prints piece `n` in the second step. The number tells pieces of text apart.
 PRINTS = {
     "lines": "os.write({to}, b''.join(b'%09d\\n' % (i + n * 6554) for i in range(6554)))",
     "one line": "os.write({to}, b'%09d ' % n * 6554)",

@@ -15,7 +15,7 @@ from breakrank.errors import BreakrankError
 from breakrank.host.agent_link import is_passable, make_detour, remove_detours
 from breakrank.host.session import Session
 
-#: What a search path splits or refuses, what mount options do, what terminals do; and all of them at once.
+#: Names that a search path, mount options or a terminal split or refuse; ALL has each of them in one name.
 NAMES = {
     "colon": "a:b",
     "comma and backslash": "a,b c\\d",

@@ -108,7 +108,7 @@ def strike(bench: Bench, where: Path, runner: str, *struck: faults.Fault, change
     return result, [[(e["phase"], e.get("why", "")) for e in events if e["strike"] == n] for n in range(len(struck))]
 
 
-#: Where `data` leads, and how that is told.
+#: By layout, the target of the link `data`, and the reason that the strike gives.
 LEADS_OUT = {
     "absolute": ("{disk}", "leads out of the working folder, to {disk}/checkpoints"),
     "relative": ("../disk", "leads out of the working folder, to {disk}/checkpoints"),
@@ -120,7 +120,7 @@ LEADS_OUT = {
 
 
 def refused(phases: list, why: str) -> bool:
-    """Whether a strike missed, for a reason, and nothing was healed."""
+    """Return whether a strike missed, for this reason, and nothing was healed."""
     return [phase for phase, _ in phases] == ["missed"] and why in phases[0][1]
 
 
@@ -194,7 +194,7 @@ def test_what_leads_inside_is_struck_where_it_leads(bench, project, disk, runner
     assert (work / "hard.bin").read_bytes().startswith(b"changed")
     assert (work / "kept.bin").read_bytes() == (disk / "checkpoints/kept.bin").read_bytes() + b"kept"
     assert os.readlink(work / "out") == "/etc/passwd"
-    # What is removed in a container stays in the copy that was laid into it.
+    # A file that a container removes stays in the copy from which the container got it.
     assert runner == "docker" or not (work / "old.bin").is_file()
     assert not [path for path in work.rglob("*.tmp") if not path.is_dir()]
 

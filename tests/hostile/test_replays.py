@@ -160,7 +160,7 @@ def test_programs_of_a_stranger_are_a_folder_or_nothing(tmp_path):
 
 
 class TestMark:
-    """What says that a run directory was made by this user."""
+    """The mark by which a run directory is known as made by this user."""
 
     def test_the_key_is_the_users_alone_and_made_once(self, state):
         first = provenance.mark("plan", "/programs")

@@ -1,4 +1,4 @@
-"""Whoever speaks to us on a socket, and whatever is said: it is refused in a line, and sound callers are served."""
+"""Strangers on our sockets are refused in one line, whatever they say, and sound callers are served."""
 
 from __future__ import annotations
 

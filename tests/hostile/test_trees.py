@@ -29,14 +29,14 @@ def refuse(path: str, why: str) -> None:
 
 @pytest.fixture
 def disk(tmp_path):
-    """What must stay as it is."""
+    """Return a folder that must stay as it is."""
     canary.lay(tmp_path / "disk")
     return tmp_path / "disk"
 
 
 @pytest.fixture
 def there(tmp_path):
-    """The folder that is taken."""
+    """Return the folder that is taken."""
     canary.lay(tmp_path / "there")
     return tmp_path / "there/checkpoints"
 
@@ -198,12 +198,12 @@ def test_what_was_never_mounted_is_not_taken_away(kind, there):
     fault.heal(target)
 
 
-# --- what comes back from a container
+# --- files that come back from a container
 
 
 @pytest.fixture
 def box(tmp_path):
-    """The folder of ranks, and the one in the run directory."""
+    """Return the folder of the ranks, and its copy in the run directory."""
     for name in ("inside", "kept"):
         (tmp_path / name).mkdir()
     return tmp_path / "inside", tmp_path / "kept"
@@ -289,7 +289,7 @@ def test_a_folder_is_removed_and_nothing_behind_a_link(box, disk):
     assert canary.seen(disk) == before and names(inside) == {"link"}
 
 
-# --- what is left in the working folder
+# --- files that are left in the working folder
 
 
 def test_of_what_ranks_say_that_they_wrote_only_regular_files_inside_are_read(box, disk):

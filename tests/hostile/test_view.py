@@ -26,7 +26,7 @@ from breakrank.verdict import Outcome
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts where everybody sees it")
 
-#: How one rank is started in the view of a script's folder.
+#: The ways to start one rank in the view of a script's folder.
 RUNNERS = {
     "process": {"runner": "process", "command": ("train.py",)},
     "sandbox": {"runner": "sandbox", "command": ("train.py",)},
@@ -125,7 +125,7 @@ def test_what_is_mounted_below_the_folder_is_there_and_stays_untouched(bench, mo
     assert found == "['data/inner/old', 'data/old', 'single', 'train.py']" and proc == "True"
     refused = os.strerror(30)
     assert answers == str(["done", "done", refused, refused])
-    # What was written is kept at its place.
+    # The files that the rank wrote are kept at their places.
     assert (work / "data/new").read_text() == (work / "data/inner/new").read_text() == "changed"
     assert {path.name for path in work.iterdir()} == {"data", "seen.txt"}
     assert [note for note in result.verdict.notes if "mounted" in note] == [
@@ -182,7 +182,7 @@ def test_a_copy_has_what_is_mounted_and_holds_files_and_says_what_it_lacks(mount
     }
 
 
-#: What a person may do who is not root: nothing outside of a user namespace.
+#: Runs a command as a person who is not root: without any right outside of a user namespace.
 NOBODY = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
 
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from support.watched import LIMIT_S, homes, kill, lives
 
-#: What the job prints from when it trains on, and its exit code.
+#: The output of the job from the moment at which it trains on, and its exit code.
 OWN = "saved\ncode 7\n"
 
 

@@ -27,7 +27,7 @@ from breakrank_agent.plan import Plan
 
 #: Is in the environment of every rank, and in the command line of each process that a rank starts.
 SECRET = "s3cr3t-w0rd-that-nobody-may-keep"
-#: What a rank does in its third step, with a child beside it that has the secret among its words.
+#: The third step of a rank, in three ways, and the start of its child, which has the secret among its words.
 ENDS = "pass"
 HANGS = "if step == 2: lock = threading.Lock(); lock.acquire(); lock.acquire()"
 DIES = "if step == 2: os.kill(os.getpid(), signal.SIGSEGV)"
@@ -134,7 +134,7 @@ def test_stacks_are_told_without_the_command_line(tmp_path):
     assert text.startswith("Python v3") and "Thread" in text and SECRET not in text
 
 
-# --- who may read it
+# --- permissions
 
 
 def assert_private(folder):

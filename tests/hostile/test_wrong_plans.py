@@ -24,7 +24,7 @@ SOUND = plan_of(
     "small:train", faults.FlipBit() @ at(rank=1, step=2), environment={"A": "1"}, controlled="random"
 ).to_json()
 
-#: Where a wrong value stands in a plan, and the value.
+#: The place of a wrong value in a plan, and the value.
 WRONG: list[tuple[tuple[Any, ...], Any]] = [
     *((("ranks",), value) for value in ("2", True, -1, 0, 1.5, None, 10**9, [2])),
     *((("steps",), value) for value in (-1, "5", True, 2**70)),

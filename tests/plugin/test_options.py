@@ -1,4 +1,4 @@
-"""What is typed wrong gets one clear line, with the cure, and pytest's exit code 4."""
+"""A usage error is one clear line, with the cure, and pytest's exit code 4."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A rank and the processes that it starts by `multiprocessing`, with tensors that they share: what races, what not.
 
-Each of `RACY` and `CLEAN` stands for itself. How the processes are started is in BREAKRANK_METHOD.
+Each of `RACY` and `CLEAN` stands for itself. BREAKRANK_METHOD names the start method of the processes.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def from_python():
     one, parts = ones(2, 3), ones(WORLD * 2)
     dist.all_reduce(one, op=dist.ReduceOp.MAX)
     dist.broadcast(one, 1)
-    # What is left on the ranks that are not the root is nobody's result.
+    # The content of the tensor on a rank that is not the root is no result.
     product = one.clone()
     dist.reduce(product, 2, op=dist.ReduceOp.PRODUCT)
     gathered = [torch.empty(2) for _ in range(WORLD)]

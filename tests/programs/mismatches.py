@@ -19,7 +19,7 @@ RANK = int(os.environ["RANK"])
 WORLD = int(os.environ["WORLD_SIZE"])
 STEPS = int(os.environ.get("BREAKRANK_STEPS", "3"))
 TIMEOUT_S = float(os.environ.get("GROUP_TIMEOUT_S", "1800"))
-#: Who is odd, and when.
+#: The odd rank, and its step.
 ODD = (1, 2)
 SIZE = 1000
 

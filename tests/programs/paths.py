@@ -42,7 +42,7 @@ def go(variants) -> None:
     dist.destroy_process_group()
 
 
-# --- what races
+# --- racy variants
 
 
 def both_write(rank, path):
@@ -177,7 +177,7 @@ RACY = [
     both_append,
 ]
 
-# --- what does not
+# --- clean variants
 
 
 def both_read(rank, path):

@@ -79,7 +79,7 @@ def before_the_root_knows(w: torch.Tensor) -> None:
 
 
 def against_the_message(w: torch.Tensor) -> None:
-    """Who receives comes after who sends, and not the other way round."""
+    """A message orders its receiver after its sender, and not the other way round."""
     if RANK == 0:
         dist.send(torch.zeros(1), 1)
         w.add_(1)

@@ -30,9 +30,9 @@ from breakrank.doctor import missing
 
 pytestmark = pytest.mark.soak
 
-#: How many kills there are in each runner: a hundred in all.
+#: The number of kills in each runner: a hundred in all.
 TRIES = {"process": 34, "sandbox": 33, "docker": 33}
-#: How long pytest may take to end once something of its run was killed. A limit, no more.
+#: The seconds that pytest may take to end once a process of its run was killed. A limit, no more.
 ENDS_S = 240.0
 #: The most records that a run is let write before the kill; every run writes more.
 MOST_RECORDS = 14
@@ -71,7 +71,7 @@ def workers(job: Job) -> list[psutil.Process]:
     return [one for one in psutil.Process(job.owner.pid).children() if "exec(eval(" in " ".join(one.cmdline())]
 
 
-#: Whoever may be killed, and how that one is found once it is there.
+#: By victim, the function that finds its processes once they are there.
 VICTIMS: dict[str, Callable[[Job], list[psutil.Process]]] = {
     "pytest": lambda job: [psutil.Process(job.owner.pid)],
     "supervisor": lambda job: job.processes("supervisor.py"),

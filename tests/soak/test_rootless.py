@@ -28,7 +28,7 @@ from breakrank.doctor import missing
 
 pytestmark = pytest.mark.soak
 
-#: Where Debian has it; other packages put it on the path.
+#: The place of Debian's package; other packages put the script on the search path.
 SCRIPT = shutil.which("dockerd-rootless.sh") or "/usr/share/docker.io/contrib/dockerd-rootless.sh"
 PROGRAMS = {"rootlesskit": "rootlesskit", "newuidmap": "uidmap", "slirp4netns": "slirp4netns", "unshare": "util-linux"}
 #: The engine's network has a device that is often for root alone: it gets one of its own, which nobody else sees.
@@ -36,8 +36,8 @@ STARTED = """
 mknod $1/tun c 10 200 && chmod 666 $1/tun && mount --bind $1/tun /dev/net/tun || exit
 exec setpriv --reuid $2 --regid $3 --init-groups --pdeathsig TERM sh $4 --data-root $1/data
 """
-#: What the user needs of ours may lie in a folder that only we may enter: then there is another one in its place, with
-#: nothing but that in it, which nobody else sees either.
+#: Files that the user needs may lie in a folder that only root may enter: then another folder is mounted over it, with
+#: nothing but those files in it, and nobody else sees that mount.
 ENTERED = """
 set -e
 home=$1 user=$2 group=$3 opened=; shift 3
@@ -58,7 +58,7 @@ shift
 cd $home
 exec setpriv --reuid $user --regid $group --init-groups "$@"
 """
-#: What a rank in a container has to be reached for, from outside: signals, its mounts, its network, its name server.
+#: Cases that reach a rank in a container from outside: by signals, its mounts, its network, its name server.
 STRUCK = (
     *("killed_rank::torch-plain", "killed_rank::torch-resuming", "stopped_rank::torch-limited"),
     *("cut_link::torch-limited", "partition::torch-limited", "slow_link::torch-plain"),
@@ -66,7 +66,7 @@ STRUCK = (
     *("torn_checkpoint::torch-in-place", "exhausted_files::torch-plain", "oversized_batch::torch-plain"),
     *("io_error::torch-retrying-one", "exhausted_shm::torch-plain", "leaky_layer::torch-graph"),
 )
-#: What takes a control group: root makes them anywhere, others where they were given one.
+#: Cases that need a control group: root makes one anywhere, other users where they were given one.
 GROUPED = ("frozen_rank::torch-limited", "throttled_rank::torch-ddp", "oom_killed_rank::torch-plain")
 
 

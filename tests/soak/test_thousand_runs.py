@@ -20,11 +20,11 @@ pytestmark = pytest.mark.soak
 
 RUNS = int(os.environ.get("BREAKRANK_SOAK_RUNS", "1000"))
 WINDOW = RUNS // 10
-#: What Python's table of interned names takes with 2 ** 17 places: 4 bytes for each, and two pointers for two thirds of
-#: them. pathlib interns each part of a path for as long as it is in use, so the table is made anew now and then, beside
-#: the old one: once malloc(3) takes both from the heap, the heap stays longer by one.
+#: The size of Python's table of interned names with 2 ** 17 places: 4 bytes for each, and two pointers for two thirds
+#: of them. pathlib interns each part of a path for as long as the path is in use. The table is therefore made anew now
+#: and then, beside the old one. If malloc(3) takes both from the heap, the heap stays longer by one table.
 TABLE = 2**17 * 4 + 2**17 * 2 // 3 * 16
-#: What is run in turn: a sound run, one that is killed, one that is proven to hang, and one that breaks silently.
+#: The strikes of four runs in turn: a sound one, one that is killed, one that is proven to hang, one that is silent.
 STRIKES = [
     (),
     (faults.Kill() @ at(rank=1, step=2, point="collective"),),

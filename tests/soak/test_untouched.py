@@ -24,9 +24,9 @@ from breakrank.doctor import missing
 pytestmark = pytest.mark.soak
 
 CHECKOUT = Path(__file__).parents[2]
-#: What is compared beside the folder that pytest runs in.
+#: The folders that are compared beside the one in which pytest runs.
 OUTSIDE = (CHECKOUT, Path.home(), Path("/etc"), Path("/opt"), Path("/usr/local"), Path("/srv"), Path("/boot"))
-#: How the catalogue is run.
+#: The ways to run the catalogue.
 WAYS = {
     "sandbox": ["--scenario-runner=sandbox"],
     "docker": [f"--scenario-image={containers.TORCH}", "--scenario-framework=torch"],
@@ -70,7 +70,7 @@ def test_the_catalogue_changes_nothing_outside_of_its_runs(
     lay(tmp_path)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "breakrank.plugin", *WAYS[way]]
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    # What is imported is compiled once, beside its source.
+    # Python compiles each imported module once, beside its source.
     subprocess.run([*command, "--scenario=canary"], cwd=tmp_path, capture_output=True)
     runs = tmp_path / ".breakrank"
     inner = [CHECKOUT / name for name in (".git", ".docker", ".breakrank", ".pytest_cache")]

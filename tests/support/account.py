@@ -1,4 +1,4 @@
-"""What a whole run of the tests accounts for: it has used all that the machine can do, and left out nothing unlisted.
+"""The account of a whole run of the tests: it has used all that the machine can do, and left out nothing unlisted.
 
 With `--account`, as CI has it, a capability that the doctor finds and no test used fails the run, and so does a test
 that was skipped and is not in `skips.txt`. A capability is used by a test that asks for it, starts ranks and passes.
@@ -19,9 +19,9 @@ from breakrank import doctor
 from breakrank.conductor import conductor
 
 LIST = Path(__file__).with_name("skips.txt")
-#: How the user properties of a report are called that name what its test used.
+#: The name of a report's user properties that list the capabilities that its test used.
 USED = "capability"
-#: What the runners need.
+#: The capabilities that the runners need.
 RUNNERS = {"sandbox": ("netns",), "docker": ("docker",)}
 #: Functions whose call is the use of a capability that nobody asks for by name.
 CALLS = {
@@ -85,7 +85,7 @@ class Account:
     def pytest_make_collect_report(
         self, collector: pytest.Collector
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """What a module asks for while it is imported, its tests ask for."""
+        """Count the capabilities that a module asks for while it is imported as asked for by its tests."""
         self._asked = set()
         report = yield
         if isinstance(collector, pytest.Module):

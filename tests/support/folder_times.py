@@ -12,7 +12,7 @@ import pytest
 
 
 class Row(NamedTuple):
-    """What the tests of a folder took together."""
+    """The number of tests of a folder, and the seconds that they took together."""
 
     folder: str
     tests: int

@@ -1,4 +1,4 @@
-"""What the tests of this folder share: a script to train, a disk that is small, and a pytest of one's own."""
+"""Helpers of the hostile tests: a script to train, a disk that is small, and a pytest in a process of its own."""
 
 from __future__ import annotations
 

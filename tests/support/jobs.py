@@ -28,7 +28,7 @@ SCRIPTS = Path(__file__).parents[1] / "scripts" / "jobs"
 PORT = 20000 + os.getpid() % 10000
 TWO = "--standalone --nproc-per-node=2"
 
-#: What starts a script as two ranks, by name; the first is our own runner.
+#: The commands that start a script as two ranks, by name; the first is our own runner.
 LAUNCHERS = {
     "ranks": "{}",
     "torchrun": f"torchrun {TWO} {{}}",
@@ -38,7 +38,7 @@ LAUNCHERS = {
     "shell": "./ranks.sh {}",
     "spawn": "python -u spawn.py {}",
 }
-#: How to get those that a machine may lack.
+#: The cures for launchers that a machine may lack.
 CURES = {"accelerate": "pip install accelerate", "mpirun": "apt-get install openmpi-bin"}
 
 SURVIVES = {("baseline", ""): SURVIVED, ("leaky_layer", ""): SURVIVED}
@@ -49,10 +49,10 @@ NOTICES = {
     ("dropped_link", "drop_link-collective-2"): DETECTED,
     ("mismatched_shards", "cast_batch-load"): DETECTED,
 }
-#: What fits goes in, and nobody can tell by what comes out.
+#: A changed batch that still fits is trained on, and no output shows that it was changed.
 TRUSTS = silent(oracle="control", rank=1, step=2, cause="batch mismatch")
 SWAPPED, SHIFTED = ("mismatched_shards", "swap_columns-load"), ("mismatched_shards", "shift_labels-load")
-#: What is known of each script by scenario and way of striking, under any launcher: seen under three of them or more.
+#: The records of each script by scenario and way of striking, under any launcher: seen under three of them or more.
 KNOWN: dict[str, dict[tuple[str, str], Record]] = {
     # Its labels are numbers, of which none is out of range.
     "ddp_tutorial": {**SURVIVES, **NOTICES, SWAPPED: TRUSTS, SHIFTED: TRUSTS},
@@ -60,7 +60,7 @@ KNOWN: dict[str, dict[tuple[str, str], Record]] = {
     "small_gpt": {**SURVIVES, **NOTICES, SWAPPED: TRUSTS, SHIFTED: DETECTED},
     "leaking_gpt": {("leaky_layer", ""): silent(oracle="leak", step=4, cause="leak")},
 }
-#: Whom these name, a script's user can believe.
+#: Scenarios whose blame a script's user can believe.
 BLAMED = ("killed_rank", "mismatched_shards")
 
 

@@ -15,7 +15,7 @@ import psutil
 from breakrank.host.session import VARIABLE
 from breakrank_agent.plan import Plan
 
-#: What is seen of a run from outside, in the order in which it comes. The owner is killed when it is there.
+#: Moments of a run, in their order, as they are seen from outside. The owner is killed when one of them has come.
 MOMENTS = {
     "the supervisor runs": lambda job: job.processes(),
     "the zygote runs": lambda job: job.processes("breakrank_agent.start.zygote"),

@@ -1,4 +1,4 @@
-"""What waits for a module is called when the module has run, and not when somebody only asks whether it is there."""
+"""A callback for a module is called when the module has run, and not when somebody only asks whether it is there."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from breakrank_agent.schedules import Diverged, policy
 
 
 class Line:
-    """What a rank tells, and the answers that it gets."""
+    """A stand-in for a rank's line to the Conductor: the messages of the rank, and the answers that it gets."""
 
     def __init__(self) -> None:
         self.told: queue.Queue[dict[str, Any]] = queue.Queue()

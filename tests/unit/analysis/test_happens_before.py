@@ -1,4 +1,4 @@
-"""What came before what, on golden histories: each kind of synchronisation orders, and nothing else does."""
+"""Happens-before on golden histories: each kind of synchronisation orders, nothing else does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may still move: a rank that starts and computes, that waits with a time-out, or that was just sent something."""
+"""The watchdog ends no job with a rank that imports, that waits with a time-out, or that was just sent something."""
 
 from __future__ import annotations
 

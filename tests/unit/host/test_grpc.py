@@ -1,4 +1,4 @@
-"""What gRPC's threads do when nothing arrives is told from what a thread of the program's waits for."""
+"""An idle thread of gRPC is told from a thread of the program that waits."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What looks one after the other come to: those that meet a thread between two polls, and threads that find something.
+"""Stillness, proven by looks in a row: a look may meet a thread between two polls, and a thread may find something.
 
-First with looks made by hand, then with processes.
+The looks of the first tests are made by hand, those of the others at real processes.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def process(code: str, starts: str, main: str = WAITS, behind: Sequence[str] = (
 
 
 def is_proven(pid: int, most: int, needed: int = Stillness.LOOKS_ALONE) -> bool:
-    """Whether as many looks at a process as the Conductor's, one each tick, prove that it stands still."""
+    """Return whether `needed` of at most `most` looks at a process, one each tick, prove that it stands still."""
     stillness = Stillness()
     for _ in range(most):
         stillness.look({0: pid}, {})

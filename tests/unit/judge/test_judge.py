@@ -261,7 +261,7 @@ class TestVoid:
 
 
 class TestOracles:
-    """How the judge treats oracles: these are registered for the test alone."""
+    """The judge's treatment of oracles; these are registered for the test alone."""
 
     @pytest.fixture
     def registry(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What `why` says of recorded stacks.
+"""The answers of `why` on recorded stacks.
 
 Goal: each answer, without a job. Method: `stacks/*.json` are looks at real jobs of two ranks, what `py-spy dump
 --nonblocking --json` said three times of each; only folders and numbers of processes were renamed.
@@ -217,7 +217,7 @@ WRAPPER = ("_exception_logger.<locals>.wrapper", TORCH + "distributed/c10d_logge
         ([("run_path", "<frozen runpy>"), MAIN, TRAIN], ["<module>", "train"], None),
         # A trainer that is an installed package: its frames count, those of the frameworks do not.
         ([("main", PACKAGES + "trainer/cli.py"), ("barrier", C10D)], ["main"], Wait("meeting", "barrier")),
-        # What a fork has inherited is not what the worker does.
+        # Frames that a fork has inherited are not the worker's.
         (
             [MAIN, TRAIN, ("_worker_loop", TORCH + "utils/data/_utils/worker.py"), ("__getitem__", "/job/data.py")],
             ["__getitem__"],

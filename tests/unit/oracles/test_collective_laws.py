@@ -1,6 +1,6 @@
 """The oracle `collectives` on histories by hand: each law and cause, and what is legal and must not be objected to.
 
-Numbers stand for tensors: `tensor(1, 2)` holds them. What a call returns is written as the ranks got it.
+Numbers stand for tensors: `tensor(1, 2)` holds them. The result of a call is written as the ranks got it.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def test_a_message_is_what_was_sent_each_tag_by_itself() -> None:
     assert messages(9).says() == ("wrong collective result", (1,), 1)
 
 
-# --- what the calls have in common
+# --- arguments that all ranks must have in common
 
 ALIKE: dict[str, Any] = {"op": "allreduce_", "dtype": "float32", "shapes": [[2, 3]], "reduce": "SUM"}
 DIFFERENT = {
@@ -349,7 +349,7 @@ def test_how_orders_part(one: str, other: str, expected: Any) -> None:
     assert parting(one, other) == expected
 
 
-# --- what it says
+# --- findings and their sentences
 
 
 def test_only_the_first_wrong_call_is_named_what_follows_may_be_its_consequence() -> None:

@@ -1,4 +1,4 @@
-"""Where variables and work are: what is not where the program means it to be is named, and nothing else is."""
+"""The placement of variables and work: a place that the program does not intend is named, and nothing else is."""
 
 from __future__ import annotations
 

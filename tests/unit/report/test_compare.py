@@ -1,4 +1,4 @@
-"""What got better or worse between two images."""
+"""Cases that got better or worse between two images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which engine is meant: as docker's own command finds it, and said where it is not."""
+"""The engine is found as docker's own command finds it, and a missing one is reported with its place."""
 
 from __future__ import annotations
 

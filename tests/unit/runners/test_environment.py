@@ -1,4 +1,4 @@
-"""What a rank finds in its environment, and what of it is known before the rank has a place."""
+"""The environment of a rank, and the part of it that is known before the ranks have addresses."""
 
 from __future__ import annotations
 
