@@ -28,7 +28,7 @@ class Measured(NamedTuple):
 
 
 class Way(NamedTuple):
-    """One of several ways to do a thing: its name, what does it, and the two facts of `Measured`."""
+    """One of several ways to do a thing: its name, its function, and two fields of `Measured`."""
 
     name: str
     do: Callable[[], object]
@@ -37,7 +37,7 @@ class Way(NamedTuple):
 
 
 def alternate(count: int, *ways: Way) -> list[Measured]:
-    """Do each way once unmeasured, then all in turn, `count` times; print and return what they took."""
+    """Do each way once unmeasured, then all in turn, `count` times; print and return the times that they took."""
     for way in ways:
         way.do()
     taken: list[list[float]] = [[] for _ in ways]

@@ -38,7 +38,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 def steps(bench: Bench, plan: Plan, agent: bool = True) -> list[list[float]]:
-    """Run the plan; return what its steps took, by the clock and of the processor."""
+    """Run the plan; return the times of its steps, by the clock and of the processor."""
     result = bench.run(Request(plan, programs=PROGRAMS, agent=agent))
     taken: list[list[float]] = json.loads((result.folder / "work" / "steps.json").read_text())
     assert len(taken) == plan.steps - 6
@@ -83,7 +83,7 @@ def test_the_agent_and_payload_digests_next_to_ranks_without_an_agent(bench):
 
 
 def per_call(name: str, call: Callable[[], object], drain: Callable[[], object], times: int = 1000) -> None:
-    """Print what one call takes, over 20 rounds of many calls."""
+    """Print the time of one call, over 20 rounds of many calls."""
     taken = []
     for _ in range(20):
         began = time.thread_time()

@@ -44,7 +44,7 @@ def image() -> Iterator[str]:
 
 
 def judged(bench: Bench) -> Callable[[], None]:
-    """Return what runs the plan once, and is sure of its verdict."""
+    """Return a function that runs the plan once and checks its verdict."""
 
     def once() -> None:
         result = bench.run(Request(PLAN, programs=PROGRAMS))

@@ -63,7 +63,7 @@ def test_how_soon_a_hang_is_known(bench, name):
 
 
 def events(rank: int, skips: bool) -> list[Event]:
-    """Return what a rank records of its all-reduces; one that skips leaves the last out and is in another."""
+    """Return a rank's records of its all-reduces; a rank that skips leaves the last one out and is in another call."""
     said = {"op": "allreduce_", "shapes": [[1024]], "dtype": "float32", "reduce": "SUM", "site": "train.py:88"}
     found: list[Event] = [{"kind": "group", "group": "0", "ranks": list(range(RANKS)), "step": 0, "n": 0, "t": 0.0}]
     read, wrote = (

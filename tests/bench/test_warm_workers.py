@@ -74,7 +74,7 @@ def test_a_warm_job_beside_two_cold_interpreters(bench):
 
 
 class Servers(threading.Thread):
-    """Notes when the servers of the workers at some addresses have begun to listen, by asking each, again and again."""
+    """Notes the times at which the servers of the workers begin to listen, by connecting to each again and again."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -83,7 +83,7 @@ class Servers(threading.Thread):
         self.over = threading.Event()
 
     def run(self) -> None:
-        """Ask until it is over."""
+        """Try each address until `over` is set."""
         while not self.over.wait(0.002):
             for address, since in list(self.listened.items()):
                 host, port = address.split(":")

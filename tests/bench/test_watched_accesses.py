@@ -35,7 +35,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 def rounds(bench: Bench, plan: Plan, agent: bool = True) -> list[float]:
-    """Run the plan; return what a call took of its thread's processor time, round by round."""
+    """Run the plan; return the processor time of a call in its thread, round by round."""
     folder = bench.run(Request(plan, programs=PROGRAMS, agent=agent)).folder
     return [processor for processor, _ in json.loads((folder / "work" / "taken.json").read_text())]
 

@@ -43,7 +43,7 @@ def examples() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def pasted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the tree with every example in its place."""
+    """Return a copy of the tree with every example in its place."""
     tree = tmp_path_factory.mktemp("tree")
     for folder in ("harness", "scenarios", "fixtures"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))

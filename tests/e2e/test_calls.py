@@ -1,4 +1,4 @@
-"""One system call of a rank fails, its kind and its path chosen; those before and after it are done as ever."""
+"""One system call of a rank fails, its kind and its path chosen; the calls before and after it are done as usual."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fail(**how):
 
 
 def refused(result, rank):
-    """Return what a rank said that it was refused."""
+    """Return the calls that a rank said it was refused."""
     return (result.folder / "attempt-0" / f"rank-{rank}.out").read_text().splitlines()
 
 

@@ -60,7 +60,7 @@ def seen(bench):
 
 @pytest.fixture(scope="module")
 def watched(bench):
-    """Return the same of a run in which contents are recorded."""
+    """Return the history and the folder of such a run in which contents are recorded."""
     plan = plan_of("every_collective:main", ranks=WORLD, steps=2, deadline_s=60.0, oracles=("ends", "collectives"))
     folder = bench.run(Request(plan, programs=PROGRAMS)).folder
     return load_run(folder).history, folder

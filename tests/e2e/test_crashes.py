@@ -1,4 +1,4 @@
-"""A rank that dies of a signal, for real: the line, the other thread, and nothing that the user could see of us."""
+"""A real rank dies of a signal: its line and the other thread are named, and the user sees nothing of Breakrank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of which no rank holds all: shards are no replicas, stages neither, and what each rank saves is a part."""
+"""Models that are divided among ranks: shards and stages are no replicas, and each rank saves a part of the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A link between two ranks is cut: who hears of it, what the kernel says, and what comes of it for good."""
+"""A link between two ranks is cut, once or for good: both ends report it, and the kernel's connections show it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files under a controlled schedule: ranks interleave write by write, and what is left is found as it lies on disk."""
+"""Files under a controlled schedule: ranks interleave write by write, and the file on disk is judged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BLOCK = 1000
 
 
 def blocks(result) -> list[int]:
-    """Return who wrote each block of the file that both ranks wrote."""
+    """Return the writer of each block of the file that both ranks wrote."""
     data = (result.folder / "work" / "shared.bin").read_bytes()
     assert len(data) == 4 * BLOCK
     found = [set(data[at : at + BLOCK]) for at in range(0, len(data), BLOCK)]

@@ -1,4 +1,4 @@
-"""Healthy jobs, drawn by their seeds, of which nothing may be said; the soak runs two thousand."""
+"""Healthy jobs, drawn from their seeds, have no finding; the soak runs two thousand."""
 
 from __future__ import annotations
 

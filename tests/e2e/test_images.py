@@ -1,4 +1,4 @@
-"""Images are built from what the interpreter that builds them has: a framework, and all that it needs."""
+"""Images are built from the packages of the interpreter that builds them: a framework, and all that it needs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def build(monkeypatch) -> ModuleType:
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Return what makes a distribution that this interpreter finds: its files, with what they hold, and its needs."""
+    """Return a function that makes a distribution for this interpreter: its files, their contents, and its needs."""
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def make(name: str, files: dict[str, str], *needs: str) -> None:
@@ -107,7 +107,7 @@ def test_an_image_of_any_tag_has_the_packages_of_the_interpreter_that_builds_it(
 
 
 def names_in(saved: Path) -> set[str]:
-    """Return the files of a saved image that are where Debian's Python looks for packages."""
+    """Return the files of a saved image in the folder in which Debian's Python looks for packages."""
     found = set()
     with tarfile.open(saved) as image:
         for entry in image:

@@ -1,4 +1,4 @@
-"""Ranks that a launcher of the user's own starts: they are entered, struck, judged, and changed in nothing."""
+"""Ranks of a user's own launcher are joined, struck and judged, and the agent changes nothing in them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TORCHRUN = f"{sys.executable} -m torch.distributed.run --standalone --nproc-per-
 
 @pytest.fixture
 def launch(bench, tmp_path, monkeypatch):
-    """Run a command in a folder with the scripts; return the result, and what was saved."""
+    """Run a command in a folder with the scripts; return the result and the saved run."""
     # A shell script's `python3` is the one that has torch.
     monkeypatch.setenv("PATH", os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
     for path in [SCRIPTS / "functions.py", *(SCRIPTS / "launched").iterdir()]:

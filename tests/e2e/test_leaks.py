@@ -1,6 +1,6 @@
-"""Leaks in real training: each is named by the line that makes what is kept, and none is seen where there is none.
+"""Leaks in real training: each is named by the line that makes the kept objects, and sound training has none.
 
-That sound programs stay silent is the scenario's part; here is what its records do not say.
+The scenario's records show that sound programs stay silent; these tests show the rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scripts that would run for long: they are ended after as many steps as were asked for, whatever a step is."""
+"""Scripts that would run for long are ended after as many steps as were asked for, for each kind of step."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ while True:
 
 @pytest.fixture
 def launch(bench, tmp_path, monkeypatch):
-    """Run a script of this text; return the result, and what was saved."""
+    """Run a script of this text; return the result and the saved run."""
     monkeypatch.setenv("PATH", os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
 
     def go(text, *strikes, command="script.py", **choices):

@@ -1,4 +1,4 @@
-"""A limit on a rank's memory is the kernel's: it is in force, what exceeds it fails, and it can be lifted again."""
+"""A limit on a rank's memory is in force in the kernel: an allocation beyond it fails, and the limit can be lifted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Target:
 
 @pytest.fixture
 def process():
-    """A process that allocates what it is told to."""
+    """Yield a process that allocates as much as it is told to."""
     with subprocess.Popen(
         [sys.executable, "-c", ALLOCATES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as started:

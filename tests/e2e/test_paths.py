@@ -1,4 +1,4 @@
-"""Files are memory, too: two ranks and one path, with and without something that orders them, at each seed."""
+"""Races on files: two ranks and one path, with and without synchronisation between them, at each seed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def explore(run, program: str, seed: int, **schedule):
 
 
 def flagged(verdict) -> dict[str, str]:
-    """Return the causes by the variant that the path is of."""
+    """Return the causes by variant, which the path names."""
     return {re.split(r"[./]", f.evidence["path"])[0]: f.cause for f in verdict.findings}
 
 

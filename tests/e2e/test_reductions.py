@@ -13,7 +13,7 @@ FLIP = faults.FlipBit(parameter=0) @ at(rank=1, step=2)
 
 
 def first(result):
-    """Return the first finding, and the names of the parameters that parted."""
+    """Return the first finding, and the names of the parameters that diverged."""
     finding = result.verdict.findings[0]
     return finding.oracle, finding.cause, finding.ranks, finding.step, finding.evidence.get("parameters")
 

@@ -1,4 +1,4 @@
-"""Scripts that behave as one would rather not: each is run, or refused in one line, and nothing of it is left."""
+"""Scripts with bad habits: each is run, or refused in one line, and none of its processes is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks behind walls of their own: what is inside, what is healed, what it takes to prove a hang, and without root."""
+"""Isolated ranks: their view of the host, the healing of strikes, the proof of a hang, and a sandbox without root."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_without_walls_it_is_void_and_says_what_to_do(run):
 
 
 def test_it_takes_no_root(tmp_path):
-    """In a user namespace in which we are nobody special: no right over the machine is left."""
+    """The command runs as an ordinary user of a user namespace, without any right over the machine."""
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     nobody = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
     scenarios = "cut_link::torch-by-hand,delayed_link::torch-delay"

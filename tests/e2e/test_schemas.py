@@ -2,7 +2,7 @@
 
 The runs here leave files of every sort behind. Every other run that a test makes on the shared bench is checked there,
 faster: those of the whole catalogue (`support.catalogued`) and of all of `tests/programs`. `support.declared` looks for
-events and fields that no schema names, and the reader of a run makes it VOID where an event breaks its schema.
+events and fields that no schema names, and the reader of a run makes it VOID if an event breaks its schema.
 """
 
 from __future__ import annotations

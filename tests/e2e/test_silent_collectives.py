@@ -106,7 +106,7 @@ def test_the_first_wrong_collective_is_named_with_its_cause_and_the_odd_rank(run
     ],
 )
 def test_the_debug_mode_and_the_time_out_are_dimensions_of_a_case(bench, row, environment, record):
-    """The framework speaks where its debug mode sees it, or where its own time-out is within the case's patience."""
+    """The framework reports a mismatch if its debug mode sees it, or if its time-out is within the case's patience."""
     sound = row.removesuffix("_sound") + "_sound"
     case = Case(row, f"mismatches:{row}", record or DETECTED, control=f"mismatches:{sound}")
     case = replace(case, environment=environment, patience_s=30.0 if environment is SHORT else None)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(bool(LACK), reason=LACK)
 
 @pytest.fixture
 def run_ours(bench):
-    """Run one of our programs for three steps, and return the result with what was saved."""
+    """Run one of our programs for three steps; return the result and the saved run."""
 
     def go(program, *strikes, **values):
         values = {"framework": "tensorflow", "data": "digits", "steps": 3, "deadline_s": 30.0, **values}

@@ -21,7 +21,7 @@ from checks import CHECKS
 from launch import Failed, Launcher
 
 FIGURES = Path(__file__).resolve().parent / "figures.json"
-#: All checks together; what is not done by then fails.
+#: The limit for all checks together; a check that is not done by then fails.
 LIMIT_S = 225.0
 
 #: Asked of a process of its own: the one that starts the ranks imports no torch.
@@ -93,7 +93,7 @@ def driver() -> str:
 
 
 def check(name: str, launcher: Launcher) -> dict[str, Any]:
-    """Run one check, print its line, and return what goes on record; whatever it raises, the next one runs."""
+    """Run one check, print its line, and return its record; the next check runs whatever this one raises."""
     began = time.monotonic()
     try:
         passed, (says, figures) = True, CHECKS[name](launcher)

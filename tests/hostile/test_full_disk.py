@@ -32,7 +32,7 @@ print("y" * 1000, flush=True)
 
 @pytest.fixture
 def ground(tmp_path):
-    """A folder with a script that fills the disk of the runs."""
+    """Return a folder with a script that fills the disk of the runs."""
     (tmp_path / "pytest.ini").write_text("[pytest]\nscenario_runs = runs\n")
     (tmp_path / "train.py").write_text(script(FILLS, steps=400))
     (tmp_path / "runs").mkdir()

@@ -1,4 +1,4 @@
-"""A log that is full makes its writer wait for whoever reads it, and not for one that is gone."""
+"""A full log makes its writer wait for its reader, but not for a reader that is gone."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_log_that_is_cut_short_under_its_reader_does_not_end_it(path):
 
 
 def test_a_rank_that_dies_when_nobody_hears_it_is_not_left_standing(tmp_path):
-    """The kernel stops a rank at its first words for a listener; with the listener, that wish is gone."""
+    """The kernel stops a dying rank at its first words for a listener; if the listener is gone, it does not."""
     script = textwrap.dedent(
         """
         import os, sys

@@ -1,4 +1,4 @@
-"""A rank that writes over its own record: that is said, nothing can be said of the run, and it ends at once."""
+"""A rank that damages its own record makes the run VOID, with this reason, and the run ends at once."""
 
 from __future__ import annotations
 

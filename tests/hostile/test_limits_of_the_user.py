@@ -1,4 +1,4 @@
-"""A machine or an account that gives too little: one line with the cure, or it works; never a traceback."""
+"""A machine or an account that gives too little: the run works, or it is refused in one line with the cure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def made_up(tmp_path):
 
 
 def refused(done, words):
-    """One line that says what to do, and pytest's exit code for bad usage."""
+    """Assert that pytest ended with one line that names the cure, and with its exit code for bad usage."""
     assert done.returncode == 4, done.stdout + done.stderr
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
     assert len(lines) == 1 and words in lines[0], lines

@@ -1,4 +1,4 @@
-"""A process that runs cases is killed in the midst of one: that case is lost, and no other; the table comes."""
+"""If a process that runs cases is killed, its current case is lost and no other one, and the table is printed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAKE = ("breakrank.plugin", "support.fake_bench")
 
 @pytest.fixture
 def made_up(tmp_path):
-    """A project with a scenario whose second case kills the process that runs it."""
+    """Return a project with a scenario whose second case kills the process that runs it."""
     (tmp_path / "pytest.ini").write_text("[pytest]\nscenario_paths = mine\n")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/lost.py").write_text(HEAD.format(cases=CASES))

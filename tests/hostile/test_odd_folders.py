@@ -27,7 +27,7 @@ ALL = os.fsdecode("a:b,c d\\e\nä∂".encode() + b"\xff")
 
 @pytest.fixture
 def odd(tmp_path):
-    """A folder with all of these in its name, and a script that is a sound job under any launcher."""
+    """Return a folder with all of these in its name, and a script that is a sound job under any launcher."""
     folder = tmp_path / ALL
     folder.mkdir()
     (folder / "pytest.ini").write_text("[pytest]\n")

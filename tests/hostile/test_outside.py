@@ -1,4 +1,4 @@
-"""Strikes act in the private view: where a path leads out of it, nothing is done, and nothing outside is changed."""
+"""Strikes act in the private view: a path that leads out of it is not struck, and nothing outside is changed."""
 
 from __future__ import annotations
 
@@ -74,21 +74,21 @@ if os.environ["RANK"] == "0" and not changes:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Path:
-    """Another disk, which is not the script's."""
+    """Return another disk, which is not the script's."""
     canary.lay(tmp_path / "disk")
     return tmp_path / "disk"
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """The folder of a script."""
+    """Return the folder of a script."""
     (tmp_path / "project/sub").mkdir(parents=True)
     (tmp_path / "project/train.py").write_text(SCRIPT)
     return tmp_path / "project"
 
 
 def strike(bench: Bench, where: Path, runner: str, *struck: faults.Fault, changes: bool = False) -> tuple:
-    """Strike rank 0 of the script at one step after the other; return the verdict, and what came of each strike."""
+    """Strike rank 0 of the script at one step after the other; return the result, and the phases of each strike."""
     strikes = tuple(Strike(one, at(rank=0, step=n, point="step"), (0,)) for n, one in enumerate(struck, 1))
     image = containers.require(containers.BARE["3.13"]) if runner == "docker" else ""
     plan = Plan("test", "train.py", "", command=("train.py", *(["changes"] if changes else [])))
@@ -174,7 +174,7 @@ LEADS_INSIDE = {
     [*(("sandbox", one) for one in LEADS_INSIDE), *(("docker", one) for one in ("plain", "relative", "below"))],
 )
 def test_what_leads_inside_is_struck_where_it_leads(bench, project, disk, runner, layout):
-    """The file system that is full, read-only on top of it, and without reads on top of that; then healed."""
+    """A full disk, a read-only one on top of it, and failing reads on top of that are healed in the end."""
     canary.lay(project / ("real" if LEADS_INSIDE[layout] else "data"))
     for link, to in LEADS_INSIDE[layout]:
         if link == "real/checkpoints":

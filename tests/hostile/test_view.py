@@ -1,6 +1,6 @@
-"""A script's view is its folder: what is mounted below it is there, and nothing of ours is.
+"""A script's view shows its folder with all that is mounted below it, and nothing of ours.
 
-Goal: no script can tell that it runs in a view by what it misses, and none destroys what it never had.
+Goal: no script misses a file in a view, and none destroys a file outside of it.
 Method: real mounts below a real folder, in each runner that has a view; the machine's side is compared afterwards.
 """
 
@@ -75,7 +75,7 @@ for step in range(3):
 
 @pytest.fixture
 def mounted(tmp_path):
-    """Return a folder with mounts of each kind below it, which are taken away in the end."""
+    """Yield a folder with mounts of each kind below it, which are unmounted in the end."""
     folder, single = tmp_path / "a job: of, mine", tmp_path / "single"
     for name in ("data", "frozen", "proc"):
         (folder / name).mkdir(parents=True)
@@ -101,7 +101,7 @@ def mounted(tmp_path):
 
 
 def state(folder):
-    """Return what lies in a folder and its mounts, by path: the bytes of files, and when each was changed."""
+    """Return the files of a folder and its mounts, by path: the bytes of each, and the time of its last change."""
     found = {}
     for where, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name != "proc"]
@@ -145,7 +145,7 @@ def test_a_mount_that_cannot_be_protected_is_said_before_anything_runs(mounted):
 
 
 def kind_of(folder):
-    """Return what kind of file system the folder lies on, as the kernel calls it."""
+    """Return the kind of file system that the folder lies on, in the kernel's words."""
     done = subprocess.run(["stat", "--file-system", "--format=%T", folder], capture_output=True, text=True, check=True)
     return {"ext2/ext3": "ext4", "overlayfs": "overlay"}.get(done.stdout.strip(), done.stdout.strip())
 

@@ -1,4 +1,4 @@
-"""`watch` is a guest: whatever becomes of us, the job ends as its own, and prints what it prints."""
+"""`watch` is a guest: if Breakrank fails or ends, the job still ends and prints as it does alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OWN = "saved\ncode 7\n"
 
 
 def test_it_goes_on_when_we_are_killed(watch):
-    """Nobody drains the log then: the rank notices, and does not wait for room that never comes."""
+    """No process drains the log then: the rank notices this, and does not wait for room in its log."""
     job = watch()
     job.wait_until_it_trains()
     job.process.kill()
@@ -43,7 +43,7 @@ def test_a_rank_that_writes_over_its_record_costs_the_record_alone(watch):
 
 
 def test_two_ranks_of_one_number_at_once_do_not_wait_for_each_other(tmp_path):
-    """The second one is not held until the first has ended: it goes on as if we were not there."""
+    """The second rank is not held until the first has ended: it goes on as it would alone."""
     rank = "import os; from breakrank_agent.start import join; join.call(0, 1); "
     first = rank + "open('a', 'w'); open('b').read(); print('first')"
     second = rank + "open('a').read(); print('second', flush=True); open('b', 'w')"
@@ -174,7 +174,7 @@ def test_a_folder_for_the_records_that_cannot_be_made_costs_the_records_alone(wa
 
 
 def is_hung_up_on(home, said):
-    """Say something at home; return whether that is answered by the end of the line alone."""
+    """Send bytes to the home socket; return whether the connection is closed without an answer."""
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(LIMIT_S)
         try:

@@ -1,4 +1,4 @@
-"""A run directory is for its owner's eyes, and holds no word of a command line or an environment but the plan's."""
+"""A run directory is private to its owner, and holds no word of a command line or an environment but the plan's."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def secret(monkeypatch):
 
 @pytest.fixture
 def runs(tmp_path):
-    """A bench of one's own: its whole folder is searched. Its zygotes would have the secret, too."""
+    """Yield a bench of the test's own: its whole folder is searched. Its zygotes would have the secret, too."""
     with Bench(tmp_path / "runs") as bench:
         yield bench
 
@@ -184,7 +184,7 @@ def test_a_folder_of_the_users_keeps_its_rights_and_what_is_made_in_it_is_closed
 
 
 def test_another_user_reads_nothing(tmp_path):
-    """As nobody, who may enter all folders above."""
+    """The reader is the user nobody, who may enter all folders above."""
     if os.geteuid() != 0:
         pytest.skip("only root may become somebody else; run the tests as root")
     make_runs(tmp_path / "runs")
@@ -226,7 +226,7 @@ def test_an_agent_that_somebody_else_has_laid_is_not_run(tmp_path):
 
 
 def test_the_secret_would_be_found(tmp_path):
-    """The search of these tests finds what is there."""
+    """The search of these tests finds the secret if it is there."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a/rank-0.out").write_text(f"it is {SECRET}\n")
     assert holding(tmp_path) == [tmp_path / "a/rank-0.out"]

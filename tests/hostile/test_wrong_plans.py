@@ -146,7 +146,7 @@ def test_a_plan_that_is_deep_or_has_a_huge_number_is_refused(text):
 
 @pytest.mark.parametrize("name", all_faults())
 def test_each_field_of_each_fault_is_checked(name):
-    """Nothing of these is what any field of any fault takes."""
+    """None of these values fits any field of any fault."""
     for field in all_faults()[name]().to_json():
         if field != "name":
             with pytest.raises(PlanError, match=field):

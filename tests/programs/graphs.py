@@ -31,7 +31,7 @@ def out_of_step() -> None:
 
 
 def build() -> tuple[tf.distribute.Strategy, object]:
-    """Return the strategy, and what a replica does to reduce its gradient."""
+    """Return the strategy, and the function by which a replica reduces its gradient."""
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
         weights = tf.Variable(tf.ones(3))

@@ -1,6 +1,6 @@
-"""Two ranks and the tensors that both touch, or that a collective works on: what races, and what does not.
+"""Two ranks and the tensors that both touch, or that a collective works on: racy and clean variants.
 
-Each of `RACY` and `CLEAN` stands for itself; a program runs several one after the other, in a file of its own each.
+Each function of `RACY` and `CLEAN` is one variant; a program runs several of them in turn, each with a file of its own.
 """
 
 from __future__ import annotations
@@ -263,20 +263,20 @@ def run(variants: tuple[Callable[[torch.Tensor], None], ...]) -> None:
 
 
 def racy() -> None:
-    """Run some of what races: a report has eight findings at the most, and several may be of one variant."""
+    """Run some racy variants: a report has eight findings at the most, and several may be of one variant."""
     run(RACY[:5])
 
 
 def racy_too() -> None:
-    """Run some more."""
+    """Run more racy variants."""
     run(RACY[5:10])
 
 
 def racy_by_collectives() -> None:
-    """Run the others."""
+    """Run the other racy variants."""
     run(RACY[10:])
 
 
 def clean() -> None:
-    """Run all that does not race."""
+    """Run all clean variants."""
     run(CLEAN)

@@ -1,4 +1,4 @@
-"""SIGKILL pytest at each moment: as it is, behind walls and in containers, nothing of its session is left."""
+"""SIGKILL pytest at each moment: with plain ranks, isolated ranks and containers, nothing of its session is left."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A hundred kills at drawn moments, of each process that a run consists of: nothing hangs, and nothing is left.
 
-Goal: whoever dies, pytest ends in time with its table, unless it is pytest itself; nothing of the session is left.
-Method: a seed draws the victim and how much of the run is on record when it is killed; what is left is asked of /proc
-and of the engine.
+Goal: pytest ends in time with its table, unless pytest itself was killed; nothing of the session is left.
+Method: a seed draws the victim, and the number of records at which it is killed; /proc and the engine tell of the
+processes, containers and networks that are left.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ HEADLINE = re.compile(r"^\d+ (as recorded|fine), ", re.MULTILINE)
 
 
 def zygotes(job: Job) -> list[psutil.Process]:
-    """Return the warm processes: of those with their command line, the ones that are no rank."""
+    """Return the zygotes: the processes with a zygote's command line that are no ranks."""
     return [one for one in job.processes("breakrank_agent.start.zygote") if one.pid not in spawned(job)]
 
 
@@ -98,7 +98,7 @@ def start(folder: Path, runner: str, victim: str) -> Job:
 
 
 def kill(job: Job, victim: str, after: int) -> str:
-    """Kill the victim once so many records are there; return what came of it."""
+    """Kill the victim once so many records are there; return the result."""
     while job.owner.poll() is None:
         # Not in order to wait for anything: a look takes the processor from what is looked at.
         time.sleep(0.01)
@@ -116,7 +116,7 @@ def kill(job: Job, victim: str, after: int) -> str:
 
 
 def left(job: Job, networks: set[str]) -> list[object]:
-    """Return what is left of a job: processes, what the engine has, networks that somebody is in."""
+    """Return the remains of a job: processes, containers and volumes of the engine, networks with a process in them."""
     processes: list[object] = [process for process in job.processes() if not dead(process)]
     inside = networks & {network(pid) for pid in psutil.pids()}
     engine = in_the_engine(job) if not containers.lacking() else []

@@ -1,4 +1,4 @@
-"""An engine that runs without root: one is started, and what strikes ranks strikes them there, or says why it does not.
+"""An engine that runs without root: one is started, and each strike lands on ranks there, or says why it cannot.
 
 Both may use it: its own user, who reaches its containers as the owner of their user namespace, and root.
 """
@@ -160,7 +160,7 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture
 def home(engine) -> Iterator[Path]:
-    """A folder of the user's, in which runs are kept."""
+    """Yield a folder of the user's, in which runs are kept."""
     made = Path(tempfile.mkdtemp(prefix="breakrank-"))
     os.chown(made, engine.user.pw_uid, engine.user.pw_gid)
     yield made
@@ -172,7 +172,7 @@ Tried = Callable[..., subprocess.CompletedProcess]
 
 @pytest.fixture(params=["root", "its user"])
 def tried(request, engine, home) -> Tried:
-    """Return what has somebody run Python with the engine."""
+    """Return a function that runs Python with the engine, as its user or as root."""
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, *words]
@@ -185,7 +185,7 @@ def tried(request, engine, home) -> Tried:
 
 
 def scenarios(tried: Tried, *names: str) -> tuple[str, dict[str, str]]:
-    """Return what pytest says of cases in containers, and the state of each as its report has it."""
+    """Return pytest's output for cases in containers, and the state of each case in its report."""
     said = tried(
         *("-m", "pytest", f"--scenario={','.join(names)}", f"--scenario-image={containers.TORCH}"),
         *("-p", "no:cacheprovider", "-rs"),

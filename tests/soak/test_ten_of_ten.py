@@ -1,4 +1,4 @@
-"""Each case, ten times behind walls: it ends alike each time, and a clean job runs after it."""
+"""Each case runs ten times with isolated ranks: it ends alike each time, and a clean job runs after it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLEAN = {case.framework: case for case in BASELINE.cases if case.name in ("torch
 
 
 def choices(runner: str, framework: str) -> Choices:
-    """Return what is chosen for a runner and a framework. Skips where this machine cannot have them."""
+    """Return the choices for a runner and a framework; skip if this machine cannot have them."""
     if runner == "docker":
         return Choices(runner=runner, image=containers.require(IMAGES[framework]))
     if lack := missing_framework(framework):

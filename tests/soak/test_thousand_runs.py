@@ -34,7 +34,7 @@ STRIKES = [
 
 
 def own_memory(pid: int) -> int:
-    """Return the bytes of memory that are no file's: whether others map the same libraries is none of our business."""
+    """Return the bytes of memory that are no file's: other processes that map the same libraries do not change them."""
     return sum(one.anonymous for one in psutil.Process(pid).memory_maps())
 
 

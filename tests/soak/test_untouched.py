@@ -1,9 +1,9 @@
-"""The whole catalogue leaves the machine as it was: behind walls, and in containers.
+"""The whole catalogue leaves the machine as it was, with isolated ranks and in containers.
 
 Goal: nothing outside of the run directories is written, deleted or changed by any strike of any case.
-Method: of each file of the folder that pytest runs in, of the checkout, of the home and of what the machine is
-configured by, the kernel's own record (inode, mode, owner, links, size, time of the last change) before and after;
-where pytest runs, the bytes, too.
+Method: the kernel's own record of each file (inode, mode, owner, links, size, time of the last change) is compared
+before and after: in the folder that pytest runs in, in the checkout, in the home and in the folders of the machine's
+configuration. In the folder that pytest runs in, the bytes are compared, too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WAYS = {
 
 
 def state(root: Path, *without: Path, contents: bool = False) -> dict[str, tuple[object, ...]]:
-    """Return what the kernel says of everything below a folder, by path; with `contents`, digests of files, too."""
+    """Return the kernel's records of all files below a folder, by path; with `contents`, digests of files, too."""
     found: dict[str, tuple[object, ...]] = {}
     for where, folders, names in os.walk(root):
         folders[:] = [name for name in folders if Path(where, name) not in without]
@@ -48,7 +48,7 @@ def state(root: Path, *without: Path, contents: bool = False) -> dict[str, tuple
 
 
 def lay(folder: Path) -> None:
-    """Lay something of each kind into a folder, which a strike could take for its own."""
+    """Lay a file of each kind into a folder, which a strike could take for its own."""
     for name in ("checkpoints", "data", "work"):
         (folder / name).mkdir()
         (folder / name / "last.pt").write_bytes(os.urandom(1000))

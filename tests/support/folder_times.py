@@ -1,4 +1,4 @@
-"""Print how long the tests of each folder took: where the time of a whole run goes.
+"""Print the time that the tests of each folder took.
 
 A test takes its set-up, its call and its tear-down; with several workers the sums are of all of them.
 """

@@ -69,7 +69,7 @@ def environment(**more):
 
 
 def pytest_in(folder, *arguments, wrapped=(), plugins=("breakrank.plugin",), env=None, limit_s=240, python=()):
-    """Run pytest in a process of its own, `wrapped` in another program; return what came of it."""
+    """Run pytest in a process of its own, `wrapped` in another program; return the finished process."""
     chosen = [word for plugin in plugins for word in ("-p", plugin)]
     command = [*wrapped, sys.executable, *python, "-m", "pytest", *chosen, *arguments]
     return subprocess.run(
@@ -85,6 +85,6 @@ def pytest_in(folder, *arguments, wrapped=(), plugins=("breakrank.plugin",), env
 
 
 def on_a_disk_of(megabytes, folder):
-    """Return the words that run a program where `folder` is a disk of so many megabytes, and keep what is there."""
+    """Return the words that run a program with `folder` as a disk of so many megabytes, and keep the disk's files."""
     mount = f'mount -t tmpfs -o size={megabytes}m none "$0" && "$@"; s=$?; cp -a "$0" "$0.kept"; exit $s'
     return ["unshare", "--mount", "sh", "-c", mount, str(folder)]

@@ -15,7 +15,7 @@ ORACLES = (*DEFAULT_ORACLES, "collectives")
 
 
 def objections(bench: Bench, seeds: Iterable[int]) -> list[tuple[int, str]]:
-    """Run the job of each seed, of two or three ranks; return (seed, what was said) of those that did not survive."""
+    """Run the job of each seed, of two or three ranks; return (seed, sentence) of those that did not survive."""
     wrong = []
     for seed in seeds:
         plan = plan_of("healthy:any_job", ranks=2 + seed % 2, steps=3, seed=seed, deadline_s=60.0, oracles=ORACLES)

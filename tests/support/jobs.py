@@ -1,7 +1,7 @@
-"""Training in the styles that people use, under each launcher of this machine: what is run, and what is known of it.
+"""Training in the styles that people use, under each launcher of this machine: a table of runs and their records.
 
-The scripts in `scripts/jobs` know nothing of us. Each is written for torchrun; what starts it otherwise tells it what
-torchrun would.
+The scripts in `scripts/jobs` know nothing of us. Each is written for torchrun; any other launcher gives it the same
+variables.
 """
 
 from __future__ import annotations
@@ -92,12 +92,12 @@ TABLE = [Row(launcher, script, *way) for launcher in LAUNCHERS for script, ways 
 
 
 def search_path() -> str:
-    """Return the PATH with what is installed beside this interpreter first."""
+    """Return the PATH, with the programs that are installed beside this interpreter first."""
     return os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
 
 
 def lacking() -> dict[str, str]:
-    """Return the launchers that are not here, and how to get them."""
+    """Return the launchers that this machine lacks, with their cures."""
     programs = {name: LAUNCHERS[name].split()[0] for name in CURES}
     return {name: CURES[name] for name, program in programs.items() if not shutil.which(program, path=search_path())}
 
@@ -128,7 +128,7 @@ def run(bench: Bench, row: Row, folder: Path) -> Result:
 
 
 def check(bench: Bench, row: Row, folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """Run a row, and compare with what is known of it; the folder stays as it was."""
+    """Run a row, and compare the verdict with its record; the folder stays as it was."""
     for name, value in {**ENVIRONMENT, "PATH": search_path()}.items():
         patch.setenv(name, value)
     lay(folder)

@@ -49,7 +49,7 @@ LIMIT_S = 60
 
 
 def make_kinds(bench: Bench, folder: Path) -> dict[str, Path]:
-    """Return run directories of six kinds: how they ended, under a schedule, restarted, of a script."""
+    """Return run directories of six kinds: of several outcomes, under a schedule, restarted, of a script."""
     kill = faults.Kill() @ at(rank=1, step=2, point="collective")
     plans = {
         "survived": plan_of("small:train", faults.Placebo() @ at(rank=1, step=2)),
@@ -122,7 +122,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def mutate(folder: Path, seed: int) -> str:
-    """Tamper with a run directory in one to three ways; say in which."""
+    """Tamper with a run directory in one to three ways; return their names."""
     draw = random.Random(seed)
     said: list[str] = []
     for _ in range(draw.choice((1, 1, 1, 2, 3))):
@@ -209,7 +209,7 @@ def _nest(path: Path, draw: random.Random) -> None:
 
 
 def _grow(path: Path, draw: random.Random) -> None:
-    """Make it huge, with a hole that takes no room."""
+    """Make a file huge, with a hole that takes no room."""
     os.truncate(path, draw.choice((100 << 30, 600 << 20, 20 << 20)))
 
 

@@ -1,4 +1,4 @@
-"""Scripts in the styles that people use, none of which knows of us: the agent changes nothing in what they do."""
+"""Scripts in the styles that people use, none of which knows of us: the agent changes nothing in their results."""
 
 from __future__ import annotations
 

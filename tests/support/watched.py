@@ -78,7 +78,7 @@ class Watched:
         return self.process.communicate(b"go\n", timeout=LIMIT_S)[0].decode()
 
     def end(self) -> None:
-        """End whatever is left of a job that a test could not end."""
+        """End all processes of a job that a test could not end."""
         self.process.kill()
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout):

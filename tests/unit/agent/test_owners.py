@@ -1,4 +1,4 @@
-"""A rank may be somebody else's than whoever strikes it: its files stay its own, and its limits can be lowered."""
+"""A rank may belong to another user than its striker: its files stay its own, and its limits can be lowered."""
 
 from __future__ import annotations
 

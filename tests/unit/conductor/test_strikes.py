@@ -1,4 +1,4 @@
-"""When a strike has landed and when it has missed: on a clock of the test's own, and by what a witness has seen."""
+"""A strike lands or misses by the observations of its witness, on a clock of the test's own."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Clock:
 
 @pytest.fixture
 def struck(monkeypatch, tmp_path):
-    """Return what lets time pass and gives the phases that were written, of a strike that takes a minute to be made.
+    """Return a function that lets time pass and returns the written phases of a strike that takes a minute to be made.
 
-    Its witness sees it the number of times later that it is given.
+    The witness sees the strike at the look with the given number.
     """
 
     def begin(seen_at_look):

@@ -20,7 +20,7 @@ from breakrank_agent.plan import Plan
 
 @pytest.fixture
 def process(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
-    """A process that does what the parameter says, and has begun to."""
+    """Yield a process that does what the parameter says, and has begun to."""
     program = f"print('ready', flush=True)\n{request.param}"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as started:
         assert started.stdout is not None and started.stdout.readline() == "ready\n"
@@ -29,7 +29,7 @@ def process(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
 
 
 def imports(process: subprocess.Popen[str], point: str) -> list[bool]:
-    """Return what many looks say of a rank that was last seen at a point."""
+    """Return the results of many looks at a rank that was last seen at a point: True if the rank imports."""
     watchdog = Watchdog(Plan("test", "test", "test:main"), 0, lambda pids: ())
     rank: Any = SimpleNamespace(point=point, process=SimpleNamespace(pid=process.pid))
     return [watchdog._imports({0: rank}) for _ in range(100)]
@@ -62,7 +62,7 @@ threading.Thread(target=waits, daemon=True).start()
 
 
 def reason(process: subprocess.Popen[str], waits: dict[int, Wait]) -> Any:
-    """Return why a job is to be ended whose last rank stands still, and is in these waits as its log says."""
+    """Return the reason for ending a job whose last rank stands still in these waits, by its log."""
     watchdog = Watchdog(Plan("test", "test", "test:main", patience_s=5.0), 0, lambda pids: ())
     last: Any = SimpleNamespace(**LAST, process=process, ledger=SimpleNamespace(in_call=""))
     while not watchdog._stillness.proven(Stillness.LOOKS):
@@ -85,7 +85,7 @@ def test_who_waits_with_a_time_out_is_waited_for(process):
 
 @pytest.fixture
 def proves(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return what looks once more at two ranks that stand still in a collective, and says whether that is a proof."""
+    """Return a function that looks once more at two ranks in a collective: True if that proves their hang."""
     monkeypatch.setattr(blocked, "look", lambda pid, call, polled: Look(Condition.WAITS, {pid: 1}))
     monkeypatch.setattr(blocked, "_main_moves", lambda pid, call: False)
     watchdog = Watchdog(Plan("test", "test", "test:main"), 0, lambda pids: ())

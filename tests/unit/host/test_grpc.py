@@ -36,7 +36,7 @@ libc.pause()
 
 @contextmanager
 def doing(what: str) -> Iterator[Thread]:
-    """Yield a thread once it is in the kernel with what it does."""
+    """Yield a thread once its call is in the kernel."""
     program = PROGRAM.format(what=what, futex=FUTEX, joins=what == "join()")
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         try:

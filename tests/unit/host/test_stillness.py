@@ -29,7 +29,7 @@ MAIN, POLLER = 1, 2
 
 
 def polls(rounds: int, computed_ns: int = 0, moved: int = 0, is_open: bool = False, waits: int = 5) -> Look:
-    """Return a look at a thread that polls, after so many rounds and what it has done by then."""
+    """Return a look at a thread that polls, after so many rounds and so much work."""
     return Look(Condition.WAITS, {MAIN: waits}, {POLLER: Round(rounds, Work(computed_ns, moved))}, is_open)
 
 
@@ -37,7 +37,7 @@ MOVES = Look(Condition.MOVES)
 
 
 def proven_after(looks: Iterable[Look], monkeypatch: pytest.MonkeyPatch, needed: int = Stillness.LOOKS_ALONE) -> int:
-    """Return how many of these looks at one rank it takes to prove that it stands still; 0 if they do not."""
+    """Return the number of these looks at one rank that prove that it stands still; 0 if they do not."""
     left = iter(looks)
     monkeypatch.setattr(blocked, "look", lambda pid, call, polled: next(left))
     monkeypatch.setattr(blocked, "_main_moves", lambda pid, call: False)
@@ -130,7 +130,7 @@ def computes():
 
 @contextmanager
 def process(code: str, starts: str, main: str = WAITS, behind: Sequence[str] = ()) -> Iterator[int]:
-    """Yield the pid of a process that has begun to do this, or of what a command that it stands behind has started."""
+    """Yield the pid of a process that has begun to do this; the commands `behind` start the process."""
     command = [*behind, sys.executable, "-c", PROGRAM.format(code=code, starts=starts, main=main)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
         try:

@@ -1,4 +1,4 @@
-"""From golden histories to verdicts: why nothing can be said, how ends are classified, what is a note."""
+"""From golden histories to verdicts: the reasons for VOID, the classes of ends, and the notes."""
 
 from __future__ import annotations
 

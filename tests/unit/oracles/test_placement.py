@@ -26,14 +26,14 @@ def ask(history: History, control: History | None = None) -> list[Finding]:
 
 
 def running(**where: Any) -> History:
-    """Return what one rank records whose variables are placed so."""
+    """Return the records of one rank whose variables are placed so."""
     job = Golden(1).trains(1)
     job[0].is_placed(**where)
     return job.ends_well().history()
 
 
 def placed(**where: Any) -> list[Finding]:
-    """Return what is found of one rank whose variables are placed so."""
+    """Return the findings on one rank whose variables are placed so."""
     return ask(running(**where))
 
 

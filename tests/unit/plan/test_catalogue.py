@@ -23,7 +23,7 @@ def write(folder, name, text, head=HEAD):
 
 @pytest.fixture
 def ours(tmp_path, monkeypatch):
-    """Two scenarios as if they were the packaged ones."""
+    """Return two scenarios as if they were the packaged ones."""
     folder = tmp_path / "ours"
     monkeypatch.setattr("breakrank.plan.catalogue.packaged_folder", lambda: folder)
     write(

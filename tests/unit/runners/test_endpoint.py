@@ -15,7 +15,7 @@ from breakrank.runners.docker import endpoint
 
 @pytest.fixture(autouse=True)
 def configuration(tmp_path, monkeypatch):
-    """Docker's configuration is a folder of its own, and nothing else says which engine is meant."""
+    """Return a new folder as docker's configuration, so that nothing else names an engine."""
     for name in ("DOCKER_HOST", "DOCKER_CONTEXT", "XDG_RUNTIME_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))

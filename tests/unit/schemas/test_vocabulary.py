@@ -1,4 +1,4 @@
-"""The vocabulary of events: what is generated from it is in the tree, and what is written is declared."""
+"""The vocabulary of events: the files generated from it are in the tree, and each written event is declared."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def written(package: str) -> Iterator[Written]:
 
 
 def kinds_of(tree: ast.Module, argument: ast.expr) -> Iterator[str]:
-    """Yield the kinds that an argument may be: one that a function was given is looked up where that is called."""
+    """Yield the kinds that an argument may be: a function's own argument is looked up at the calls of the function."""
     if isinstance(argument, ast.Constant) and isinstance(argument.value, str) and argument.value.isidentifier():
         yield argument.value
     for function in ast.walk(tree) if isinstance(argument, ast.Name) and argument.id == "kind" else ():
