@@ -31,7 +31,7 @@ def main() -> None:
     print("ready", flush=True)
     pid, began = started(runs, known)
     time.sleep(max(0.0, began + delay - time.monotonic()))
-    # It may be too late: the job is over.
+    # The kill may come too late, when the job is over.
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 

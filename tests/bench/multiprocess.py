@@ -9,7 +9,7 @@ import torch.distributed as dist
 from programs.reduce_ddp import train
 from torch.testing._internal.common_distributed import MultiProcessTestCase
 
-# It announces each process that it starts.
+# The test case announces each process that it starts.
 logging.getLogger(MultiProcessTestCase.__module__).setLevel(logging.WARNING)
 
 

@@ -20,7 +20,7 @@ from breakrank_agent.protocol.log import LogReader, LogWriter, create_log
 
 PROGRAMS = Path(__file__).parent / "programs"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-#: Not pinned: that is another cost, and not the agent's.
+#: Ranks are not pinned: the cost of pinning is not the agent's.
 PLAN = Plan(
     "bench", "steady", "steady:always", steps=106, ranks=1, pin=False, payloads=False, oracles=("ends",),
     environment=ONE_THREAD,

@@ -67,7 +67,7 @@ def from_a_shell(*python: str) -> None:
             command = ["docker", "run", "--rm", "--name", f"{name}-{rank}", "--network", name, *env]
             command += ["-v", f"{PROGRAMS}:/programs:ro", containers.TORCH, "python3", *python]
             started.append(subprocess.Popen(command))
-        # Without us, torch (2.13) now and then aborts a rank that is through, in the midst of taking it apart.
+        # Without us, torch 2.13 now and then aborts a rank at its exit, after its work is done.
         assert {one.wait() for one in started} <= {0, 128 + signal.SIGABRT, 128 + signal.SIGSEGV}
 
 

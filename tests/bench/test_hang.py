@@ -29,7 +29,7 @@ RUNS = 50
 #: The aim of the design, in seconds.
 AIM_S = 1.0
 
-#: By name, what strikes a job that reduces two gradients a step by hand, and then meets in a barrier.
+#: By name, the strike on a job that reduces two gradients a step by hand, and then meets in a barrier.
 WAYS = {
     "one rank skips the last all-reduce": faults.SkipCollective() @ at(rank=1, step=4, point="collective", visit=2),
     "one rank is stopped": faults.Stop() @ at(rank=1, step=2, point="collective"),

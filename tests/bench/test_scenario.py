@@ -17,7 +17,7 @@ AIM_S = 2.0
 
 def test_what_a_scenario_takes_after_the_imports(tmp_path):
     command = [sys.executable, "-m", "pytest", "-p", "stopwatch", "--scenario=race_condition"]
-    # One framework, one zygote.
+    # The stopwatch counts one zygote, and each framework has its own.
     command += ["--scenario-framework=torch"]
     whole, after = [], []
     for number in range(5):

@@ -15,7 +15,7 @@ TIMES = 10
 #: The aim, in seconds.
 AIM_S = 3.0
 
-#: Rank 0 goes into a barrier, rank 1 into an all-reduce; each says so first.
+#: Rank 0 goes into a barrier, rank 1 into an all-reduce; each prints a line first.
 PARTED = """\
 import sys
 import torch

@@ -78,7 +78,7 @@ class Servers(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        #: By address, the time; None while nobody listens there.
+        #: By address, the time at which a server began to listen; None while no server listens there.
         self.listened: dict[str, float | None] = {}
         self.over = threading.Event()
 

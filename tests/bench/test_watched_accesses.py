@@ -17,7 +17,7 @@ from breakrank_agent.plan import Plan, Schedule
 
 PROGRAMS = Path(__file__).parent / "programs"
 PLAN = Plan("bench", "operators", "operators:main", steps=1, ranks=1, payloads=False, deadline_s=120.0)
-#: Of ten rounds each, taken in turn: enough for a median, in less than a minute and a half.
+#: Runs of ten rounds each, taken in turn: enough for a median, in less than a minute and a half.
 RUNS = 2
 LEFT_OUT = "the Conductor, which reads the records in another process"
 #: By way, the schedule and the aim: the processor seconds that one operator takes more than without an agent.

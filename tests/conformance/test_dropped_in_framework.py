@@ -45,7 +45,7 @@ def install(agent):
     sys.modules["madeup"].after_step.append(lambda: agent.close_step("madeup.step"))
 '''
 
-#: The framework itself. It says in which process it was imported.
+#: The framework itself, which records the process that imports it.
 MADEUP = """
 import os
 

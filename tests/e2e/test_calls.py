@@ -42,7 +42,7 @@ def test_the_second_of_its_calls_on_a_path_fails_and_no_other(run, runner, call,
     strike = fail(call=call, path=path, error="ENOSPC", when=2)
     result, _ = run("small:keeps_notes", strike, steps=5, data="digits", runner=runner)
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
-    # The point `load` of a step comes before what the program does in it.
+    # The point `load` of a step comes before the program's calls in that step.
     assert (refused(result, 0), refused(result, 1)) == ([], [f"step 3: {call} gave ENOSPC"])
 
 

@@ -37,7 +37,7 @@ IN_THE_WORLD = [
     ("allreduce_coalesced_", "SUM", None, False),
     ("allreduce_", "MAX", None, False),
     ("allgather_into_tensor_coalesced_", None, None, False),
-    # DDP's constructor, a step, what it does once after the first, another step.
+    # DDP's constructor, a step, its work once after the first step, another step.
     ("allgather_", None, None, False),
     *[("broadcast_", None, 0, False)] * 2,
     ("allreduce_", "SUM", None, False),
@@ -116,7 +116,7 @@ def test_a_call_that_waits_is_over_before_the_next_and_one_that_does_not_is_over
             if e["kind"] in ("point", "done") and e.get("group") == "0" and "c" in e
         ]
         assert order[:30] == [(kind, c) for c in range(1, 16) for kind in ("point", "done")]
-        # The first of the two goes on by itself. That is looked at as the next is entered: it may be over by then.
+        # The first of the two runs in the background. It may already be over when the second one is entered.
         waited_for = [("point", 16), ("point", 17), ("done", 17), ("done", 16)]
         over_by_then = [("point", 16), ("done", 16), ("point", 17), ("done", 17)]
         assert order[30:34] in (waited_for, over_by_then)

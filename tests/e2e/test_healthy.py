@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.healthy_runs import objections
 
-#: They draw each kind of job, a rank that comes late as it computes, and one that comes late as it sleeps.
+#: These seeds draw each kind of job, a rank that is late because it computes, and one that is late because it sleeps.
 SEEDS = (*range(32), 113)
 
 

@@ -21,7 +21,7 @@ def build(monkeypatch) -> ModuleType:
     path = Path(__file__).parents[2] / "fixtures/image/build.py"
     spec = importlib.util.spec_from_file_location("build_image", path)
     module = importlib.util.module_from_spec(spec)
-    # A dataclass looks its module up.
+    # A dataclass looks its module up in sys.modules.
     monkeypatch.setitem(sys.modules, spec.name, module)
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "KEYS", __file__)

@@ -90,7 +90,7 @@ def test_a_killed_rank_under_torchrun_is_reported_by_the_launcher(launch):
     assert result.verdict.outcome is Outcome.DETECTED, result.verdict.to_json()
     assert result.verdict.blame.ranks == (1,)
     assert launcher(saved)["status"] == 1 and launcher(saved)["blames"] == [1]
-    # torchrun waits for its ranks, so it is not our waitpid that sees one die.
+    # torchrun waits for its ranks, so that our waitpid sees no death of a rank.
     (landed,) = [e for e in saved.history.seen("strike") if e["phase"] == "landed"]
     assert landed["witness"] == "pidfd: SIGKILL"
     # The number of ranks was learnt from the control, and with it the number of the last rank.
@@ -130,7 +130,7 @@ def test_a_shell_script_starts_ranks_and_what_else_it_starts_is_left_alone(launc
     result, saved = launch(f"./start.sh {free_port()}")
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.to_json()
     assert printed(result) == ["preparing"]
-    # Neither what ran before them nor their loader workers are ranks.
+    # Processes that ran before the ranks, and the ranks' loader workers, are no ranks.
     assert len(saved.history.seen("spawned")) == 2
     assert [lived.last_step for lived in saved.history.last] == [4, 4]
 

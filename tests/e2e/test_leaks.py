@@ -21,7 +21,7 @@ from breakrank.verdict import Outcome
 
 SOURCE = (packaged_programs() / "leaky.py").read_text().splitlines()
 
-#: By program: what is found to grow first, its function, and what stands on the line that is named.
+#: By program: the kind of objects that grows first, its function, and the text of the line that is named.
 NAMED = {
     "kept_activations": ("tensor", "forward", "functional.relu(values)"),
     "kept_graph": ("graph", "after", "total += loss"),

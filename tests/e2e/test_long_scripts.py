@@ -36,7 +36,7 @@ optimizer = torch.optim.SGD([weight], lr=0.1)
 while True:
     train_batch()
 """
-#: Its end hangs on what it is given: it trains until it has seen what the labels add up to.
+#: This script ends by its data: it trains until it has seen a certain sum of the labels.
 UNTIL_ALL_IS_SEEN = """\
 import itertools
 import torch
@@ -106,7 +106,7 @@ def test_a_step_ends_when_the_function_returns_that_was_named(launch, step):
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.to_json()
     for lived in saved.history.last:
         assert [e["steps_by"] for e in lived.of_kind("note") if "steps_by" in e] == [step]
-        # Twice in each step an optimizer stepped.
+        # An optimizer stepped twice in each step.
         assert [e["step"] for e in lived.points("optimize")] == [1, 1, 2, 2, 3, 3]
         assert lived.last_step == 3
 

@@ -15,7 +15,7 @@ from breakrank_agent import faults
 from breakrank_agent.protocol.trigger import at
 
 LIMIT = faults.LimitMemory(headroom_mb=32)
-#: Answers each line with whether an allocation of so many megabytes succeeds.
+#: Allocates the number of megabytes on each line, and prints the result of the allocation.
 ALLOCATES = """
 import sys
 for line in sys.stdin:

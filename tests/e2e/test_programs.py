@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reaso
 RANKS, STEPS = 2, 8
 PATH = [str(Path(data.__file__).parent / "programs"), str(Path(breakrank_agent.__file__).parents[1])]
 SERVER = multiprocessing.get_context("forkserver")
-# pytest is what the test run's main module imports, which every forked process imports again.
+# The main module of the test run imports pytest, and every forked process imports the main module again.
 SERVER.set_forkserver_preload(["torch", "torch._dynamo", "pytest", data.__name__])
 
 

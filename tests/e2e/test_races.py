@@ -25,7 +25,7 @@ REPLAYS = 4
 ORACLES = ("ends", "progress", "race")
 #: Module to the number of ranks that its programs have.
 MODULES = {"threads": 1, "ranks": 2}
-#: The programs of each that race, a part each: no more than so many findings of an attempt are named.
+#: The racy programs of each module. Each runs a part of the variants, because an attempt names only so many findings.
 RACY = {"threads": ("racy", "racy_too", "racy_by_index"), "ranks": ("racy", "racy_too", "racy_by_collectives")}
 
 

@@ -19,7 +19,7 @@ from breakrank_agent import faults
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.trigger import at
 
-#: Why no rank can be killed for its memory here, if so.
+#: The reason if no rank can be killed for its memory here.
 NO_GROUPS = missing(["memory cgroup"])
 
 

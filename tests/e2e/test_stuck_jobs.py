@@ -60,7 +60,7 @@ class Job:
                 command, cwd=self.folder, env=environment, stdout=self._writing, stderr=subprocess.DEVNULL
             )
             self.started.append(started)
-        # A job that is over is an end of the file then, not a wait for good.
+        # With our end closed, the output of a finished job ends, and its reader does not wait for good.
         os.close(self._writing)
         return [started.pid for started in self.started]
 
@@ -159,7 +159,7 @@ def test_a_stopped_rank_is_named_and_stays_stopped(training):
         until_they_wait(zero)
         said, after = why(zero, one), psutil.Process(one).status()
     finally:
-        # The job is shared: stopped, its rank would never end.
+        # The job is shared by several tests, and a stopped rank would never end.
         os.kill(one, signal.SIGCONT)
     assert re.match(r"rank 1 is stopped (in|at) .*, rank 0 waits in .*: kill -CONT \d+ lets it go on\n", said)
     assert after == psutil.STATUS_STOPPED

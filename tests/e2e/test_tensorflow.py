@@ -26,7 +26,7 @@ def plan_of(script, folder, **choices):
 @pytest.mark.parametrize(("style", "steps"), [("workers.py", 4), ("fit.py", 6)])
 def test_the_agent_changes_nothing_in_a_script_of_tensorflow(bench, tmp_path, style, steps):
     shutil.copy(SCRIPTS / style, tmp_path)
-    # Without the agent a rank makes no points, and the deadline is for the whole of it.
+    # Without the agent a rank makes no points, and the deadline is for the whole run.
     plan = plan_of(style, tmp_path, deadline_s=600.0)
     runs = [bench.run(Request(plan, where=tmp_path, agent=agent)) for agent in (True, False)]
     with_agent, without = (load_run(result.folder).history for result in runs)

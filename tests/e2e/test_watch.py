@@ -17,7 +17,7 @@ from breakrank.history.rank_file import Chronicle
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.log import encode
 
-#: Saves and leaves with an exit code of its own when it is interrupted, as often as it is.
+#: Saves and leaves with an exit code of its own at each interrupt.
 INTERRUPTED = """\
 import signal
 import sys

@@ -75,7 +75,7 @@ class Lived:
         lines = ["", *self.output.strip().splitlines()]
         program = self.folder.parent.name.partition("-")[0]
         if self.code is None:
-            # The frame that it was in stands below the head of its main thread's stack.
+            # The innermost frame of the main thread stands below the head of its stack.
             frames = [after for line, after in itertools.pairwise(lines) if line.startswith("Current thread")]
             raise Failed(f"rank {self.rank} of {program} did not end in its time: {(frames or lines)[-1]}", {})
         expect(self.code == 0, f"rank {self.rank} of {program} ended with {self.code}: {lines[-1]}")
@@ -139,7 +139,7 @@ class Launcher:
             # No network: the ranks meet on the loopback, whatever the machine's name resolves to.
             "GLOO_SOCKET_IFNAME": "lo",
             "NCCL_SOCKET_IFNAME": "lo",
-            # As a run's ranks have it; the zygote must not have the threads of a library either.
+            # The setting of a run's ranks; the zygote must not have the threads of a library either.
             **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
             # Deterministic matrix products on CUDA ask for it.
             "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
@@ -163,7 +163,7 @@ class Launcher:
             boot = {"plan": str(path), "rank": number, "attempt": 0, "world": ranks, "log": str(log), "agent": agent}
             boot |= {name: str(folder / f"rank-{number}.{name}") for name in ("stacks", "words")}
             boot |= {"program": program, "programs": str(HERE)}
-            # Last words go to a file here: nobody waits for them.
+            # A crash dump goes to a file here, because no process waits for it.
             Path(boot["words"]).touch()
             names = {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": str(ranks)}
             job.append(_Rank(number, boot, {**meeting, **names}, work, folder / f"rank-{number}.txt"))
@@ -266,7 +266,7 @@ def _await(polls: Mapping[int, Callable[[], int | None]], until: float) -> list[
 
     wait(until)
     in_time = dict(codes)
-    # The kernel may take a while to end one that is in the driver; we are not kept for it.
+    # The kernel may take a while to end a process that is in the driver; the checks do not wait for that.
     for number, patience_s in ((STACKS_SIGNAL, 1.0), (signal.SIGKILL, 10.0)):
         for pid in polls.keys() - codes.keys():
             os.kill(pid, number)

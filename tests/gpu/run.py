@@ -24,7 +24,7 @@ FIGURES = Path(__file__).resolve().parent / "figures.json"
 #: The limit for all checks together; a check that is not done by then fails.
 LIMIT_S = 225.0
 
-#: Asked of a process of its own: the one that starts the ranks imports no torch.
+#: Run by a process of its own, because the process that starts the ranks imports no torch.
 _MACHINE = """
 import json, torch
 card = torch.cuda.is_available()

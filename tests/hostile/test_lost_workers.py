@@ -41,7 +41,7 @@ def test_a_worker_that_is_not_replaced_still_leaves_a_table(made_up):
     assert "1 as recorded, 0 changed, 1 not tested" in done.stdout
 
 
-#: Kills the process that the run belongs to, once there: it is named in what every process of ours carries.
+#: Kills the process that owns the run, once: each process of a session carries its pid in a variable.
 KILLS = """
 owner = int(os.environ["{variable}"].split("-")[0])
 if step == 2 and os.environ["RANK"] == "0" and not os.path.exists({once!r}):

@@ -126,7 +126,7 @@ def test_ways_of_the_dead_are_swept_and_no_others(tmp_path):
     (target / "precious").touch()
     session = Session()
     try:
-        # The owner of the first does not live; the namespace of the last one is not ours.
+        # The owner of the first detour is dead; the namespace of the last one is not ours.
         dead, alive = f"999999999-1-{session.id.split('-')[2]}-0a0b0c0d", session.id
         ways = {owner: make_detour(target, owner).parent for owner in (dead, alive, "5-5-5-0a0b0c0d")}
         foreign = Path("/tmp/breakrank-notes")

@@ -32,7 +32,7 @@ WALLED = (
 )
 FREE = (faults.FailCall(call="read", path=f"{FOLDER}/old.bin"),)
 
-#: Takes a step where each strike is due, and, told so, changes what is in the folder between the first two.
+#: Makes a step for each strike, and, if told so, changes the folder's files between the first two.
 SCRIPT = """
 import os, sys
 from breakrank_agent import step
@@ -158,7 +158,7 @@ def test_what_leads_out_is_not_struck_without_walls_either(bench, project, disk)
     assert (canary.seen(disk), canary.seen(project)) == before
 
 
-#: Links to a folder that lies inside, as (link, where it leads).
+#: Links to a folder that lies inside, as (link, target).
 LEADS_INSIDE = {
     "plain": [],
     "relative": [("data", "real")],
@@ -170,7 +170,7 @@ LEADS_INSIDE = {
 
 @pytest.mark.parametrize(
     ("runner", "layout"),
-    # In a container the folder has another path: a link by its own leads to nothing.
+    # In a container the folder has another path, so an absolute link into it leads to nothing.
     [*(("sandbox", one) for one in LEADS_INSIDE), *(("docker", one) for one in ("plain", "relative", "below"))],
 )
 def test_what_leads_inside_is_struck_where_it_leads(bench, project, disk, runner, layout):
@@ -204,7 +204,7 @@ def test_a_call_fails_where_the_link_leads(bench, project, disk, runner):
     canary.lay(project / "real")
     (project / "data").symlink_to("real")
     before = canary.seen(disk), canary.seen(project)
-    # It must be due before the file is read, which is after the fourth step.
+    # The strike must be due before the file is read, which is after the fourth step.
     _, phases = strike(bench, project, runner, *FREE)
     assert [phase for phase, _ in phases[0]] == ["landed", "healed"], phases
     assert (canary.seen(disk), canary.seen(project)) == before

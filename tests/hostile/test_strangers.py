@@ -11,7 +11,7 @@ from breakrank.runners import join_socket
 from breakrank.runners.join_socket import MOST_CALLERS, Home, parse_hello
 from breakrank_agent.protocol.checked import DEPTH, Unfit, check, nests_deeper, parse, whole
 
-#: To start a supervisor takes as long as a hundred words to all others.
+#: The start of a supervisor takes as long as a hundred conversations with any other party.
 TRIES = {"supervisor": 12}
 
 

@@ -102,7 +102,7 @@ def test_what_came_meanwhile_is_not_removed(there, taken):
         (place / name).unlink()
     (place / "deep/far.bin").unlink()
     (place / "deep").rmdir()
-    # Another rank has put others in their places.
+    # Another rank has put other files in their places.
     (there / "other.bin").write_text("another rank's")
     (there / "deep/other.bin").write_text("another rank's")
     (there / "kept.new").write_text("another rank's")
@@ -221,7 +221,7 @@ def test_only_files_folders_and_links_come_back(box):
         os.mknod(inside / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
     left_out = retrieval.bring_back(os.getpid(), str(inside), kept)
     assert names(kept) == {"file", "link"} and os.readlink(kept / "link") == "/etc"
-    # Nobody else gets the rights of whoever keeps it.
+    # The set-user-ID bit of the rank does not come with the file.
     assert stat.S_IMODE((kept / "file").stat().st_mode) == 0o755
     assert (left_out.count, left_out.path) == (3 if os.geteuid() == 0 else 2, "a-pipe")
 

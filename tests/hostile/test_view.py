@@ -33,7 +33,7 @@ RUNNERS = {
     "launcher": {"runner": "join", "command": (sys.executable, "train.py"), "ranks": 0},
 }
 
-#: Says what it finds, tries to write everywhere, and removes what it may.
+#: Lists the files that it finds, tries to write everywhere, and removes a file.
 LOOKS = """\
 import os, shutil
 
@@ -58,7 +58,7 @@ with open("seen.txt", "w") as file:
     print(sorted(found), os.path.exists("proc/self/status"), answers, file=file, sep="\\n")
 """
 
-#: A job that is sound, and removes whatever lies in its folder, as some do to begin anew.
+#: A sound job that removes all files in its folder, as some jobs do to begin anew.
 EMPTIES = """\
 import os, shutil
 import {what}
@@ -154,7 +154,7 @@ def kind_of(folder):
 def test_a_script_that_empties_its_folder_destroys_no_record(tmp_path, how):
     from breakrank.runs.bench import Bench
 
-    # A launcher's rank calls when it imports a framework; to start without one is quick.
+    # A launcher's rank calls home when it imports a framework; a script without one starts fast.
     (tmp_path / "train.py").write_text(EMPTIES.format(what="torch" if how == "launcher" else "sys"))
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "old").write_text("old")
@@ -166,7 +166,7 @@ def test_a_script_that_empties_its_folder_destroys_no_record(tmp_path, how):
         result = bench.run(Request(replace(script_plan(how), command=command, environment=env), where=tmp_path))
     assert (tmp_path / "data" / "old").read_text() == "old" and (tmp_path / "train.py").exists()
     assert state(earlier.folder) == before
-    # All that was there could be removed: nothing of ours was among it.
+    # All files of the folder could be removed, and none of ours was among them.
     assert (result.folder / "work" / "left.txt").read_text() == "['left.txt']"
     assert load_run(result.folder).history.last[0].ended_well
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict

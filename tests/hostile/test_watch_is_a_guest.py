@@ -83,7 +83,7 @@ def test_a_wish_to_end_is_handed_on_once_and_the_job_decides(watch, name):
     os.kill(psutil.Process(rank).ppid(), signal.SIGSTOP)
     job.process.send_signal(getattr(signal, name))
     assert job.process.stdout.readline() == f"got {name}\n".encode()
-    # The shell in between has no handler: it dies of the signal as soon as it goes on, as it does without us.
+    # The shell in between has no handler: it dies of the signal as soon as it continues, as it does without us.
     os.kill(psutil.Process(rank).ppid(), signal.SIGCONT)
     assert job.read_to_the_end() == "saved\n"
     assert job.process.returncode == 128 + getattr(signal, name)

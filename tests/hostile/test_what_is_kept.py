@@ -25,7 +25,7 @@ from breakrank.verdict import Outcome
 from breakrank_agent import faults
 from breakrank_agent.plan import Plan
 
-#: Is in the environment of every rank, and in the command line of each process that a rank starts.
+#: A word in the environment of every rank, and in the command line of each process that a rank starts.
 SECRET = "s3cr3t-w0rd-that-nobody-may-keep"
 #: The third step of a rank, in three ways, and the start of its child, which has the secret among its words.
 ENDS = "pass"
@@ -33,7 +33,7 @@ HANGS = "if step == 2: lock = threading.Lock(); lock.acquire(); lock.acquire()"
 DIES = "if step == 2: os.kill(os.getpid(), signal.SIGSEGV)"
 WORDS = "[sys.executable, '-c', 'import time; time.sleep(60)', os.environ['API_TOKEN']]"
 CHILD = f"import signal, subprocess, threading\nsubprocess.Popen({WORDS})"
-#: A limit alone: a machine that has much else to do takes its time to end a process.
+#: Only a limit, because a busy machine takes its time to end a process.
 DEADLINE_S = 30.0
 WAYS = {ENDS: Outcome.SURVIVED, HANGS: Outcome.HUNG, DIES: Outcome.CRASHED}
 
@@ -84,7 +84,7 @@ def test_nothing_secret_is_kept_of_ranks(runs, tmp_path, runner, way):
 
 def test_nothing_secret_is_kept_of_containers(runs, tmp_path):
     image = containers.require(containers.BARE["3.9"])
-    # The environment here is not handed on to containers: the script has one of its own.
+    # The environment of this test is not handed on to containers: the script sets the secret by itself.
     own = f"os.environ['API_TOKEN'] = {SECRET[::-1]!r}[::-1]"
     text = f"import os, sys\nimport breakrank_agent\nassert 'API_TOKEN' not in os.environ\n{own}\n{CHILD}\n"
     (tmp_path / "job").mkdir()
@@ -96,7 +96,7 @@ def test_nothing_secret_is_kept_of_containers(runs, tmp_path):
     assert_private(result.folder)
 
 
-#: Starts its ranks by itself, each with the secret among its words, and rank 1 in a way that no agent can enter.
+#: Starts ranks by itself, each with the secret in its command line, and rank 1 in a way that no agent can enter.
 LAUNCHER = """\
 #!/bin/sh
 export WORLD_SIZE=2

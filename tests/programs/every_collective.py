@@ -87,7 +87,7 @@ def messages():
     if RANK == 0:
         dist.send(ones(2), after, tag=5)
         dist.recv(got, before, tag=5)
-        dist.recv(anyones, tag=7)  # of its own: with that of the exchange below it would take what comes first
+        dist.recv(anyones, tag=7)  # another tag: with that of the exchange below, it could take that message
     else:
         dist.recv(got, before, tag=5)
         dist.send(ones(2), after, tag=5)

@@ -25,7 +25,7 @@ def out_of_step() -> None:
     step = tf.function(lambda: strategy.run(reduced))
     step()
     if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 1:
-        # To look at what a function captures is to have it take what it takes for a call.
+        # A look at a function's captures makes the function capture them, as a call does.
         list(step.get_concrete_function().captured_inputs)
     step()
 

@@ -16,14 +16,14 @@ from torch.utils.data import DataLoader, TensorDataset
 
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 STEPS = int(os.environ["BREAKRANK_STEPS"])
-#: Ten times what it takes to prove a wait.
+#: Ten times the time of a proof that a rank waits.
 LATE_S = 1.0
 
 
 def any_job() -> None:
     """Do the job that the seed draws; the same on every rank."""
     draw = random.Random(int(os.environ["BREAKRANK_SEED"]))
-    # Most jobs are quick, so that there can be many; the late ones are what a proof must not take for stuck.
+    # Most jobs are quick, so that there can be many; a proof must not take the late ones for stuck.
     late = draw.choice([computes, sleeps]) if draw.random() < float(os.environ.get("HEALTHY_LATE", "0.05")) else None
     job = draw.choice(JOBS)
     when, who = draw.randint(1, STEPS), draw.randrange(WORLD)
@@ -181,7 +181,7 @@ def around(late) -> None:
                 total += arriving
                 passing = arriving
             gradient.copy_(total)
-            # Added up in another order on each rank, they are not the same to the last bit.
+            # The gradients are added up in another order on each rank, and so differ in the last bits.
             dist.broadcast(gradient, src=0)
 
     by_hand(late, average)

@@ -88,7 +88,7 @@ def against_the_message(w: torch.Tensor) -> None:
         dist.recv(torch.zeros(1), 0)
 
 
-# --- racy: what a collective works on, before it was waited for
+# --- racy: tensors that a collective works on, before the collective was waited for
 
 
 def changed_under_way(w: torch.Tensor) -> None:
@@ -114,7 +114,7 @@ def input_changed_under_way(w: torch.Tensor) -> None:
 
 def two_at_once(w: torch.Tensor) -> None:
     t, word = torch.ones(4), torch.zeros(1)
-    # Neither of rank 0's is over before it has asked for both: one that is seen to be complete counts as waited for.
+    # Neither work of rank 0 is over before both are issued: a work that is seen to be complete counts as waited for.
     if RANK == 1:
         dist.recv(word, 0)
     works = [dist.all_reduce(t, async_op=True), dist.all_reduce(t, async_op=True)]

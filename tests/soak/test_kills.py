@@ -57,7 +57,7 @@ def spawned(job: Job) -> list[int]:
 def records(job: Job) -> list[bytes]:
     """Return the whole lines that Conductors of this job have written."""
     lines: list[bytes] = []
-    # Folders come and go meanwhile.
+    # Folders come and go during the walk.
     for where, _, names in os.walk(job.folder / ".breakrank"):
         if "conductor.jsonl" in names:
             with contextlib.suppress(FileNotFoundError):
@@ -100,7 +100,7 @@ def start(folder: Path, runner: str, victim: str) -> Job:
 def kill(job: Job, victim: str, after: int) -> str:
     """Kill the victim once so many records are there; return the result."""
     while job.owner.poll() is None:
-        # Not in order to wait for anything: a look takes the processor from what is looked at.
+        # The sleep orders nothing: each look takes processor time from the processes that it looks at.
         time.sleep(0.01)
         if len(records(job)) < after:
             continue

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.soak
 #: The place of Debian's package; other packages put the script on the search path.
 SCRIPT = shutil.which("dockerd-rootless.sh") or "/usr/share/docker.io/contrib/dockerd-rootless.sh"
 PROGRAMS = {"rootlesskit": "rootlesskit", "newuidmap": "uidmap", "slirp4netns": "slirp4netns", "unshare": "util-linux"}
-#: The engine's network has a device that is often for root alone: it gets one of its own, which nobody else sees.
+#: The engine's network needs a device that is often for root alone: the engine gets a private one.
 STARTED = """
 mknod $1/tun c 10 200 && chmod 666 $1/tun && mount --bind $1/tun /dev/net/tun || exit
 exec setpriv --reuid $2 --regid $3 --init-groups --pdeathsig TERM sh $4 --data-root $1/data
@@ -117,7 +117,7 @@ class Engine:
         """Return a command as the engine's user enters it, in a home of their own."""
         ids = [str(self.user.pw_uid), str(self.user.pw_gid)]
         ours = {Path(sys.base_prefix), Path(sys.prefix), Path(__file__).parents[2], *map(Path, sys.path)}
-        # A link is followed to where it leads, which may be behind another door.
+        # A link is followed to its target, which may lie below another closed folder.
         ours |= {path.resolve() for path in ours}
         behind = [
             str(word) for path in sorted(ours) if path.is_dir() and (door := closed(path)) for word in (door, path)

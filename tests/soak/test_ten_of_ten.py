@@ -60,7 +60,7 @@ def test_it_ends_alike_each_time_and_a_clean_job_runs_where_it_ran(bench, scenar
         assert pythons <= {part("image").versions(plan.image)["python"]}, "the ranks' Python is the image's own"
     clean = make_plan(BASELINE, CLEAN[case.framework], chosen)
     if plan.ranks > clean.ranks:
-        # The goal of TensorFlow's is one of two workers: more of them miss it, however many steps they make.
+        # TensorFlow's programs have a goal for two workers: more workers miss it, however many steps they make.
         left_out = "progress" if case.framework == "tensorflow" else ""
         oracles = tuple(name for name in clean.oracles if name != left_out)
         clean = replace(clean, ranks=plan.ranks, oracles=oracles)

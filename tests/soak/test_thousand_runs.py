@@ -63,7 +63,7 @@ def test_nothing_is_left_and_nothing_grows(tmp_path, monkeypatch):
     assert [len(found) for found in digests] == [1] * len(plans), "a digest changed"
     assert descriptors[-1] <= descriptors[len(plans)]
     for name, series in (("conductor", conductor), ("zygote", zygote)):
-        # The first ones warm what is warmed once.
+        # The first runs warm caches that are warmed once.
         tenths = [statistics.median(series[at : at + WINDOW]) for at in range(3 * WINDOW, RUNS, WINDOW)]
         grown = statistics.median(map(operator.sub, tenths[1:], tenths)) * (len(tenths) - 1)
         print(f"{name}: {tenths[0] / 2**20:.1f} MiB in the fourth tenth, {tenths[-1] / 2**20:.1f} MiB in the last")

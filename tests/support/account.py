@@ -23,7 +23,7 @@ LIST = Path(__file__).with_name("skips.txt")
 USED = "capability"
 #: The capabilities that the runners need.
 RUNNERS = {"sandbox": ("netns",), "docker": ("docker",)}
-#: Functions whose call is the use of a capability that nobody asks for by name.
+#: Functions whose call is the use of a capability that no test asks for by name.
 CALLS = {
     "debugger": ("breakrank.host.crash_dump", "read_native"),
     "namespaces": ("breakrank.runners.workdir", "make_view"),

@@ -158,7 +158,7 @@ def damage(draw: random.Random, path: str) -> None:
         for _ in range(draw.randrange(3) if way < 3 else 0):
             file.seek(draw.randrange(64 if draw.random() < 0.6 else size))
             file.write(draw.choice([draw.randbytes(8), bytes(8), b"\xff" * 4]))
-    # Under whoever has mapped it that would be its end; nothing is written any more then.
+    # A process that has mapped a truncated log would die of its next write; no more is written after that.
     if way == 4 and draw.random() < 0.3:
         os.truncate(path, draw.choice([0, 8, 100, size - 1]))
         os.truncate(path, max(size - draw.randrange(2), 0))

@@ -10,7 +10,7 @@ from breakrank.runs.request import Request
 from breakrank.verdict import Outcome
 from support.plans import PROGRAMS, plan_of
 
-#: All that can be said of a job without a control.
+#: The oracles that can judge a job without a control.
 ORACLES = (*DEFAULT_ORACLES, "collectives")
 
 

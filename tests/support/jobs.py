@@ -54,7 +54,7 @@ TRUSTS = silent(oracle="control", rank=1, step=2, cause="batch mismatch")
 SWAPPED, SHIFTED = ("mismatched_shards", "swap_columns-load"), ("mismatched_shards", "shift_labels-load")
 #: The records of each script by scenario and way of striking, under any launcher: seen under three of them or more.
 KNOWN: dict[str, dict[tuple[str, str], Record]] = {
-    # Its labels are numbers, of which none is out of range.
+    # The labels of this script are numbers, of which none is out of range.
     "ddp_tutorial": {**SURVIVES, **NOTICES, SWAPPED: TRUSTS, SHIFTED: TRUSTS},
     "image_classification": {**SURVIVES, **NOTICES, SWAPPED: TRUSTS, SHIFTED: DETECTED},
     "small_gpt": {**SURVIVES, **NOTICES, SWAPPED: TRUSTS, SHIFTED: DETECTED},

@@ -15,7 +15,7 @@ from breakrank.runs.saved_run import load_run
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 STYLES = sorted(path.name for path in SCRIPTS.glob("*.py"))
-#: Those that `make test` runs; `make soak` runs all.
+#: The scripts that `make test` runs; `make soak` runs all.
 COVERING = ["handlers.py", "subprocesses.py"]
 
 
@@ -43,7 +43,7 @@ def check(bench: Bench, style: str, folder: Path) -> None:
     """Assert that a script does the same with the agent and without, and that its steps were seen."""
     shutil.copy(SCRIPTS / style, folder)
     before = files(folder)
-    # Without the agent a rank makes no points, and the deadline is for the whole of it.
+    # Without the agent a rank makes no points, and the deadline is for the whole run.
     plan = plan_of_script(style, deadline_s=600.0)
     runs = [bench.run(Request(plan, where=folder, agent=agent)) for agent in (True, False)]
     assert files(folder) == before, "the user's folder was touched"
@@ -57,5 +57,5 @@ def check(bench: Bench, style: str, folder: Path) -> None:
     assert written[0].keys() == written[1].keys() and written[0]
     for name, content in written[0].items():
         assert content == written[1][name], f"{name} differs with the agent"
-    # And it was seen: every rank was entered, and made its steps.
+    # The agent was in every rank, and saw its steps.
     assert all(lived.of_kind("rank") and lived.last_step >= 3 for lived in with_agent.last)

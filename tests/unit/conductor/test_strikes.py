@@ -89,7 +89,7 @@ def test_what_nobody_sees_in_that_time_has_missed(struck):
             "the peer's kernel: 12 datagrams with a",
         ),
         (Arrivals(48, damaged=12, earlier=12), Arrivals(48, damaged=12, earlier=12), ""),
-        # They were damaged before the strike.
+        # These datagrams were damaged before the strike.
         (Arrivals(40, damaged=8, earlier=0), Arrivals(36, damaged=20, earlier=8), ""),
     ],
 )

@@ -43,15 +43,15 @@ def test_a_rank_that_computes_before_its_first_point_imports(process: subprocess
 
 @pytest.mark.parametrize("process", ["import signal\nsignal.pause()"], indirect=True)
 def test_a_rank_that_sleeps_does_not(process: subprocess.Popen[str]) -> None:
-    # It has said that it is ready before it sleeps.
+    # The process prints its line before it sleeps, so that early looks may find it awake.
     assert any(not imports(process, "start")[-1] for _ in range(1000))
 
 
-#: The last one of the job: its peers have given up by the time-out of their group, two seconds, and ended.
+#: The last rank of the job: its peers have given up by the time-out of their group, two seconds, and ended.
 LAST: dict[str, Any] = {"live": True, "failed": False, "timeout_s": lambda wait, lost: 2.0}
 GONE: Any = SimpleNamespace(live=False, failed=True)
 LOCKED = "import threading\nlock = threading.Lock()\nlock.acquire()\n"
-#: A thread as gloo has one while a collective is not over, which waits for so many seconds.
+#: A thread as gloo has one during a collective; it waits for so many seconds.
 IN_GLOO = """
 import ctypes
 def waits():
@@ -108,7 +108,7 @@ def test_ranks_that_have_stood_still_while_something_was_on_its_way_are_looked_a
     proves: Any,
 ) -> None:
     assert not any(proves(None) for _ in range(100))
-    # It may have come after the last look, and before the kernel was asked whether it is still on its way.
+    # The data may have arrived after the last look, and before the kernel was asked for data that is still on its way.
     assert not any(proves(set()) for _ in range(Stillness.LOOKS_ALONE))
     assert any(proves(set()) for _ in range(Stillness.LOOKS_ALONE))
 
@@ -124,5 +124,5 @@ def test_a_way_that_is_closed_needs_no_new_looks(proves: Any) -> None:
 
 
 def test_of_a_rank_that_has_never_spoken_nothing_is_proven(proves: Any) -> None:
-    # Without our agent, nobody knows whether it asks a peer that is still to start again, once a second.
+    # A rank without our agent may ask a peer that has not started yet, again each second.
     assert not any(proves(set(), spoke=False) for _ in range(100))

@@ -17,7 +17,7 @@ WORKERS = {"kind": "MultiWorkerMirroredStrategy", "replicas": 2, "devices": ["CP
 ALONE = {"on": {"CPU:0": 2}, "there": ["CPU:0"]}
 
 
-#: The one of two cards that a program trains on.
+#: The card, of two, that a program trains on.
 CARD = {"strategies": [], "on": {"GPU:0": 2}, "there": ["CPU:0", "GPU:0", "GPU:1"]}
 
 
@@ -49,9 +49,9 @@ def test_abstains_where_nobody_recorded_a_place():
         {"strategies": [], **ALONE},
         {"strategies": [], "on": {"GPU:0": 2}, "there": ["CPU:0", "GPU:0"]},
         {"strategies": [WORKERS], **ALONE},
-        # Never run, but of one replica.
+        # A strategy that never ran, but has one replica.
         {"strategies": [{**MIRRORED, "replicas": 1, "devices": ["CPU:0"], "ran": False}], **ALONE},
-        # Beside a strategy whose replicas do not assign to them: what is reduced is applied once.
+        # Variables beside a strategy whose replicas do not assign to them: a reduced gradient is applied once.
         {"plain": ["weights"], "on": {"CPU:0": 1}},
     ],
 )

@@ -128,7 +128,7 @@ class TestReplicas:
     @pytest.mark.parametrize(
         "told",
         [
-            # Every rank passes the parameter by; it is another one that parts; another parameter is not wrapped.
+            # Every rank bypasses the parameter; another parameter diverges; another parameter is not wrapped.
             {0: {"missing": [2]}, 1: {"missing": [2]}},
             {1: {"missing": [0]}},
             {0: {"unwrapped": [0]}, 1: {"unwrapped": [0]}},

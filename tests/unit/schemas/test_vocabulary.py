@@ -18,7 +18,7 @@ from breakrank_agent.protocol.trigger import POINTS
 
 HARNESS = Path(__file__).parents[3] / "harness"
 DECLARED = {"breakrank_agent": {k.name: k for k in rank_kinds()}, "breakrank": {k.name: k for k in conductor_kinds()}}
-#: The functions that write an event, and which of their arguments is its kind.
+#: The functions that write an event, and the argument of each that is the event's kind.
 WRITERS = {"record": 0, "record_text": 0, "_append": 0, "event_text": 0, "write": 0, "_write": 0, "record_of": 1}
 GENERATED = generate.files()
 
