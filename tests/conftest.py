@@ -1,4 +1,4 @@
-"""What all tests share: a place where runs are made, and a way to make one in one line."""
+"""Fixtures that all tests share: a bench that makes runs, and a way to make a run in one line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytest_plugins = ["pytester", "support.account", "support.folder_times"]
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Say which launchers are not tried, for want of them, where the tests are run and not scenarios."""
+    """Name the launchers that this machine lacks and that are not tried, unless scenarios are run."""
     if config.getoption("--scenario", default=None):
         return []
     return [f"not tried here: {name}, which this machine lacks ({cure})" for name, cure in jobs.lacking().items()]
@@ -29,7 +29,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 @pytest.fixture(scope="session")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """A bench of the whole test session: its warm process is shared, and each event of its runs is declared."""
+    """Yield a bench of the whole test session: its warm process is shared, and each event of its runs is declared."""
     with StrictBench(tmp_path_factory.mktemp("runs")) as made:
         yield made
 

@@ -1,6 +1,6 @@
-"""A fault by the clock, as tools set one that know no step: kills rank 1 so many seconds after it was started.
+"""A fault by the clock, as of a tool that knows no step: it kills rank 1 so many seconds after the rank was started.
 
-`python by_the_clock.py RUNS SECONDS` waits for the next run whose record comes to lie in the folder RUNS.
+`python by_the_clock.py RUNS SECONDS` waits for the next run in the folder RUNS.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def started(runs: Path, known: set[Path]) -> tuple[int, float]:
-    """Return pid and start of rank 1 of the next run: what a tool learns from whoever starts the job."""
+    """Return pid and start of rank 1 of the next run, as a tool learns them from the program that starts the job."""
     while True:
         for record in set(runs.glob("*/conductor.jsonl")) - known:
             for line in record.read_text().splitlines(keepends=True):
@@ -31,7 +31,7 @@ def main() -> None:
     print("ready", flush=True)
     pid, began = started(runs, known)
     time.sleep(max(0.0, began + delay - time.monotonic()))
-    # It may be too late: the job is over.
+    # The kill may come too late, when the job is over.
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 

@@ -1,8 +1,8 @@
-"""What people are told about crashes in distributed training, and what came out: docs/claims.md, from real runs.
+"""Common advice about crashes in distributed training, tried in real runs: docs/claims.md.
 
 Each claim names the scenarios that try it. Of these, each case that does not survive runs once (of a cure, each that
 does), and its outcome is counted for or against. `make claims`, some minutes; `claims.py NUMBER…` prints some. The
-page's second table, which framework has which scenario, is read from the catalogue.
+page's second table, the scenarios of each framework, is read from the catalogue.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CRASHED, HUNG, SILENT, DETECTED, SURVIVED = (
 
 @dataclass(frozen=True)
 class Claim:
-    """One thing that people are told: the scenarios that try it, and the outcomes that would bear it out."""
+    """One piece of common advice: the scenarios that try it, and the outcomes that would bear it out."""
 
     number: str
     words: str
@@ -121,7 +121,7 @@ def tried(claim: Claim, catalogue: Sequence[Scenario]) -> list[tuple[Scenario, C
 
 
 def measure(bench: Bench, scenario: Scenario, case: Case) -> Outcome | None:
-    """Return what came of a case, or None if this machine cannot run it."""
+    """Return the outcome of a case, or None if this machine cannot run it."""
     plan = make_plan(scenario, case, Choices())
     needs = [*case.needs, *(need for strike in plan.strikes for need in strike.fault.needs)]
     if missing_framework(case.framework) or missing(needs):
@@ -130,7 +130,7 @@ def measure(bench: Bench, scenario: Scenario, case: Case) -> Outcome | None:
 
 
 def cell(claim: Claim, found: Sequence[tuple[str, Outcome]]) -> str:
-    """Say what came of one framework's cases: how many bear the claim out, and each outcome with its cases."""
+    """Return the results of one framework's cases: how many bear the claim out, and each outcome with its cases."""
     if not found:
         return "–"
     fit = sum(outcome in claim.outcomes for _, outcome in found)
@@ -147,7 +147,7 @@ def line(cells: Sequence[str]) -> str:
 
 
 def claimed(bench: Bench, claims: Sequence[Claim], catalogue: Sequence[Scenario]) -> list[str]:
-    """Run what tries the claims; return the table."""
+    """Run the cases that try the claims; return the table."""
     known: dict[tuple[str, str], Outcome | None] = {}
     lines = [line(["#", "claimed", *FRAMEWORKS.values()]), line(["---"] * 4)]
     for claim in claims:
@@ -171,7 +171,7 @@ def claimed(bench: Bench, claims: Sequence[Claim], catalogue: Sequence[Scenario]
 
 
 def parity(catalogue: Sequence[Scenario]) -> list[str]:
-    """Return the table of how many cases of each scenario each framework has, or why it has none."""
+    """Return the table with the number of each framework's cases of each scenario, or the reason for none."""
     lines = [line(["scenario", *FRAMEWORKS.values()]), line(["---"] * 3)]
     for scenario in sorted(catalogue, key=lambda s: s.name):
         cells = []

@@ -1,4 +1,4 @@
-"""The benches import their neighbours by name, also in the processes that torch spawns."""
+"""The benches import modules of this folder by name, also in the processes that torch spawns."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Who notices a collective that does not match: the matrix detector × fault, from real runs, as docs/collectives.md.
+"""The matrix detector × fault of collectives that do not match, from real runs, as docs/collectives.md.
 
 Method: each row of tests/programs/mismatches.py runs as two ranks on gloo, rank 1 odd at step 2, four times: with the
-debug mode off; where that hangs, with a group time-out of 2 s, for which we wait; with TORCH_DISTRIBUTED_DEBUG=DETAIL
-and the same time-out; and under torchrun with that time-out. `make matrix`, some minutes; `matrix.py ROW…` prints some.
+debug mode off; if that hangs, with a group time-out of 2 s, for which we wait; with TORCH_DISTRIBUTED_DEBUG=DETAIL and
+the same time-out; and under torchrun with that time-out. `make matrix`, some minutes; `matrix.py ROW…` prints some.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ STEPS = 3
 
 @dataclass(frozen=True)
 class Answer:
-    """What one detector made of one fault: in words, whether it noticed anything, and the ranks that it names."""
+    """The answer of one detector to one fault: its words, whether it noticed anything, and the ranks that it names."""
 
     words: str
     noticed: bool = False
@@ -49,7 +49,7 @@ class Answer:
 
     @property
     def right(self) -> bool:
-        """Whether it names the odd rank and no other."""
+        """True if the answer names the odd rank and no other."""
         return self.named == {ODD}
 
 
@@ -80,7 +80,7 @@ def launched(row: str) -> Plan:
 
 
 def began(history: History, finding: Finding) -> float:
-    """Return when the odd rank called what the finding is about."""
+    """Return the time at which the odd rank made the call that the finding is about."""
     ways = messages(history, 0) if "message" in finding.evidence["op"] else groups(history, 0)
     return min(
         call.time
@@ -91,7 +91,7 @@ def began(history: History, finding: Finding) -> float:
 
 
 def of_framework(result: Result, history: History) -> Answer:
-    """Say what the ranks reported, or died of, and whom that names."""
+    """Return the answer of the framework: the reports or deaths of the ranks, and the ranks that they name."""
     zero = began(history, result.verdict.findings[0])
     told: dict[str, list[int]] = {}
     named: set[int] = set()
@@ -111,7 +111,7 @@ def of_framework(result: Result, history: History) -> Answer:
 
 
 def of_launcher(result: Result, history: History) -> Answer:
-    """Say whom the launcher blames."""
+    """Return the answer of the launcher: the ranks that it blames."""
     launcher = history.seen("launcher")[-1]
     if not launcher["status"]:
         return NOTHING
@@ -122,7 +122,7 @@ def of_launcher(result: Result, history: History) -> Answer:
 
 
 def of_ours(result: Result, history: History) -> Answer:
-    """Say our finding, and when it was known: a hang while it lasts, all else when the run is over and is judged."""
+    """Return our finding and the time at which it was known: during a hang, or else when the run is over and judged."""
     finding = result.verdict.findings[0]
     hung = [e["t"] for e in history.seen("hung")]
     when = f"after {hung[0] - began(history, finding):.1f} s" if hung else "at the end"
@@ -131,7 +131,7 @@ def of_ours(result: Result, history: History) -> Answer:
 
 
 def ask(bench: Bench, row: str) -> list[Answer]:
-    """Run a row in every way, and return what each detector made of it."""
+    """Run a row in every way, and return each detector's answer."""
 
     def go(made: Plan) -> tuple[Result, History]:
         where = PROGRAMS if made.command else None
@@ -161,11 +161,11 @@ def line(cells: Sequence[str]) -> str:
 
 
 def table(found: dict[str, list[Answer]]) -> list[str]:
-    """Return the table, with how many faults each detector noticed, and of how many it named the right rank alone."""
+    """Return the table, with the number of faults that each detector noticed, or blamed on the right rank alone."""
     lines = [line(HEAD), line(["---"] * len(HEAD))]
     for row, answers in found.items():
         cells = [f"{a.words}{' ✓' if a.right else ''}" for a in answers]
-        # Where a detector is silent with the debug mode off, and it is no hang, nobody ever says a word.
+        # The first four answers are those of torch and torchrun: all but our own.
         nobody = "**nobody**" if not any(a.noticed for a in answers[:4]) else ""
         lines.append(line([f"{row.replace('_', ' ')} {nobody}".strip(), *cells]))
     columns = list(zip(*found.values(), strict=True))

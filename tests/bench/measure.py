@@ -1,4 +1,4 @@
-"""How the benches measure: alternating, in one run, with all on the line that one needs to judge a figure."""
+"""Measuring for the benches: ways alternate in one run, and each line has all that one needs to judge its figure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Measured(NamedTuple):
-    """What one thing took, in seconds, run by run, and what was not measured of it."""
+    """The seconds that one thing took, run by run, and a note of its parts that were not measured."""
 
     name: str
     seconds: Sequence[float]
@@ -28,7 +28,7 @@ class Measured(NamedTuple):
 
 
 class Way(NamedTuple):
-    """One of several ways to do a thing: its name, what does it, and the two facts of `Measured`."""
+    """One of several ways to do a thing: its name, its function, and two fields of `Measured`."""
 
     name: str
     do: Callable[[], object]
@@ -37,7 +37,7 @@ class Way(NamedTuple):
 
 
 def alternate(count: int, *ways: Way) -> list[Measured]:
-    """Do each way once unmeasured, then all in turn, `count` times; print and return what they took."""
+    """Do each way once unmeasured, then all in turn, `count` times; print and return the times that they took."""
     for way in ways:
         way.do()
     taken: list[list[float]] = [[] for _ in ways]

@@ -1,4 +1,4 @@
-"""The same body under torch's own test case for several processes, which spawns them anew for every test."""
+"""The body of `reduce_ddp` under torch's own test case for several processes, which spawns them for every test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch.distributed as dist
 from programs.reduce_ddp import train
 from torch.testing._internal.common_distributed import MultiProcessTestCase
 
-# It announces each process that it starts.
+# The test case announces each process that it starts.
 logging.getLogger(MultiProcessTestCase.__module__).setLevel(logging.WARNING)
 
 
@@ -30,7 +30,7 @@ class ReduceTest(MultiProcessTestCase):
 
 
 def run() -> None:
-    """Run the test once; raise what went wrong, if anything did."""
+    """Run the test once; raise its errors, if there are any."""
     result = unittest.TestResult()
     ReduceTest("test_reduce").run(result)
     if not result.wasSuccessful():

@@ -1,8 +1,8 @@
 """A plugin for a pytest that is measured: writes how long its imports took to the file that BENCH_IMPORTS names.
 
-What counts as imports: from the process's start (BENCH_BEGAN, as time.monotonic() has it) until pytest has loaded and
-configured its plugins, and the wait for the zygote until it has imported the framework. It imports while the first run
-is made ready, and what is done meanwhile is counted as ours.
+Two times count as imports: from the process's start (BENCH_BEGAN, as time.monotonic() has it) until pytest has loaded
+and configured its plugins, and the wait for the zygote until it has imported the framework. The zygote imports while
+the first run is made ready. The time of that work is counted as ours.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How often a fault that fires by the clock meets the step that it was meant for, beside one that fires at the step."""
+"""The share of runs in which a fault that fires by the clock meets its step, beside a fault that fires at the step."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def ran(bench: Bench, plan: Plan) -> Result:
 
 
 def struck(result: Result) -> RankHistory:
-    """Return what rank 1 recorded until it was killed."""
+    """Return the records of rank 1 until it was killed."""
     return load_run(result.folder).history.ranks[0, 1]
 
 
 def span(result: Result) -> tuple[float, float]:
-    """Return when rank 1 entered the step and left it, in seconds after it was started."""
+    """Return the times at which rank 1 entered the step and left it, in seconds after the rank was started."""
     history = load_run(result.folder).history
     (began,) = [e["t"] for e in history.seen("spawned") if e["rank"] == 1]
     inside = [e["t"] - began for e in history.ranks[0, 1].events if e["step"] == STEP]
@@ -53,7 +53,7 @@ def span(result: Result) -> tuple[float, float]:
 
 
 def by_clock(bench: Bench, delay: float) -> Result:
-    """Run the plan without a strike, and have somebody kill rank 1 so long after its start."""
+    """Run the plan without a strike, and have another process kill rank 1 so long after its start."""
     command = [sys.executable, by_the_clock.__file__, str(bench.runs), str(delay)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None

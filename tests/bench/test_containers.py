@@ -1,4 +1,4 @@
-"""What containers cost: two ranks, one all-reduce, DDP and five steps, beside `docker run` twice from a shell."""
+"""Costs of containers: two ranks, one all-reduce, DDP and five steps, beside `docker run` twice from a shell."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ PLAN = Plan(
     runner="docker",
     image=containers.TORCH,
 )
-#: What a rank imports, as the zygote does.
+#: The imports of a rank, as the zygote does them.
 IMPORTS = "import torch, torch.distributed, torch.nn.parallel, torch.utils.data, torch._dynamo"
-#: What the design wants, in seconds; of fresh containers beyond the import.
+#: The aims of the design, in seconds; the aim for fresh containers is beyond the import.
 WARM_S, FRESH_S = 0.5, 1.5
 
 
@@ -44,7 +44,7 @@ def image() -> Iterator[str]:
 
 
 def judged(bench: Bench) -> Callable[[], None]:
-    """Return what runs the plan once, and is sure of its verdict."""
+    """Return a function that runs the plan once and checks its verdict."""
 
     def once() -> None:
         result = bench.run(Request(PLAN, programs=PROGRAMS))
@@ -67,7 +67,7 @@ def from_a_shell(*python: str) -> None:
             command = ["docker", "run", "--rm", "--name", f"{name}-{rank}", "--network", name, *env]
             command += ["-v", f"{PROGRAMS}:/programs:ro", containers.TORCH, "python3", *python]
             started.append(subprocess.Popen(command))
-        # Without us, torch (2.13) now and then aborts a rank that is through, in the midst of taking it apart.
+        # Without us, torch 2.13 now and then aborts a rank at its exit, after its work is done.
         assert {one.wait() for one in started} <= {0, 128 + signal.SIGABRT, 128 + signal.SIGSEGV}
 
 

@@ -1,4 +1,4 @@
-"""What it takes to prove a hang, with the group's time-out left at 30 minutes, and what a thousand ranks cost."""
+"""The time to prove a hang, with the group's time-out left at 30 minutes, and the cost of a thousand ranks."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from breakrank_agent.protocol.trigger import at
 
 SMALL = Path(__file__).parents[1] / "programs"
 RUNS = 50
-#: What the design wants, in seconds.
+#: The aim of the design, in seconds.
 AIM_S = 1.0
 
-#: By name, what strikes a job that reduces two gradients a step by hand, and then meets in a barrier.
+#: By name, the strike on a job that reduces two gradients a step by hand, and then meets in a barrier.
 WAYS = {
     "one rank skips the last all-reduce": faults.SkipCollective() @ at(rank=1, step=4, point="collective", visit=2),
     "one rank is stopped": faults.Stop() @ at(rank=1, step=2, point="collective"),
@@ -63,7 +63,7 @@ def test_how_soon_a_hang_is_known(bench, name):
 
 
 def events(rank: int, skips: bool) -> list[Event]:
-    """Return what a rank records of its all-reduces; one that skips leaves the last out and is in another."""
+    """Return a rank's records of its all-reduces; a rank that skips leaves the last one out and is in another call."""
     said = {"op": "allreduce_", "shapes": [[1024]], "dtype": "float32", "reduce": "SUM", "site": "train.py:88"}
     found: list[Event] = [{"kind": "group", "group": "0", "ranks": list(range(RANKS)), "step": 0, "n": 0, "t": 0.0}]
     read, wrote = (

@@ -1,4 +1,4 @@
-"""What the disarmed agent costs: per step, per point, per collective; payload digests apart."""
+"""Costs of the disarmed agent: per step, per point, per collective; payload digests apart."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from breakrank_agent.protocol.log import LogReader, LogWriter, create_log
 
 PROGRAMS = Path(__file__).parent / "programs"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-#: Not pinned: that is another cost, and not the agent's.
+#: Ranks are not pinned: the cost of pinning is not the agent's.
 PLAN = Plan(
     "bench", "steady", "steady:always", steps=106, ranks=1, pin=False, payloads=False, oracles=("ends",),
     environment=ONE_THREAD,
 )  # fmt: skip
 LEFT_OUT = "the Conductor, which reads the records in another process; the first 6 steps"
 
-#: What the design wants: of a step of 10 ms.
+#: The aim of the design, as a share of a step of 10 ms.
 AIM = 0.01
 
 
@@ -38,7 +38,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 def steps(bench: Bench, plan: Plan, agent: bool = True) -> list[list[float]]:
-    """Run the plan; return what its steps took, by the clock and of the processor."""
+    """Run the plan; return the times of its steps, by the clock and of the processor."""
     result = bench.run(Request(plan, programs=PROGRAMS, agent=agent))
     taken: list[list[float]] = json.loads((result.folder / "work" / "steps.json").read_text())
     assert len(taken) == plan.steps - 6
@@ -83,7 +83,7 @@ def test_the_agent_and_payload_digests_next_to_ranks_without_an_agent(bench):
 
 
 def per_call(name: str, call: Callable[[], object], drain: Callable[[], object], times: int = 1000) -> None:
-    """Print what one call takes, over 20 rounds of many calls."""
+    """Print the time of one call, over 20 rounds of many calls."""
     taken = []
     for _ in range(20):
         began = time.thread_time()

@@ -1,4 +1,4 @@
-"""What starting costs: two ranks, one all-reduce, DDP and five steps, started in four ways."""
+"""Costs of a start: two ranks, one all-reduce, DDP and five steps, started in four ways."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from breakrank_agent.plan import Plan
 PROGRAMS = Path(__file__).parent / "programs"
 PLAN = Plan("bench", "reduce", "reduce_ddp:main", steps=5, oracles=DEFAULT_ORACLES)
 
-#: What the design wants.
+#: The aim of the design: torchrun's time divided by ours.
 AIM = 25
 
 
@@ -33,7 +33,7 @@ def warm(tmp_path: Path) -> Iterator[Bench]:
 
 
 def judged(bench: Bench, runner: str = "process") -> Callable[[], None]:
-    """Return what runs the plan once, and is sure of its verdict."""
+    """Return a function that runs the plan once and checks its verdict."""
 
     def once() -> None:
         result = bench.run(Request(replace(PLAN, runner=runner), programs=PROGRAMS))
@@ -45,8 +45,8 @@ def judged(bench: Bench, runner: str = "process") -> Callable[[], None]:
 class Torchrun:
     """Starts the program as its users do, and counts the jobs that failed.
 
-    Some do, by themselves: a rank that has done its work now and then dies of SIGABRT (torch 2.13). They took their
-    time all the same.
+    Some jobs fail by themselves: a rank that has done its work now and then dies of SIGABRT (torch 2.13). The time of
+    such a job counts all the same.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ def test_a_warm_run_again_and_again(warm):
 
 
 def test_walls_cost_little_more(warm):
-    """The aim is 0.3 s for two ranks behind walls; the same program as plain processes beside it."""
+    """The aim is 0.3 s for two isolated ranks; the same program runs as plain processes beside it."""
     plain, walled = alternate(
         20,
         Way("Breakrank, warm ranks", judged(warm), "warm", "the start of the zygote; nothing else"),

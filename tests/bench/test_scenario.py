@@ -1,4 +1,4 @@
-"""What the first command costs: `pytest --scenario=race_condition`, end to end."""
+"""The time of the first command, `pytest --scenario=race_condition`, end to end."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from statistics import median
 
 from measure import Measured, aim
 
-#: What the design wants, in seconds, without the imports.
+#: The aim of the design, in seconds, without the imports.
 AIM_S = 2.0
 
 
 def test_what_a_scenario_takes_after_the_imports(tmp_path):
     command = [sys.executable, "-m", "pytest", "-p", "stopwatch", "--scenario=race_condition"]
-    # One framework, one zygote.
+    # The stopwatch counts one zygote, and each framework has its own.
     command += ["--scenario-framework=torch"]
     whole, after = [], []
     for number in range(5):

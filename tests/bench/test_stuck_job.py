@@ -1,4 +1,4 @@
-"""How long `why` takes over a job that hangs and was started without us, from the command to its answer."""
+"""The time that `why` takes over a job that hangs and was started without us, from the command to its answer."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from measure import Measured, aim
 
 TIMES = 10
-#: What the issue of it wants.
+#: The aim, in seconds.
 AIM_S = 3.0
 
-#: Rank 0 goes into a barrier, rank 1 into an all-reduce; each says so first.
+#: Rank 0 goes into a barrier, rank 1 into an all-reduce; each prints a line first.
 PARTED = """\
 import sys
 import torch

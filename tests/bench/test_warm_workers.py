@@ -1,4 +1,4 @@
-"""What a job of TensorFlow costs: two workers, started in two ways, and how soon a missing one is known."""
+"""Costs of a TensorFlow job: two workers, started in two ways, and the time until a missing worker is known."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from breakrank_agent.protocol.trigger import at
 PROGRAMS = Path(__file__).parent / "programs"
 PLAN = Plan("bench", "workers", "reduce_workers:main", framework="tensorflow", oracles=DEFAULT_ORACLES)
 RUNS = 5
-#: What the design wants, in seconds.
+#: The aims of the design, in seconds.
 WARM_S, MISSING_S = 0.4, 1.0
 
 
@@ -74,16 +74,16 @@ def test_a_warm_job_beside_two_cold_interpreters(bench):
 
 
 class Servers(threading.Thread):
-    """Notes when the servers of the workers at some addresses have begun to listen, by asking each, again and again."""
+    """Notes the times at which the servers of the workers begin to listen, by connecting to each again and again."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        #: By address, the time; None while nobody listens there.
+        #: By address, the time at which a server began to listen; None while no server listens there.
         self.listened: dict[str, float | None] = {}
         self.over = threading.Event()
 
     def run(self) -> None:
-        """Ask until it is over."""
+        """Try each address until `over` is set."""
         while not self.over.wait(0.002):
             for address, since in list(self.listened.items()):
                 host, port = address.split(":")

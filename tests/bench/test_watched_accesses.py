@@ -1,4 +1,4 @@
-"""What it costs to find races: per operator that touches shared memory, recorded, scheduled, and split."""
+"""The cost of finding races: per operator that touches shared memory, recorded, scheduled, and split."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from breakrank_agent.plan import Plan, Schedule
 
 PROGRAMS = Path(__file__).parent / "programs"
 PLAN = Plan("bench", "operators", "operators:main", steps=1, ranks=1, payloads=False, deadline_s=120.0)
-#: Of ten rounds each, taken in turn: enough for a median, in less than a minute and a half.
+#: Runs of ten rounds each, taken in turn: enough for a median, in less than a minute and a half.
 RUNS = 2
 LEFT_OUT = "the Conductor, which reads the records in another process"
-#: What the design wants: seconds of the processor that one operator takes more than without an agent.
+#: By way, the schedule and the aim: the processor seconds that one operator takes more than without an agent.
 WAYS = {
     "recorded": (Schedule(), 10e-6),
     "scheduled": (Schedule("controlled", "random"), 20e-6),
@@ -35,7 +35,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 def rounds(bench: Bench, plan: Plan, agent: bool = True) -> list[float]:
-    """Run the plan; return what a call took of its thread's processor time, round by round."""
+    """Run the plan; return the processor time of a call in its thread, round by round."""
     folder = bench.run(Request(plan, programs=PROGRAMS, agent=agent)).folder
     return [processor for processor, _ in json.loads((folder / "work" / "taken.json").read_text())]
 

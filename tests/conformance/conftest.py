@@ -1,4 +1,4 @@
-"""One part alone: `--part=NAME` collects the tests of the part that is called so, and no others."""
+"""`--part=NAME` collects the tests of the part with this name, and no others."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def install(agent):
     sys.modules["madeup"].after_step.append(lambda: agent.close_step("madeup.step"))
 '''
 
-#: The framework itself. It says in which process it was imported.
+#: The framework itself, which records the process that imports it.
 MADEUP = """
 import os
 
@@ -114,7 +114,7 @@ assert Plan.loads(Plan("some", "case", "drilled:alone", framework="madeup").dump
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """A copy of what is installed, and in it the framework's profile, hooks, program and scenario."""
+    """Return a copy of what is installed, and in it the framework's profile, hooks, program and scenario."""
     site = tmp_path_factory.mktemp("dropped") / "site"
     for source, target in {
         "harness/breakrank": "breakrank",

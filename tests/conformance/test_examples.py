@@ -43,14 +43,14 @@ def examples() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def pasted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the tree with every example in its place."""
+    """Return a copy of the tree with every example in its place."""
     tree = tmp_path_factory.mktemp("tree")
     for folder in ("harness", "scenarios", "fixtures"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for path, code in examples().items():
         assert not (tree / path).exists(), f"{path} is there already"
         (tree / path).write_text(code)
-    # Where the packages lie in the copy, `breakrank.scenarios` and `breakrank.fixtures` do as in the wheel.
+    # In the copy, `breakrank.scenarios` and `breakrank.fixtures` lie where they lie in the wheel.
     for folder in ("scenarios", "fixtures"):
         (tree / "harness" / "breakrank" / folder).symlink_to(tree / folder)
     return tree

@@ -35,7 +35,7 @@ for _kind in [v for v in list(globals().values()) if isinstance(v, type) and iss
 
 @pytest.fixture(scope="module")
 def bench_of_no_ops(tmp_path_factory):
-    """A bench whose ranks have an agent in which every fault is a no-op."""
+    """Yield a bench whose ranks have an agent in which every fault is a no-op."""
     folder = tmp_path_factory.mktemp("no-ops")
     source = folder / "breakrank_agent"
     shutil.copytree(Path(breakrank_agent.__file__).parent, source, ignore=shutil.ignore_patterns("__pycache__"))
@@ -60,12 +60,12 @@ def runner(kind) -> dict[str, str]:
 
 
 def program(kind) -> str:
-    """Return which program a fault is tried on: one with a wrapper, if it strikes that."""
+    """Return the program that a fault is tried on: one with a wrapper, if the fault strikes wrappers."""
     return PROGRAMS.get(kind.name(), "small:wrapped" if kind.on == "wrapper" else "small:train")
 
 
 def point(kind) -> str:
-    """Return where a fault is tried: at the end of a step, if it can strike there."""
+    """Return the point at which a fault is tried: the end of a step, if the fault can strike there."""
     return (kind.points or ("step",))[0]
 
 

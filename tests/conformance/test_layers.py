@@ -38,7 +38,7 @@ LAYERS = {
 }
 #: Rooms of the agent that pytest's side imports. The package itself is looked up where it is staged for ranks.
 SHARED = {"kernel", "protocol", "faults", "plan", "schedules"}
-#: Modules that are in no layer: the faces of the packages, and what runs the commands of all rooms.
+#: Modules that are in no layer: the faces of the packages, and the module that runs the commands of all rooms.
 FACES = {"breakrank/__init__", "breakrank/__main__", "breakrank_agent/__init__"}
 #: The most modules that lie at the root of a package.
 AT_ROOT = 8
@@ -137,7 +137,7 @@ def test_pytest_is_imported_by_the_plugin_alone():
 def test_docker_is_imported_by_its_runner_alone():
     importers = {OURS[p] for p in OURS if any(n.split(".")[0] == "docker" for n in imports(p))}
     assert importers and all(name.startswith("breakrank/runners/docker/") for name in importers)
-    # The registry of runners imports these two wherever docker's package is missing.
+    # The registry of runners imports these two also if docker's package is missing.
     assert not importers & {"breakrank/runners/docker/__init__", "breakrank/runners/docker/endpoint"}
 
 

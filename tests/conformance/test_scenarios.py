@@ -35,7 +35,7 @@ def test_a_record_keeps_the_rules(scenario, case):
             assert record.oracle and record.cause, "a silent case is on record with its finding"
         # The runner makes a program neither sound nor broken.
         assert (record.outcome in (Outcome.SURVIVED, Outcome.DETECTED)) == case.sound
-    # A broken case is compared with a sound one: without strikes there must be a twin, or nothing to cure.
+    # A broken case is compared with a sound one: a case without strikes needs a twin, or there is nothing to cure.
     assert struck or case.control or case.sound or scenario.name == "canary"
 
 

@@ -16,7 +16,7 @@ WITNESSES = [pytest.param(witness, id=name) for name, witness in all_witnesses()
 
 @pytest.fixture(scope="module")
 def untouched(tmp_path_factory):
-    """A rank that nothing has struck, on a network that it shares, without peers."""
+    """Yield a rank that nothing has struck, on a network that it shares, without peers."""
     folder = str(tmp_path_factory.mktemp("work"))
     with subprocess.Popen(["sleep", "1000"]) as process:
         session = SimpleNamespace()

@@ -1,4 +1,4 @@
-"""One system call of a rank fails, its kind and its path chosen; those before and after it are done as ever."""
+"""One system call of a rank fails, its kind and its path chosen; the calls before and after it are done as usual."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from breakrank_agent import faults
 from breakrank_agent.protocol.trigger import at
 
 needs_strace = pytest.mark.skipif(bool(missing(["strace"])), reason=missing(["strace"]))
-#: What can fail, and where the program does it.
+#: Calls of the program that can fail, each with its path.
 CALLS = [("write", "notes-1.new"), ("fsync", "notes-1.new"), ("rename", "notes-1.new"), ("read", "notes-1")]
 #: Requests of ptrace(2).
 PTRACE_ATTACH, PTRACE_DETACH = 16, 17
@@ -28,7 +28,7 @@ def fail(**how):
 
 
 def refused(result, rank):
-    """Return what a rank said that it was refused."""
+    """Return the calls that a rank said it was refused."""
     return (result.folder / "attempt-0" / f"rank-{rank}.out").read_text().splitlines()
 
 
@@ -42,7 +42,7 @@ def test_the_second_of_its_calls_on_a_path_fails_and_no_other(run, runner, call,
     strike = fail(call=call, path=path, error="ENOSPC", when=2)
     result, _ = run("small:keeps_notes", strike, steps=5, data="digits", runner=runner)
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
-    # The point `load` of a step comes before what the program does in it.
+    # The point `load` of a step comes before the program's calls in that step.
     assert (refused(result, 0), refused(result, 1)) == ([], [f"step 3: {call} gave ENOSPC"])
 
 

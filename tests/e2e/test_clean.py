@@ -16,7 +16,7 @@ from breakrank.doctor import missing
 from breakrank.host.session import VARIABLE
 from breakrank_agent import faults
 
-#: What comes behind walls alone; the moments that come anywhere come there in the soak.
+#: Moments that only isolated ranks have; the soak kills at all other moments of isolated ranks, too.
 WALLED = {
     "a wire is laid": lambda job: job.processes("packet_relay.py"),
     "the strike has landed": lambda job: job.text("delayed_link-*/conductor.jsonl", '"landed"'),
@@ -41,7 +41,7 @@ def test_no_walls_are_left_when_pytest_is_killed(tmp_path, moment):
     inside = [process for process in psutil.process_iter() if network(process.pid) in networks]
     _, slow = psutil.wait_procs([*job.processes(), *inside], timeout=2)
     assert [process for process in slow if not dead(process)] == [] and job.processes() == []
-    # With the last process in it a network is gone, and with it what was laid there: it has no name, nor is it mounted.
+    # A network is gone with the last process in it, and so are its wires, because it has no name and is not mounted.
     assert networks & {network(pid) for pid in psutil.pids()} == set()
     for descriptor in held:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""What is recorded of collectives: each once, before it blocks and when it is over, with all that tells it."""
+"""The record of collectives: each is recorded once, before it blocks and when it is over, with all its properties."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ IN_THE_WORLD = [
     ("allreduce_coalesced_", "SUM", None, False),
     ("allreduce_", "MAX", None, False),
     ("allgather_into_tensor_coalesced_", None, None, False),
-    # DDP's constructor, a step, what it does once after the first, another step.
+    # DDP's constructor, a step, its work once after the first step, another step.
     ("allgather_", None, None, False),
     *[("broadcast_", None, 0, False)] * 2,
     ("allreduce_", "SUM", None, False),
@@ -60,7 +60,7 @@ def seen(bench):
 
 @pytest.fixture(scope="module")
 def watched(bench):
-    """Return the same of a run in which contents are recorded."""
+    """Return the history and the folder of such a run in which contents are recorded."""
     plan = plan_of("every_collective:main", ranks=WORLD, steps=2, deadline_s=60.0, oracles=("ends", "collectives"))
     folder = bench.run(Request(plan, programs=PROGRAMS)).folder
     return load_run(folder).history, folder
@@ -116,7 +116,7 @@ def test_a_call_that_waits_is_over_before_the_next_and_one_that_does_not_is_over
             if e["kind"] in ("point", "done") and e.get("group") == "0" and "c" in e
         ]
         assert order[:30] == [(kind, c) for c in range(1, 16) for kind in ("point", "done")]
-        # The first of the two goes on by itself. That is looked at as the next is entered: it may be over by then.
+        # The first of the two runs in the background. It may already be over when the second one is entered.
         waited_for = [("point", 16), ("point", 17), ("done", 17), ("done", 16)]
         over_by_then = [("point", 16), ("done", 16), ("point", 17), ("done", 17)]
         assert order[30:34] in (waited_for, over_by_then)
@@ -159,7 +159,7 @@ def test_what_a_collective_read_and_wrote_is_recorded_only_when_its_law_is_judge
             if "barrier" in event["op"]:
                 continue
             done = over[event["group"], event.get("c"), event["op"], event.get("p"), event.get("peer")]
-            # What hangs on a future may change a tensor before we see that it is complete.
+            # A callback of a future may change a tensor before we see that the future is complete.
             assert "in" in event and ("out" in done) == (event.get("c") != 18)
             assert done.get("kept", True) is True
 

@@ -1,4 +1,4 @@
-"""A rank that dies of a signal, for real: the line, the other thread, and nothing that the user could see of us."""
+"""A real rank dies of a signal: its line and the other thread are named, and the user sees nothing of Breakrank."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_line_that_died_and_the_thread_that_freed_are_named(bench):
     assert (finding.cause, finding.ranks, finding.step) == ("killed by a signal", (1,), 3)
     assert finding.evidence["signal"] == "SIGSEGV"
     assert finding.evidence["site"] == f"freed.py:{line_of('freed.py', 'copy.copy_(cache)')}"
-    # The thread was stopped where it gave the memory back, or behind it: a machine that is busy lets it go on.
+    # The thread was stopped at the line that frees the memory, or after it: a busy machine lets the thread go on.
     (other,) = finding.evidence["others"]
     assert other["thread"] == "MainThread" and other["site"].startswith("freed.py:")
     kept = (saved.folder / "attempt-0" / "rank-1.crash").read_text()

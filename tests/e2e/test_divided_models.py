@@ -1,4 +1,4 @@
-"""Models of which no rank holds all: shards are no replicas, stages neither, and what each rank saves is a part."""
+"""Models that are divided among ranks: shards and stages are no replicas, and each rank saves a part of the model."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def test_sharded_training_goes_on_where_its_checkpoint_of_many_parts_was(run):
         (restored,) = lived.payloads("restore")
         last = saved.history.ranks[0, lived.rank].payloads("save")[-1]
         assert (restored["path"], restored["file"]) == ("step-2", last["file"])
-        # The step by which torch makes the optimizer's state is none of the training.
+        # The step by which torch makes the optimizer's state does not count as a step of the training.
         assert lived.last_step == 3

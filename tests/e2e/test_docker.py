@@ -45,7 +45,7 @@ def image() -> str:
 
 
 def docker(*arguments: str) -> str:
-    """Have docker's own command do something; return what it prints."""
+    """Run docker's own command; return its output."""
     return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True).stdout.strip()
 
 
@@ -64,7 +64,7 @@ def labelled(session: str) -> list[str]:
         "killed_rank::torch-resuming",
         "race_condition::torch-hogwild",
         "cut_link::torch-limited",
-        # What is mounted over, or asked for by name, is the container's.
+        # These strikes act on the container's own mounts and names.
         "full_disk::torch-in-place",
         "dns_failure::torch-own-master",
     ],
@@ -193,7 +193,7 @@ def test_a_case_whose_framework_an_image_lacks_is_refused_by_name():
 
 
 def test_what_an_image_has_is_known_by_its_normalized_name(tmp_path):
-    """TensorFlow's own package is called `tensorflow_cpu` in what it says of itself."""
+    """TensorFlow's own package is called `tensorflow_cpu` in its metadata."""
     about = tmp_path / "Some_Frame.work-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: Some_Frame.work\nVersion: 1.0\n")
@@ -206,7 +206,7 @@ def test_what_an_image_has_is_known_by_its_normalized_name(tmp_path):
 
 
 def test_a_program_that_ranks_start_is_looked_for_in_their_image(image):
-    """What this machine has of it says nothing: a slim image has no compiler."""
+    """The machine's own programs do not count: a slim image has no compiler."""
     plan, _ = plan_of("baseline::torch-ddp", image)
     assert missing_for(plan, ["compiler"]) == (
         f"needs compiler: there is no program cc in the image {image}; install it there"
@@ -249,7 +249,7 @@ def test_a_script_runs_in_containers_and_its_folder_stays_as_it_was(tmp_path):
 
 
 def test_a_script_has_the_environment_that_the_engine_gives_to_any(tmp_path):
-    """An image may say nothing of PATH, which compilers and whoever starts a program look into; none says HOME."""
+    """An image may set no PATH, in which compilers and each start of a program look; no image sets HOME."""
     image = containers.require(containers.BARE["3.13"])
     says = "import json, os; print(json.dumps(dict(os.environ)))"
     usual = json.loads(docker("run", "--rm", image, "python3", "-c", says))
@@ -322,7 +322,7 @@ def test_nothing_is_left_in_the_engine_when_who_started_it_is_killed(tmp_path, k
 
 
 def wait_until_gone(session: str) -> None:
-    """Wait until the engine lists nothing of a session any more; it is told by the supervisor, which saw the end."""
+    """Wait until the engine lists nothing of a session any more; the supervisor has the engine remove all of it."""
     until = time.monotonic() + 60
     while left := labelled(session):
         assert time.monotonic() < until, left
@@ -348,7 +348,7 @@ print(result.verdict.outcome, result.verdict.digest)
 
 
 def test_pytest_may_itself_be_in_a_container_with_the_engines_socket(tmp_path):
-    """Our own interpreter, mounted into a container, starts containers beside its own; none of its paths is theirs."""
+    """Our interpreter, mounted into a container, starts containers beside its own, which have none of its paths."""
     image = containers.require(containers.BARE["3.13"])
     outer = containers.require(containers.TORCH)
     (tmp_path / "alone.py").write_text(ALONE)

@@ -1,4 +1,4 @@
-"""A link between two ranks is cut: who hears of it, what the kernel says, and what comes of it for good."""
+"""A link between two ranks is cut, once or for good: both ends report it, and the kernel's connections show it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_new_group_has_new_connections_and_the_store_was_left_alone(run):
 def test_for_good_new_connections_are_cut_too(run):
     result, saved = run("small:regroups", faults.DropLink(lasting=True) @ REDUCTION)
     assert result.verdict.outcome is Outcome.DETECTED, result.verdict
-    # How often it takes until the program gives up depends on how many connections the new group has by then.
+    # The number of cuts until the program gives up depends on the number of connections that the new group has by then.
     assert set(landed(saved)) == {(0, 1)} and len(landed(saved)) >= 2
 
 

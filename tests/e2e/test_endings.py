@@ -1,4 +1,4 @@
-"""How real runs end, and what is made of it: one small program per way."""
+"""Ends of real runs, and their verdicts: one small program for each way to end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files under a controlled schedule: ranks interleave write by write, and what is left is found as it lies on disk."""
+"""Files under a controlled schedule: ranks interleave write by write, and the file on disk is judged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BLOCK = 1000
 
 
 def blocks(result) -> list[int]:
-    """Return who wrote each block of the file that both ranks wrote."""
+    """Return the writer of each block of the file that both ranks wrote."""
     data = (result.folder / "work" / "shared.bin").read_bytes()
     assert len(data) == 4 * BLOCK
     found = [set(data[at : at + BLOCK]) for at in range(0, len(data), BLOCK)]
@@ -28,7 +28,7 @@ def test_writes_of_two_ranks_are_really_mixed_and_judged_by_what_is_on_disk(run)
     for seed in range(4):
         result, saved = write(run, seed)
         writers = blocks(result)
-        # The last to write a block, in order of turns, is whose bytes are there.
+        # The bytes of a block are those of its last writer, in the order of turns.
         turns = sorted(
             (e["turn"], lived.rank)
             for lived in saved.history.last
@@ -77,7 +77,7 @@ def test_a_removal_in_an_open_folder_is_named_by_its_path(run):
     _, saved = run("files:clears", oracles=("ends",), ranks=1, steps=1)
     points = [(e["how"], e["path"]) for e in saved.history.last[0].points("write")]
     assert points == [
-        # The folder above is missing: it is made first, if nobody else has.
+        # If the folder above is missing, it is made first.
         ("mkdir", "old/er"),
         ("open folder", "old"),
         ("mkdir", "old/er"),

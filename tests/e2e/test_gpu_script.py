@@ -1,4 +1,4 @@
-"""The script for a CUDA card, where there is none."""
+"""The script for a CUDA card, on a machine without a card."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Hangs are proven long before any time-out, and lie with the right rank; what only looks like one is left alone.
+"""Hangs are proven long before any time-out and blamed on the right rank; stragglers are left alone.
 
 Method: tests/programs/stuck.py, three ranks, the group's time-out left at half an hour, a deadline of a minute. The
-rank that a program sends another way is the truth that blame is tried against; nothing else knows it.
+rank that a program sends another way must be the one that is blamed; no part of Breakrank knows which one it is.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Healthy jobs, drawn by their seeds, of which nothing may be said; the soak runs two thousand."""
+"""Healthy jobs, drawn from their seeds, have no finding; the soak runs two thousand."""
 
 from __future__ import annotations
 
 from support.healthy_runs import objections
 
-#: They draw each kind of job, a rank that comes late as it computes, and one that comes late as it sleeps.
+#: These seeds draw each kind of job, a rank that is late because it computes, and one that is late because it sleeps.
 SEEDS = (*range(32), 113)
 
 

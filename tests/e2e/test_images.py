@@ -1,4 +1,4 @@
-"""Images are built from what the interpreter that builds them has: a framework, and all that it needs."""
+"""Images are built from the packages of the interpreter that builds them: a framework, and all that it needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def build(monkeypatch) -> ModuleType:
     path = Path(__file__).parents[2] / "fixtures/image/build.py"
     spec = importlib.util.spec_from_file_location("build_image", path)
     module = importlib.util.module_from_spec(spec)
-    # A dataclass looks its module up.
+    # A dataclass looks its module up in sys.modules.
     monkeypatch.setitem(sys.modules, spec.name, module)
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "KEYS", __file__)
@@ -30,7 +30,7 @@ def build(monkeypatch) -> ModuleType:
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Return what makes a distribution that this interpreter finds: its files, with what they hold, and its needs."""
+    """Return a function that makes a distribution for this interpreter: its files, their contents, and its needs."""
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def make(name: str, files: dict[str, str], *needs: str) -> None:
@@ -85,7 +85,7 @@ def test_an_image_of_any_tag_has_the_packages_of_the_interpreter_that_builds_it(
     install("frame", {"frame/__init__.py": "VERSION = 1\n", "frame/lib.a": "static"}, "toolkit")
     install("toolkit", {"toolkit.py": ""})
     monkeypatch.setattr(build, "IMAGES", {"breakrank-frame": build.Image("bookworm", HERE, ("frame",))})
-    # What Debian adds takes the archive.
+    # Debian's own files would have to be fetched from its archive.
     monkeypatch.setattr(build, "unpack", lambda image, scratch, tree: (tree / "bin").mkdir(parents=True))
     name = f"breakrank-frame:{os.getpid()}"
     try:
@@ -107,7 +107,7 @@ def test_an_image_of_any_tag_has_the_packages_of_the_interpreter_that_builds_it(
 
 
 def names_in(saved: Path) -> set[str]:
-    """Return the files of a saved image that are where Debian's Python looks for packages."""
+    """Return the files of a saved image in the folder in which Debian's Python looks for packages."""
     found = set()
     with tarfile.open(saved) as image:
         for entry in image:
@@ -118,6 +118,6 @@ def names_in(saved: Path) -> set[str]:
                 with tarfile.open(fileobj=layer) as packed:
                     found |= {name.partition("/dist-packages/")[2] for name in packed.getnames()}
             except tarfile.ReadError:
-                # What describes the image is no layer.
+                # An entry that describes the image is no layer.
                 continue
     return found - {""}

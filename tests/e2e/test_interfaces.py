@@ -1,7 +1,7 @@
-"""A rank that comes on another interface is suspected where the others do not reach it, and nowhere else.
+"""A rank on another network interface is suspected if the other ranks cannot reach it, and only then.
 
-Method: a network namespace with two addresses. Gloo on one rank is told to take the second one, to which a packet
-filter lets nobody come; or everybody.
+Method: a network namespace with two addresses. Gloo on one rank is told to take the second one. A packet filter
+refuses all connections to that address, or none.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ print(json.dumps([str(verdict.outcome), [f.cause for f in verdict.findings], ver
 
 
 def in_a_network(setup: str, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a network namespace of its own, once that is set up."""
+    """Run a command in a network namespace of its own, once the namespace is set up."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     shell = ["unshare", "--map-root-user", "--net", "sh", "-c", setup + 'exec "$@"', "sh"]
     return subprocess.run([*shell, *command], env=environment, capture_output=True, text=True)
@@ -44,7 +44,7 @@ def in_a_network(setup: str, *command: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(autouse=True)
 def network():
-    """Skip where this machine does not let us have such a network."""
+    """Skip if this machine does not allow such a network."""
     try:
         tried = in_a_network(TWO_ADDRESSES + CLOSED, "true")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Ranks that a launcher of the user's own starts: they are entered, struck, judged, and changed in nothing."""
+"""Ranks of a user's own launcher are joined, struck and judged, and the agent changes nothing in them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TORCHRUN = f"{sys.executable} -m torch.distributed.run --standalone --nproc-per-
 
 @pytest.fixture
 def launch(bench, tmp_path, monkeypatch):
-    """Run a command in a folder with the scripts; return the result, and what was saved."""
+    """Run a command in a folder with the scripts; return the result and the saved run."""
     # A shell script's `python3` is the one that has torch.
     monkeypatch.setenv("PATH", os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
     for path in [SCRIPTS / "functions.py", SCRIPTS / "plain_loop.py", *(SCRIPTS / "launched").iterdir()]:
@@ -90,10 +90,10 @@ def test_a_killed_rank_under_torchrun_is_reported_by_the_launcher(launch):
     assert result.verdict.outcome is Outcome.DETECTED, result.verdict.to_json()
     assert result.verdict.blame.ranks == (1,)
     assert launcher(saved)["status"] == 1 and launcher(saved)["blames"] == [1]
-    # torchrun waits for its ranks, so it is not our waitpid that sees one die.
+    # torchrun waits for its ranks, so that our waitpid sees no death of a rank.
     (landed,) = [e for e in saved.history.seen("strike") if e["phase"] == "landed"]
     assert landed["witness"] == "pidfd: SIGKILL"
-    # How many ranks there are was learnt from the control, and with it who the last one is.
+    # The number of ranks was learnt from the control, and with it the number of the last rank.
     assert saved.plan.ranks == 2 and saved.plan.strikes[0].ranks == (1,)
     check = jsonschema.Draft202012Validator(schema("conductor"))
     for path in result.folder.rglob("conductor.jsonl"):
@@ -130,7 +130,7 @@ def test_a_shell_script_starts_ranks_and_what_else_it_starts_is_left_alone(launc
     result, saved = launch(f"./start.sh {free_port()} restored.py")
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.to_json()
     assert printed(result) == ["preparing"]
-    # Neither what ran before them nor their loader workers are ranks.
+    # Processes that ran before the ranks, and the ranks' loader workers, are no ranks.
     assert len(saved.history.seen("spawned")) == 2
     assert [lived.last_step for lived in saved.history.last] == [4, 4]
 

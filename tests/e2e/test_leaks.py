@@ -1,6 +1,6 @@
-"""Leaks in real training: each is named by the line that makes what is kept, and none is seen where there is none.
+"""Leaks in real training: each is named by the line that makes the kept objects, and sound training has none.
 
-That sound programs stay silent is the scenario's part; here is what its records do not say.
+The scenario's records show that sound programs stay silent; these tests show the rest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from breakrank.verdict import Outcome
 
 SOURCE = (packaged_programs() / "leaky.py").read_text().splitlines()
 
-#: By program: what is found to grow first, its function, and what stands on the line that is named.
+#: By program: the kind of objects that grows first, its function, and the text of the line that is named.
 NAMED = {
     "kept_activations": ("tensor", "forward", "functional.relu(values)"),
     "kept_graph": ("graph", "after", "total += loss"),

@@ -1,4 +1,4 @@
-"""Limits of control groups are the kernel's: in force, counted, and gone with whoever set them, however he ends."""
+"""Limits of control groups are in force and counted by the kernel, and are gone with their owner, however it ends."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def left(owner: int) -> list[Path]:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition, and give up where something hangs."""
+    """Wait for a condition, and give up if something hangs."""
     limit = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < limit, "it hangs"
@@ -46,7 +46,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process ends; an orphan's entry stays until the machine's init reaps it."""
+    """Return True once a process has ended; an orphan's entry stays until the machine's init reaps it."""
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         until(lambda: process.status() == psutil.STATUS_ZOMBIE)
@@ -62,7 +62,7 @@ def session():
 
 @pytest.fixture
 def parent(session):
-    """A process with a child, below the supervisor."""
+    """Yield a process with a child, below the supervisor."""
     reader, writer = os.pipe()
     null = os.open(os.devnull, os.O_RDWR)
     stdin, keep = os.pipe()
@@ -115,7 +115,7 @@ def test_a_rank_within_its_groups_memory_trains_on(run):
 
 
 def owner_of_a_frozen_process(*killed: str) -> tuple[int, int]:
-    """Return the pid of an owner that froze a process and then killed what is named, itself last, and the process's."""
+    """Return the pids of an owner and of the process that it froze; the owner has killed `killed`, itself last."""
     script = textwrap.dedent(
         f"""
         import os, signal

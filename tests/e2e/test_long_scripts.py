@@ -1,4 +1,4 @@
-"""Scripts that would run for long: they are ended after as many steps as were asked for, whatever a step is."""
+"""Scripts that would run for long are ended after as many steps as were asked for, for each kind of step."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ while True:
     dist.all_reduce(weight.grad)
     weight.data -= 0.1 * weight.grad
 """
-#: Its end hangs on what it is given: it trains until it has seen what the labels add up to.
+#: This script ends by its data: it trains until it has seen a certain sum of the labels.
 UNTIL_ALL_IS_SEEN = """\
 import itertools
 import torch
@@ -89,7 +89,7 @@ while True:
 
 @pytest.fixture
 def launch(bench, tmp_path, monkeypatch):
-    """Run a script of this text; return the result, and what was saved."""
+    """Run a script of this text; return the result and the saved run."""
     monkeypatch.setenv("PATH", os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
 
     def go(text, *strikes, command="script.py", **choices):
@@ -119,7 +119,7 @@ def test_a_step_ends_when_the_function_returns_that_was_named(launch, step):
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.to_json()
     for lived in saved.history.last:
         assert [e["steps_by"] for e in lived.of_kind("note") if "steps_by" in e] == [step]
-        # Twice in each step an optimizer stepped.
+        # An optimizer stepped twice in each step.
         assert [e["step"] for e in lived.points("optimize")] == [1, 1, 2, 2, 3, 3]
         assert lived.last_step == 3
 

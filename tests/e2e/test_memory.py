@@ -1,4 +1,4 @@
-"""A limit on a rank's memory is the kernel's: it is in force, what exceeds it fails, and it can be lifted again."""
+"""A limit on a rank's memory is in force in the kernel: an allocation beyond it fails, and the limit can be lifted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from breakrank_agent import faults
 from breakrank_agent.protocol.trigger import at
 
 LIMIT = faults.LimitMemory(headroom_mb=32)
-#: Answers each line with whether an allocation of so many megabytes succeeds.
+#: Allocates the number of megabytes on each line, and prints the result of the allocation.
 ALLOCATES = """
 import sys
 for line in sys.stdin:
@@ -38,7 +38,7 @@ class Target:
 
 @pytest.fixture
 def process():
-    """A process that allocates what it is told to."""
+    """Yield a process that allocates as much as it is told to."""
     with subprocess.Popen(
         [sys.executable, "-c", ALLOCATES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as started:

@@ -1,4 +1,4 @@
-"""A shard of another form: who raises, who is named, and what a shard that nobody laid makes of the strike."""
+"""A shard of another form: the ranks that report, the rank that is blamed, and a strike without any shards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CASES = {case.name: case for case in SCENARIO.cases}
 
 @pytest.fixture
 def try_case(bench):
-    """Run a case of the scenario, and return the result with what was saved."""
+    """Run a case of the scenario; return the result and the saved run."""
 
     def go(name: str) -> tuple[Result, SavedRun]:
         result = bench.run(Request(make_plan(SCENARIO, CASES[name], Choices())))

@@ -1,4 +1,4 @@
-"""Files are memory, too: two ranks and one path, with and without something that orders them, at each seed."""
+"""Races on files: two ranks and one path, with and without synchronisation between them, at each seed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def explore(run, program: str, seed: int, **schedule):
 
 
 def flagged(verdict) -> dict[str, str]:
-    """Return the causes by the variant that the path is of."""
+    """Return the causes by variant, which the path names."""
     return {re.split(r"[./]", f.evidence["path"])[0]: f.cause for f in verdict.findings}
 
 
@@ -38,7 +38,7 @@ def test_what_races_is_flagged_at_each_seed(run, seed):
     assert verdict.outcome is Outcome.SILENT and found.keys() - {"moved"} == names("RACY")
     lesser = {"both_rename": "rename race", "both_append": "append race"}
     assert {name: cause for name, cause in found.items() if cause in lesser.values()} == lesser
-    # Where only the order is not fixed, it is the lesser finding: it comes last.
+    # If only the order of two accesses is not fixed, the finding is a lesser one and comes last.
     assert {finding.cause for finding in verdict.findings[-2:]} == set(lesser.values())
 
 

@@ -32,13 +32,13 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reaso
 RANKS, STEPS = 2, 8
 PATH = [str(Path(data.__file__).parent / "programs"), str(Path(breakrank_agent.__file__).parents[1])]
 SERVER = multiprocessing.get_context("forkserver")
-# pytest is what the test run's main module imports, which every forked process imports again.
+# The main module of the test run imports pytest, and every forked process imports the main module again.
 SERVER.set_forkserver_preload(["torch", "torch._dynamo", "pytest", data.__name__])
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """What came of an attempt: exit codes and what was said, by rank; `final` is the last checkpoint as text, or ""."""
+    """The results of an attempt: exit codes, logged values by rank; `final` is the last checkpoint as text, or ""."""
 
     folder: Path
     codes: list[int | None]
@@ -46,7 +46,7 @@ class Attempt:
     final: str
 
     def losses(self, rank: int) -> list[float]:
-        """Return the losses that a rank told, in order."""
+        """Return the losses that a rank logged, in order."""
         return [values["loss"] for values in self.said[rank] if "loss" in values]
 
     def updates(self) -> list[int]:
@@ -63,7 +63,7 @@ class Attempt:
 
 
 def run(program: str, folder: Path, killed_after: int = 0) -> Attempt:
-    """Run a program in `folder`; rank 1 is killed when it has told its loss `killed_after` times, if not 0."""
+    """Run a program in `folder`; rank 1 is killed when it has logged its loss `killed_after` times, if not 0."""
     with rendezvous() as environment:
         ranks = [
             SERVER.Process(target=be_a_rank, args=(program, folder, {**environment, **name(rank)}, killed_after * rank))
@@ -83,7 +83,7 @@ def run(program: str, folder: Path, killed_after: int = 0) -> Attempt:
 
 @contextmanager
 def rendezvous() -> Iterator[dict[str, str]]:
-    """Give the environment of a group whose port nobody else is given.
+    """Yield the environment of a group, with a port that no other process is given.
 
     A socket that is bound but does not listen keeps the port from being handed out again, and lets rank 0's server,
     which sets SO_REUSEADDR as well, have it.
@@ -102,12 +102,12 @@ def rendezvous() -> Iterator[dict[str, str]]:
 
 
 def name(rank: int) -> dict[str, str]:
-    """Return the variables that tell a rank who it is."""
+    """Return the variables that tell a rank its number."""
     return {"RANK": str(rank), "LOCAL_RANK": str(rank), "TORCHELASTIC_RESTART_COUNT": "0"}
 
 
 def be_a_rank(program: str, folder: Path, environment: dict[str, str], killed_after: int) -> None:
-    """Run a program in this process, which is a rank's own, and write down what it says and ends with."""
+    """Run a program in this process, which is a rank's own, and write down its logged values and its end."""
     import torch
 
     torch.set_num_threads(1)
@@ -144,13 +144,13 @@ def lay(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Attempt:
-    """A run of DDP that nothing happens to."""
+    """Return a run of DDP that nothing happens to."""
     return run("digits_ddp:plain", lay(tmp_path_factory.mktemp("undisturbed")))
 
 
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Attempt:
-    """A first attempt of DDP, of which rank 1 was killed at the end of step 3."""
+    """Return a first attempt of DDP, of which rank 1 was killed at the end of step 3."""
     return run("digits_ddp:resuming", lay(tmp_path_factory.mktemp("interrupted")), killed_after=3)
 
 

@@ -1,4 +1,4 @@
-"""Races, for real: what races is flagged at each seed, what does not at none; a seed gives the same run again."""
+"""Races in real runs: racy variants are flagged at each seed, clean ones at none; a seed gives the same run again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REPLAYS = 4
 ORACLES = ("ends", "progress", "race")
 #: Module to the number of ranks that its programs have.
 MODULES = {"threads": 1, "ranks": 2}
-#: The programs of each that race, a part each: no more than so many findings of an attempt are named.
+#: The racy programs of each module. Each runs a part of the variants, because an attempt names only so many findings.
 RACY = {"threads": ("racy", "racy_too", "racy_by_index"), "ranks": ("racy", "racy_too", "racy_by_collectives")}
 
 
@@ -37,7 +37,7 @@ def functions(module: str, folder=PROGRAMS) -> dict[str, range]:
 
 
 def variants(module: str, name: str) -> list[str]:
-    """Return the functions that a program lists under a name, read and not run: it wants to be a rank."""
+    """Return the functions that a program lists under a name; the program is not run, because it must be a rank."""
     tree = ast.parse((PROGRAMS / f"{module}.py").read_text())
     (listed,) = (n for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == name)
     return [node.id for node in ast.walk(listed.value) if isinstance(node, ast.Name)]
@@ -122,7 +122,7 @@ def test_locks_that_wait_for_each_other_are_hung_at_once_and_named(run):
 
 
 def test_a_users_script_is_scheduled_as_far_as_it_can_be_and_ends(bench):
-    """Its loader worker and the thread that waits on a socket cannot be; they are named, and nothing waits for ever."""
+    """A loader worker and a thread that waits on a socket cannot be scheduled: notes name both, and nothing hangs."""
     scenario = load_scenarios()["race_condition"]
     (plan,) = make_script_plans(scenario, ["threaded.py"], Choices(ranks=1, deadline_s=120.0)).values()
     result = bench.run(Request(plan, where=PROGRAMS.parent / "scripts"))
@@ -202,7 +202,7 @@ def test_which_processes_and_threads_are_not_watched_is_said_and_they_race_with_
 def test_what_multiprocessing_orders_ranks_with_is_understood_although_it_was_made_before_they_were_ranks(
     bench, tmp_path
 ):
-    """Forked ranks with tensors, locks, conditions, barriers, events, semaphores and queues of their parent's."""
+    """Forked ranks have tensors, locks, conditions, barriers, events, semaphores and queues of their parent."""
     folder = PROGRAMS.parent / "scripts" / "launched"
     shutil.copy(folder / "sharing.py", tmp_path)
     scenario = Scenario((), Job(steps=0, data="", deadline_s=120.0), oracles=ORACLES, name="sharing")

@@ -1,4 +1,4 @@
-"""What real ranks record of gradients that are not reduced, and what comes of it: the right cause, or none."""
+"""Real ranks record gradients that are not reduced, and the verdict has the right cause, or none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FLIP = faults.FlipBit(parameter=0) @ at(rank=1, step=2)
 
 
 def first(result):
-    """Return the first finding, and the names of the parameters that parted."""
+    """Return the first finding, and the names of the parameters that diverged."""
     finding = result.verdict.findings[0]
     return finding.oracle, finding.cause, finding.ranks, finding.step, finding.evidence.get("parameters")
 

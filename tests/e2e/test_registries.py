@@ -1,4 +1,4 @@
-"""Images come from a registry that asks who one is, with the credentials that docker has: one is started, and asked."""
+"""Images are pulled with docker's own credentials from a registry that asks for them: a real one is started."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from breakrank.runners.docker import part
 USER, PASSWORD = "somebody", "secret"
 #: The registry takes nothing but bcrypt.
 KNOWN = f"{USER}:$2b$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a\n"
-#: What a program that keeps credentials is told and answers: docker-credential-helpers' protocol.
+#: A program that keeps credentials: it speaks the protocol of docker-credential-helpers.
 HELPER = """#!/bin/sh
 read -r server
 [ "$1 $server" = "get {server}" ] || {{ echo "credentials not found in native keychain"; exit 1; }}
@@ -36,7 +36,7 @@ read -r server
 
 @dataclass
 class Registry:
-    """A registry that runs, an image that only it has, and where its files are."""
+    """A registry that runs, an image that only this registry has, and the folder of its files."""
 
     address: str
     repository: str
@@ -50,19 +50,19 @@ class Registry:
 
 
 def configured(folder: Path, content: object) -> Path:
-    """Return a folder with this configuration of docker."""
+    """Return a folder with this configuration of docker's."""
     folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(json.dumps(content))
     return folder
 
 
 def authorized(address: str, password: str = PASSWORD) -> dict[str, object]:
-    """Return the configuration that `docker login` leaves where nothing else keeps credentials."""
+    """Return the configuration that `docker login` leaves if no other program keeps credentials."""
     return {"auths": {address: {"auth": base64.b64encode(f"{USER}:{password}".encode()).decode()}}}
 
 
 def docker(*arguments: str, config: Path, text: bytes = b"") -> str:
-    """Have docker's own command do something; return what it prints."""
+    """Run docker's own command; return its output."""
     command = ["docker", "--config", str(config), *arguments]
     return subprocess.run(command, input=text, check=True, capture_output=True).stdout.decode().strip()
 
@@ -99,7 +99,7 @@ def registry(tmp_path_factory) -> Iterator[Registry]:
 
 
 def listening(server: subprocess.Popen[bytes], log: Path) -> str:
-    """Return the address of a registry, as soon as it says it."""
+    """Return the address of a registry, as soon as the registry prints it."""
     while server.poll() is None:
         if said := re.search(r"listening on (127\.0\.0\.1:\d+)", log.read_text()):
             return said[1]
@@ -108,7 +108,7 @@ def listening(server: subprocess.Popen[bytes], log: Path) -> str:
 
 
 def push(address: str, folder: Path) -> Registry:
-    """Give a registry an image that there has never been, under two tags, and leave it to it alone."""
+    """Push a new image to a registry under two tags, and remove it from the engine."""
     config = configured(folder / "docker", authorized(address))
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as archive:
@@ -128,7 +128,7 @@ def push(address: str, folder: Path) -> Registry:
 
 @pytest.fixture
 def pull(registry, monkeypatch) -> Iterator:
-    """Return what has the runner find an image with a configuration of docker; the engine forgets it afterwards."""
+    """Return a function by which the runner finds an image with docker's configuration; the engine forgets it later."""
 
     def found(name: str, config: Path):
         monkeypatch.setenv("DOCKER_CONFIG", str(config))
@@ -202,7 +202,7 @@ def test_a_configuration_that_is_not_dockers_is_one_line(registry, pull, tmp_pat
 
 
 def test_what_fails_in_the_middle_is_said_too(registry, pull, tmp_path):
-    """The engine has begun to answer when it finds that the registry has lost a part of the image."""
+    """The engine has begun its answer before it finds that the registry has lost a part of the image."""
     config = configured(tmp_path, authorized(registry.address))
     part = registry.storage / "docker/registry/v2/blobs/sha256"
     (lost,) = part.glob(f"*/{registry.image.removeprefix('sha256:')}/data")

@@ -1,4 +1,4 @@
-"""Scripts that behave as one would rather not: each is run, or refused in one line, and nothing of it is left."""
+"""Scripts with bad habits: each is run, or refused in one line, and none of its processes is left."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from breakrank.verdict import Outcome
 from breakrank_agent import faults
 from breakrank_agent.protocol.trigger import at
 
-#: How one rank is started: by us, and by a launcher of which no more is known than what it writes down.
+#: The commands that start one rank: by our own runner, and by a launcher that is known by its variables alone.
 COMMANDS = {"process": "script.py", "join": f"env RANK=0 WORLD_SIZE=1 {sys.executable} -u script.py"}
 
 #: All of it in one script, whose training is sound.
@@ -79,7 +79,7 @@ def test_whatever_a_script_does_beside_its_training_it_is_judged_by_that(launch)
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.to_json()
     (lived,) = saved.history.last
     assert (lived.last_step, lived.status, lived.end["how"]) == (3, 0, "os._exit")
-    # What it wrote in the folder that it went to is kept with the run.
+    # The file that the script wrote in another folder is kept with the run.
     assert (result.folder / "work" / "elsewhere" / "log.txt").read_text() == "a step\n" * 3
     assert printed(result).endswith(b"last words\n") and len(printed(result)) < 1_100_000
     left = [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "86399"]]

@@ -1,4 +1,4 @@
-"""Ranks behind walls of their own: what is inside, what is healed, what it takes to prove a hang, and without root."""
+"""Isolated ranks: their view of the host, the healing of strikes, the proof of a hang, and a sandbox without root."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from breakrank_agent.protocol.trigger import at
 NEEDS = sorted({need for kind in (faults.CutLink, faults.Partition, faults.DelayPackets) for need in kind.needs})
 pytestmark = pytest.mark.skipif(bool(missing(NEEDS)), reason=missing(NEEDS))
 
-#: Where the ranks of a program with a limit are struck, and where one of them is killed a step later.
+#: The trigger of the strikes on a program with a limit, and the kill of a rank one step later.
 AT = at(rank=1, step=2, point="collective")
 LATER = faults.Kill() @ at(rank=1, step=3, point="collective")
 
@@ -41,7 +41,7 @@ def test_each_rank_is_alone_on_a_host_of_its_own(run):
         host = lived.of_kind("told")[-1]["values"]
         assert (host["hostname"], host["address"]) == (f"rank-{rank}", f"10.77.0.{rank + 1}")
         assert (host["master"], host["devices"]) == ("10.77.0.1", ["eth0", "lo"])
-        # The first process is the one that holds the walls.
+        # The first process is the one that holds the namespaces.
         assert host["processes"] == [1, host["own"]]
 
 
@@ -64,7 +64,7 @@ def test_a_script_that_starts_cold_is_behind_the_same_walls_and_in_a_view_of_its
     for rank in (0, 1):
         printed = (result.folder / f"attempt-0/rank-{rank}.out").read_text().split()
         assert printed == [f"rank-{rank}", f"10.77.0.{rank + 1}", "10.77.0.1", "True"]
-        # Both write into one view, which is not the folder.
+        # Both ranks write into one view, and not into the user's folder.
         assert (result.folder / f"work/written-{rank}.txt").read_text() == "True"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "train.py"]
 
@@ -74,8 +74,8 @@ def test_a_script_that_starts_cold_is_behind_the_same_walls_and_in_a_view_of_its
     faults.DelayPackets(ms=5.0),
 ], ids=lambda fault: fault.name())  # fmt: skip
 def test_what_was_healed_serves_the_next_attempt_in_the_same_place(bench, fault):
-    # A way that is closed ends the attempt by the program's own time-out; all else needs somebody to end it, and a
-    # program that waits: TCP sends what is lost again later and later.
+    # A closed network path ends the attempt by the program's own time-out. Any other fault needs a kill to end it, and
+    # a program that waits, because TCP sends lost data again later and later.
     closes = hasattr(fault, "closes")
     strikes = [fault @ AT] if closes else [fault @ AT, LATER]
     case = Case("waits", "averaging:limited" if closes else "averaging:plain", SURVIVED, restarts=1)
@@ -132,7 +132,7 @@ def test_without_walls_it_is_void_and_says_what_to_do(run):
 
 
 def test_it_takes_no_root(tmp_path):
-    """In a user namespace in which we are nobody special: no right over the machine is left."""
+    """The command runs as an ordinary user of a user namespace, without any right over the machine."""
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     nobody = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
     scenarios = "cut_link::torch-by-hand,delayed_link::torch-delay"

@@ -2,7 +2,7 @@
 
 The runs here leave files of every sort behind. Every other run that a test makes on the shared bench is checked there,
 faster: those of the whole catalogue (`support.catalogued`) and of all of `tests/programs`. `support.declared` looks for
-events and fields that no schema names, and the reader of a run makes it VOID where an event breaks its schema.
+events and fields that no schema names, and the reader of a run makes it VOID if an event breaks its schema.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from breakrank_agent import faults
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.trigger import at
 
-#: Why no rank can be killed for its memory here, if so.
+#: The reason if no rank can be killed for its memory here.
 NO_GROUPS = missing(["memory cgroup"])
 
 

@@ -59,7 +59,7 @@ def test_a_script_that_is_not_reproducible_is_never_silent_on_the_result_alone(b
     assert result.verdict.outcome is Outcome.SURVIVED or "control" not in {f.oracle for f in result.verdict.findings}
 
 
-#: Its result is what stands outside of its folder; it starts at once, without a framework.
+#: The result is read from a file outside of the script's folder. There is no framework, so the script starts at once.
 READING = """
 import breakrank_agent
 

@@ -1,7 +1,7 @@
-"""Every way in which a rank's collective does not match: what gloo makes of it, and that the oracle says which and why.
+"""Every way in which a rank's collective does not match: the oracle names the collective and the cause.
 
 Method: tests/programs/mismatches.py, two ranks that train for real; rank 1 is odd at step 2. The control of each row is
-its sound twin. What gloo does was measured first, the outcomes here are the measured ones.
+its sound twin. Gloo's behaviour was measured first; the outcomes here are the measured ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SILENT, CRASHED, HUNG = Outcome.SILENT, Outcome.CRASHED, Outcome.HUNG
 
 
 class Row(NamedTuple):
-    """What comes of a row: the outcome, the first wrong operation with its number, and its cause."""
+    """The expected result of a row: the outcome, the first wrong operation with its number, and its cause."""
 
     outcome: Outcome
     op: str
@@ -106,7 +106,7 @@ def test_the_first_wrong_collective_is_named_with_its_cause_and_the_odd_rank(run
     ],
 )
 def test_the_debug_mode_and_the_time_out_are_dimensions_of_a_case(bench, row, environment, record):
-    """The framework speaks where its debug mode sees it, or where its own time-out is within the case's patience."""
+    """The framework reports a mismatch if its debug mode sees it, or if its time-out is within the case's patience."""
     sound = row.removesuffix("_sound") + "_sound"
     case = Case(row, f"mismatches:{row}", record or DETECTED, control=f"mismatches:{sound}")
     case = replace(case, environment=environment, patience_s=30.0 if environment is SHORT else None)

@@ -1,7 +1,7 @@
 """`python -m breakrank why PID` on jobs that were started without us.
 
 Method: tests/programs/told.py trains in ranks that are started by hand, or by torchrun, and does what a file says. The
-job is looked at once its lines and the kernel say that it is where it should be.
+job is looked at once its output and the kernel show that it has come to its place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-#: How many equal looks say that a thread waits for good.
+#: The number of equal looks in a row that show that a thread waits for good.
 LOOKS = 2000
 PROGRAM = Path(__file__).parents[1] / "programs" / "told.py"
 
@@ -36,7 +36,7 @@ class Job:
         self.tell("train")
 
     def tell(self, word: str) -> None:
-        """Say what it shall do."""
+        """Write the word that says what the job shall do."""
         (self.folder / "word.new").write_text(word)
         (self.folder / "word.new").rename(self.folder / "word")
 
@@ -60,7 +60,7 @@ class Job:
                 command, cwd=self.folder, env=environment, stdout=self._writing, stderr=subprocess.DEVNULL
             )
             self.started.append(started)
-        # A job that is over is an end of the file then, not a wait for good.
+        # With our end closed, the output of a finished job ends, and its reader does not wait for good.
         os.close(self._writing)
         return [started.pid for started in self.started]
 
@@ -70,13 +70,13 @@ class Job:
             self.lines.append(next(self._out).rstrip("\n"))
 
     def end(self) -> tuple[list[int], list[str]]:
-        """Tell it to end; return the exit codes and all lines, sorted."""
+        """Tell the job to end; return the exit codes and all lines, sorted."""
         self.tell("end")
         codes = [started.wait() for started in self.started]
         return codes, sorted([*self.lines, *self._out.read().splitlines()])
 
     def kill(self) -> None:
-        """End what is left of it."""
+        """End all processes that are left of the job."""
         left = [child for one in self.started if one.poll() is None for child in psutil.Process(one.pid).children()]
         for one in [*self.started, *left]:
             one.kill()
@@ -93,7 +93,7 @@ def job(tmp_path: Path) -> Iterator[Job]:
 
 @pytest.fixture(scope="module")
 def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Job, int, int]]:
-    """A job of two ranks, started by hand, with their pids. Each test leaves it training; none may have harmed it."""
+    """Yield a job of two ranks, started by hand, with their pids. Each test leaves the job training and unharmed."""
     job = Job(tmp_path_factory.mktemp("training"))
     zero, one = job.by_hand(2, [0, 1])
     job.until("rank 0 trains", "rank 1 trains")
@@ -104,7 +104,7 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Job, in
 
 
 def until_they_wait(*pids: int) -> None:
-    """Return when the kernel has shown the main threads to sleep, look after look, without a wake-up in between."""
+    """Wait until the kernel has shown the main threads asleep, look after look, without a wake-up in between."""
     last, equal = None, 0
     while equal < LOOKS:
         now = [Path(f"/proc/{pid}/task/{pid}/status").read_text() for pid in pids]
@@ -115,7 +115,7 @@ def until_they_wait(*pids: int) -> None:
 
 
 def why(*pids: int) -> str:
-    """Ask as a person does, and return what is said."""
+    """Run `why` as a person does, and return its output."""
     begun = time.monotonic()
     command = [sys.executable, "-m", "breakrank", "why", *map(str, pids)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -159,7 +159,7 @@ def test_a_stopped_rank_is_named_and_stays_stopped(training):
         until_they_wait(zero)
         said, after = why(zero, one), psutil.Process(one).status()
     finally:
-        # The job is shared: stopped, its rank would never end.
+        # The job is shared by several tests, and a stopped rank would never end.
         os.kill(one, signal.SIGCONT)
     assert re.match(r"rank 1 is stopped (in|at) .*, rank 0 waits in .*: kill -CONT \d+ lets it go on\n", said)
     assert after == psutil.STATUS_STOPPED

@@ -1,4 +1,4 @@
-"""TensorFlow programs and scripts: what counts a step, what is seen, and that the agent changes nothing."""
+"""TensorFlow scripts: their steps are counted, their parameters are seen, and the agent changes nothing."""
 
 from __future__ import annotations
 

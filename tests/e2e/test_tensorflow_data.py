@@ -1,4 +1,4 @@
-"""What TensorFlow's programs leave on record of their batches and variables, in real runs, and strikes on batches."""
+"""Records of the batches and variables of TensorFlow's programs, in real runs, and strikes on batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(bool(LACK), reason=LACK)
 
 @pytest.fixture
 def run_ours(bench):
-    """Run one of our programs for three steps, and return the result with what was saved."""
+    """Run one of our programs for three steps; return the result and the saved run."""
 
     def go(program, *strikes, **values):
         values = {"framework": "tensorflow", "data": "digits", "steps": 3, "deadline_s": 30.0, **values}

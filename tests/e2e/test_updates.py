@@ -1,4 +1,4 @@
-"""What is on record of replicas whose gradients go into no update, in real runs of TensorFlow."""
+"""Records of replicas whose gradients go into no update, in real runs of TensorFlow."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAYS = pytest.mark.parametrize("eagerly", ["0", "1"], ids=["graph", "eager"])
 
 
 def values(eagerly: str, ranks: int = 1) -> dict[str, Any]:
-    """Return what a plan has more than its program."""
+    """Return the values of a plan beside its program."""
     return {**VALUES, "ranks": ranks, "environment": {EAGERLY: eagerly}}
 
 

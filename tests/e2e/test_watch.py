@@ -1,4 +1,4 @@
-"""`python -m breakrank watch`: the job runs as it is, and what goes wrong is said with who, where and why."""
+"""`python -m breakrank watch`: the job runs unchanged, and a failure is told with its ranks, place and reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from breakrank.history.rank_file import Chronicle
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.log import encode
 
-#: Saves and leaves with an exit code of its own when it is interrupted, as often as it is.
+#: Saves and leaves with an exit code of its own at each interrupt.
 INTERRUPTED = """\
 import signal
 import sys
@@ -118,7 +118,7 @@ def test_an_interruption_reaches_the_job_once_and_its_exit_code_is_kept(tmp_path
 
 
 def test_what_goes_wrong_is_said_once_while_the_job_runs(tmp_path, capsys):
-    """The watcher looks at a history that is being written, in which one rank is a step ahead of the other."""
+    """The watcher judges a history that is still being written, in which one rank is a step ahead of the other."""
     plan = Plan("watch", "train.py", "", ranks=0, steps=0)
     (tmp_path / "plan.json").write_text(plan.dumps())
     (tmp_path / "attempt-0").mkdir()

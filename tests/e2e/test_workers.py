@@ -1,4 +1,4 @@
-"""What is on record of TensorFlow's collectives, and what is proven by it, in real jobs of two workers."""
+"""Records of TensorFlow's collectives, and the hang that they prove, in real jobs of two workers."""
 
 from __future__ import annotations
 

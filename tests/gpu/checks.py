@@ -15,9 +15,9 @@ Found = tuple[str, dict[str, Any]]
 
 #: As in `programs.py`, which only ranks import: it needs torch.
 OVERSIZED_RANK, OVERSIZED_STEP = 1, 3
-#: The bytes of one step's activations, and the steps left to what is made once.
+#: The bytes of one step's activations, and the first steps, which make tensors that are made once.
 ACTIVATIONS, FIRST_STEPS = 32 * 1024 * 4, 3
-#: What `alone` calls, as the hook names it.
+#: The collectives that `alone` calls, as the hook names them.
 CALLED = ["allreduce_", "broadcast_", "_allgather_base_", "_reduce_scatter_base_", "barrier"]
 ROUNDS = 3
 #: The most that the disarmed agent may take of a step of 10 ms, in per cent.

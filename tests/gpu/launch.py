@@ -1,4 +1,4 @@
-"""A launcher of the least kind: it starts ranks here, cold or from a zygote, and reads what they recorded."""
+"""A minimal launcher: it starts ranks on this machine, cold or from a zygote, and reads their records."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Failed(Exception):
-    """A check has not found what it must find; `figures` are those it had by then."""
+    """A check failed; `figures` are those that it had by then."""
 
     def __init__(self, says: str, figures: Mapping[str, Any]) -> None:
         super().__init__(says)
@@ -50,7 +50,7 @@ def expect(condition: bool, otherwise: str, figures: Mapping[str, Any] = _NOTHIN
 
 @dataclass(frozen=True)
 class Lived:
-    """What one rank left: exit code (minus the signal; None if its time was up), events, output, working folder."""
+    """The remains of one rank: exit code (minus the signal; None if its time was up), events, output, workdir."""
 
     rank: int
     code: int | None
@@ -67,7 +67,7 @@ class Lived:
         return [event for event in self.of_kind("point") if event["point"] == "collective"]
 
     def told(self, name: str) -> list[dict[str, Any]]:
-        """Return what the program said under a name."""
+        """Return the values that the program logged under a name."""
         return [event["values"] for event in self.of_kind("told") if event["name"] == name]
 
     def must_end_well(self) -> Lived:
@@ -75,7 +75,7 @@ class Lived:
         lines = ["", *self.output.strip().splitlines()]
         program = self.folder.parent.name.partition("-")[0]
         if self.code is None:
-            # The frame that it was in stands below the head of its main thread's stack.
+            # The innermost frame of the main thread stands below the head of its stack.
             frames = [after for line, after in itertools.pairwise(lines) if line.startswith("Current thread")]
             raise Failed(f"rank {self.rank} of {program} did not end in its time: {(frames or lines)[-1]}", {})
         expect(self.code == 0, f"rank {self.rank} of {program} ended with {self.code}: {lines[-1]}")
@@ -127,7 +127,7 @@ class Launcher:
             process.wait(10)
 
     def until(self) -> float:
-        """Return when what starts now must have ended."""
+        """Return the time by which a process that starts now must have ended."""
         return min(time.monotonic() + LIMIT_S, self._ends)
 
     def _environment(self) -> dict[str, str]:
@@ -139,7 +139,7 @@ class Launcher:
             # No network: the ranks meet on the loopback, whatever the machine's name resolves to.
             "GLOO_SOCKET_IFNAME": "lo",
             "NCCL_SOCKET_IFNAME": "lo",
-            # As a run's ranks have it; the zygote must not have the threads of a library either.
+            # The setting of a run's ranks; the zygote must not have the threads of a library either.
             **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
             # Deterministic matrix products on CUDA ask for it.
             "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
@@ -163,7 +163,7 @@ class Launcher:
             boot = {"plan": str(path), "rank": number, "attempt": 0, "world": ranks, "log": str(log), "agent": agent}
             boot |= {name: str(folder / f"rank-{number}.{name}") for name in ("stacks", "words")}
             boot |= {"program": program, "programs": str(HERE)}
-            # Last words go to a file here: nobody waits for them.
+            # A crash dump goes to a file here, because no process waits for it.
             Path(boot["words"]).touch()
             names = {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": str(ranks)}
             job.append(_Rank(number, boot, {**meeting, **names}, work, folder / f"rank-{number}.txt"))
@@ -193,7 +193,7 @@ class _Rank:
             )
 
     def lived(self, code: int | None) -> Lived:
-        """Return what the rank left. Below its output stand its stacks, where its time was up, or its last words."""
+        """Return the remains of the rank. Its output ends with its stacks, if its time was up, or its crash dump."""
         said = self.output.read_text(errors="replace")
         for path in (Path(self.boot["stacks"]), Path(self.boot["words"])):
             if code != 0 and path.exists():
@@ -234,11 +234,11 @@ class Zygote:
         return rank.lived(code)
 
     def notes(self) -> list[dict[str, Any]]:
-        """Return what was noted at each fork, in the process that forked: `pid`, and whether CUDA was initialised."""
+        """Return the note of each fork, made in the process that forked: `pid`, and whether CUDA was initialised."""
         return [json.loads(line) for line in self._forks.read_text().splitlines()]
 
     def opened(self) -> list[str]:
-        """Return what the zygote has open, as the kernel lists it."""
+        """Return the open files of the zygote, as the kernel lists them."""
         folder = f"/proc/{self.pid}/fd"
         return [os.readlink(f"{folder}/{name}") for name in os.listdir(folder)]
 
@@ -248,9 +248,9 @@ class Zygote:
 
 
 def _await(polls: Mapping[int, Callable[[], int | None]], until: float) -> list[int | None]:
-    """Return the exit code of each process, None for one that still ran at `until`: it shows its stacks, and is ended.
+    """Return the exit codes, None for a process that still ran at `until`: that one shows its stacks, and is ended.
 
-    A poll returns an exit code at most once, so that nothing is sent to a process that is gone.
+    A poll returns an exit code at most once, so that no signal is sent to a process that is gone.
     """
     codes: dict[int, int] = {}
 
@@ -266,7 +266,7 @@ def _await(polls: Mapping[int, Callable[[], int | None]], until: float) -> list[
 
     wait(until)
     in_time = dict(codes)
-    # The kernel may take a while to end one that is in the driver; we are not kept for it.
+    # The kernel may take a while to end a process that is in the driver; the checks do not wait for that.
     for number, patience_s in ((STACKS_SIGNAL, 1.0), (signal.SIGKILL, 10.0)):
         for pid in polls.keys() - codes.keys():
             os.kill(pid, number)

@@ -1,4 +1,4 @@
-"""What the ranks of the checks run: small trainings on the device that GPU_DEVICE names."""
+"""Programs of the checks' ranks: small trainings on the device that GPU_DEVICE names."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from breakrank_agent import tell
 DEVICE = os.environ["GPU_DEVICE"]
 BATCH, WIDTH = 32, 1024
 STEPS = 4
-#: The rank and the step at which the batch is too large, and the share of the card that it takes by itself: what the
-#: network makes of it is as large again.
+#: The rank and the step at which the batch is too large, and the share of the card that the batch takes by itself: the
+#: network's output on it is as large again.
 OVERSIZED_RANK, OVERSIZED_STEP, SHARE = 1, 3, 0.6
 #: More than any processor can address.
 NO_CARD = 1 << 50
 #: Steps of the loops that keep something of each step.
 KEEPING_STEPS = 20
-#: How long a step of the steady loop is to take, and how many are left out and measured in one run.
+#: The time that a step of the steady loop is to take, and the steps of one run that are left out and measured.
 AIM_S, WARM_UP, MEASURED = 0.010, 20, 60
 
 
@@ -94,13 +94,13 @@ def sharing() -> None:
 
 
 def leaking() -> None:
-    """Keep the activations of every step."""
+    """Train, and keep the activations of every step."""
     kept: list[torch.Tensor] = []
     keep(kept.append)
 
 
 def sound() -> None:
-    """Keep the activations of the last step."""
+    """Train, and keep the activations of the last step."""
     kept: list[torch.Tensor] = []
 
     def replace(activations: torch.Tensor) -> None:
@@ -110,7 +110,7 @@ def sound() -> None:
 
 
 def keep(after: Callable[[torch.Tensor], None]) -> None:
-    """Train, and hand the activations of each step to `after`; say what CUDA's allocator has given out."""
+    """Train, and hand the activations of each step to `after`; log the bytes that CUDA's allocator has given out."""
     network, optimizer = make()
     samples = torch.randn(BATCH, WIDTH, device=DEVICE)
     labels = torch.zeros(BATCH, dtype=torch.long, device=DEVICE)
@@ -141,7 +141,7 @@ def alone() -> None:
 
 
 def first_use() -> None:
-    """Say whether CUDA was initialised before this process used it, then use it."""
+    """Log whether CUDA was initialised before this process used it, then use it."""
     # In a process that was forked from one that had initialised CUDA, `is_initialized` is false, too.
     tell("before", initialized=torch.cuda.is_initialized(), spoilt=torch.cuda._is_in_bad_fork())
     matrix = torch.full((WIDTH, WIDTH), 2.0, device=DEVICE)

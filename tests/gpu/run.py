@@ -1,4 +1,4 @@
-"""What only a CUDA card can show, in under 4 minutes: `python3 tests/gpu/run.py`, or `make gpu`.
+"""Checks that need a CUDA card, in under 4 minutes: `python3 tests/gpu/run.py`, or `make gpu`.
 
 Needs one card, Linux and a torch with CUDA: nothing of ours is installed, and no network is used. Prints one line a
 check and writes `figures.json` beside this file. Exits with 0 if every check passed, 1 if not, 3 without a card.
@@ -21,10 +21,10 @@ from checks import CHECKS
 from launch import Failed, Launcher
 
 FIGURES = Path(__file__).resolve().parent / "figures.json"
-#: All checks together; what is not done by then fails.
+#: The limit for all checks together; a check that is not done by then fails.
 LIMIT_S = 225.0
 
-#: Asked of a process of its own: the one that starts the ranks imports no torch.
+#: Run by a process of its own, because the process that starts the ranks imports no torch.
 _MACHINE = """
 import json, torch
 card = torch.cuda.is_available()
@@ -93,7 +93,7 @@ def driver() -> str:
 
 
 def check(name: str, launcher: Launcher) -> dict[str, Any]:
-    """Run one check, print its line, and return what goes on record; whatever it raises, the next one runs."""
+    """Run one check, print its line, and return its record; the next check runs whatever this one raises."""
     began = time.monotonic()
     try:
         passed, (says, figures) = True, CHECKS[name](launcher)

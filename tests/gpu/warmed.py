@@ -1,4 +1,4 @@
-"""What the zygote of the checks imports: what it imports ever, and a note of each fork, taken in the zygote itself."""
+"""The imports of the checks' zygote: those of every zygote, and a note of each fork, taken in the zygote itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared by the hostile tests: a watched job, and reports that can be sent whatever names of folders are in them."""
+"""Fixtures of the hostile tests: a watched job, and test reports that can be sent with any folder name in them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["watch"]
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Spell bytes out that are no UTF-8: pytest-xdist cannot send them, and ends where a test fails with one."""
+    """Spell bytes out that are no UTF-8: pytest-xdist cannot send them, and ends if a test fails with one."""
     report = yield
     if isinstance(report.longrepr, tuple):
         return report

@@ -32,7 +32,7 @@ print("y" * 1000, flush=True)
 
 @pytest.fixture
 def ground(tmp_path):
-    """A folder with a script that fills the disk of the runs."""
+    """Return a folder with a script that fills the disk of the runs."""
     (tmp_path / "pytest.ini").write_text("[pytest]\nscenario_runs = runs\n")
     (tmp_path / "train.py").write_text(stepping(FILLS, steps=400))
     (tmp_path / "runs").mkdir()
@@ -60,7 +60,7 @@ def test_a_case_that_fills_the_disk_is_void_and_the_next_one_says_the_same(groun
     for rank in (0, 1):
         events = list(read_chronicle(Folder(folder), f"attempt-0/rank-{rank}.jsonl"))
         assert max(event["step"] for event in events) >= 2
-    # What was recorded is explained, and judged again as it was.
+    # The saved part of the run can be shown, and it is judged again as it was.
     assert main(["show", str(folder)]) == 0 and lack in capsys.readouterr().out
     assert main(["judge", str(folder)]) == 0
 

@@ -1,4 +1,4 @@
-"""A log that is full makes its writer wait for whoever reads it, and not for one that is gone."""
+"""A full log makes its writer wait for its reader, but not for a reader that is gone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_writer_whose_reader_is_gone_drops_and_says_so_once(path):
     writer, channel, forsaken = LogWriter(path), Channel(theirs.detach()), []
     writer.gone, writer.forsaken = lambda: channel.gone, lambda: forsaken.append(1)
     assert not channel.gone
-    # What was said before does not hide that nobody is there any more.
+    # Bytes that were sent before do not hide that the other end is closed.
     ours.sendall(b"{}\n" * 5000)
     ours.close()
     for _ in range(10):
@@ -92,7 +92,7 @@ def test_a_log_that_is_cut_short_under_its_reader_does_not_end_it(path):
 
 
 def test_a_rank_that_dies_when_nobody_hears_it_is_not_left_standing(tmp_path):
-    """The kernel stops a rank at its first words for a listener; with the listener, that wish is gone."""
+    """The kernel stops a dying rank at its first words for a listener; if the listener is gone, it does not."""
     script = textwrap.dedent(
         """
         import os, sys

@@ -1,4 +1,4 @@
-"""What a container or an image says of itself is checked, and nobody else answers for a zygote."""
+"""A container's or an image's answers about itself are checked, and no other process answers for a zygote."""
 
 from __future__ import annotations
 

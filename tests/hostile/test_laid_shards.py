@@ -1,4 +1,4 @@
-"""Manifest, schemas and shards are whatever somebody has laid: a strike on them changes nothing elsewhere."""
+"""Manifest, schemas and shards may be hostile: a strike on them changes nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FAULT = faults.ReexportShard(change="columns")
 
 @pytest.fixture
 def disk(tmp_path):
-    """Shards of somebody else's."""
+    """Return a folder with shards of another job."""
     (tmp_path / "disk").mkdir()
     data.lay("digits", tmp_path / "disk", 0, 2)
     return tmp_path / "disk"
@@ -27,7 +27,7 @@ def disk(tmp_path):
 
 @pytest.fixture
 def work(tmp_path):
-    """The working folder, with shards of digits."""
+    """Return the working folder, with shards of digits."""
     (tmp_path / "work").mkdir()
     data.lay("digits", tmp_path / "work", 0, 2)
     return tmp_path / "work"
@@ -35,7 +35,7 @@ def work(tmp_path):
 
 @pytest.fixture
 def rank(work):
-    """Rank 1 as a fault sees it."""
+    """Return rank 1 as a fault sees it."""
     return SimpleNamespace(rank=1, files=lambda: WorkingFolder(0, str(work)))
 
 

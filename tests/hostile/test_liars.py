@@ -1,4 +1,4 @@
-"""A rank that writes over its own record: that is said, nothing can be said of the run, and it ends at once."""
+"""A rank that damages its own record makes the run VOID, with this reason, and the run ends at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from breakrank.schemas import schema
 from breakrank.verdict import Outcome
 
 LIARS = Path(__file__).parents[1] / "programs" / "liars.py"
-#: What is said of each.
+#: By lie, the words of the verdict.
 SAYS = {
     "head_back": "the header of its log was written over",
     "head_ahead": "the header of its log was written over",

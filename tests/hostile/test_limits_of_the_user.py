@@ -1,4 +1,4 @@
-"""A machine or an account that gives too little: one line with the cure, or it works; never a traceback."""
+"""A machine or an account that gives too little: the run works, or it is refused in one line with the cure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from breakrank.host.user_limits import check_quotas
 
 HEAD = '"""Made up."""\nfrom breakrank import *\nSCENARIO = Scenario(family="sync", cases=[{cases}])\n'
 FAKE = ("breakrank.plugin", "support.fake_bench")
-#: In a user namespace in which we are nobody special: no right over the machine is left.
+#: Runs a command as an ordinary user of a user namespace, without any right over the machine.
 NOBODY = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
 
 

@@ -1,4 +1,4 @@
-"""A process that runs cases is killed in the midst of one: that case is lost, and no other; the table comes."""
+"""If a process that runs cases is killed, its current case is lost and no other one, and the table is printed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAKE = ("breakrank.plugin", "support.fake_bench")
 
 @pytest.fixture
 def made_up(tmp_path):
-    """A project with a scenario whose second case kills the process that runs it."""
+    """Return a project with a scenario whose second case kills the process that runs it."""
     (tmp_path / "pytest.ini").write_text("[pytest]\nscenario_paths = mine\n")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/lost.py").write_text(HEAD.format(cases=CASES))
@@ -41,7 +41,7 @@ def test_a_worker_that_is_not_replaced_still_leaves_a_table(made_up):
     assert "1 as recorded, 0 changed, 1 not tested" in done.stdout
 
 
-#: Kills the process that the run belongs to, once there: it is named in what every process of ours carries.
+#: Kills the process that owns the run, once: each process of a session carries its pid in a variable.
 KILLS = """
 owner = int(os.environ["{variable}"].split("-")[0])
 if step == 2 and os.environ["RANK"] == "0" and not os.path.exists({once!r}):
@@ -64,7 +64,7 @@ def test_nothing_is_left_of_a_killed_worker_whose_ranks_ran(tmp_path):
 
 
 def runs_in(process, folder):
-    """Whether a process of a session of ours is in a folder, or was started from there."""
+    """Return whether a process of a session of ours is in a folder, or was started from there."""
     try:
         return VARIABLE in process.environ() and str(folder) in (process.cwd(), process.environ().get("PWD"))
     except (psutil.Error, OSError):

@@ -31,7 +31,7 @@ LIES = {
 
 @pytest.fixture
 def launch(bench, tmp_path):
-    """Run a script of this text as its launcher would; return the verdict."""
+    """Run a script of this text as its launcher would run it; return the verdict."""
 
     def go(text):
         (tmp_path / "lie.py").write_text(BEGINS + text)

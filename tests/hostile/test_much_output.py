@@ -1,4 +1,4 @@
-"""Whoever prints is read as fast as it writes: a rank that waits for us is never taken to hang."""
+"""Output is read as fast as a rank prints it: a rank that waits for its reader is never taken to hang."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from breakrank.verdict import Outcome
 MEGABYTES = 120
 #: A deadline that would be over if the ranks waited for us at 64 KB a round, as they once did.
 DEADLINE_S = 20.0
-#: What is printed in the second step, and what is kept of it: the pieces are told apart by their numbers.
+#: By kind, the code that prints piece `n` in the second step. The number tells pieces of text apart.
 PRINTS = {
     "lines": "os.write({to}, b''.join(b'%09d\\n' % (i + n * 6554) for i in range(6554)))",
     "one line": "os.write({to}, b'%09d ' % n * 6554)",
@@ -65,7 +65,7 @@ def test_what_a_launcher_prints_is_read_as_it_comes(bench, tmp_path):
     plan = replace(plan_of(""), command=command, pin=False, steps=0, ranks=0, runner="join", deadline_s=DEADLINE_S)
     result = bench.run(Request(plan, where=tmp_path))
     kept = (result.folder / "launcher.out").read_bytes()
-    # It starts no rank, so nothing can be said; it came to its own end all the same.
+    # The launcher starts no rank, so the run is VOID; the launcher came to its own end all the same.
     assert kept.endswith(b"the end") and "called home" in result.verdict.void[0]
     assert load_run(result.folder).history.seen("launcher")[0]["ended"] is False
 
@@ -116,7 +116,7 @@ def test_a_rank_that_waits_for_its_pipe_to_be_read_is_no_proof_of_a_hang():
     reader, writer = open_pipe()
     code = "import os\nwhile True: os.write(1, b'x' * 65536)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=writer) as process:
-        # The pipe is full once it holds what it can; then the process waits for us.
+        # Once the pipe is full, the process waits for its reader.
         while not _waits(process.pid):
             assert process.poll() is None
         assert {look(process.pid, call).condition for call in ("", "message", "setup")} == {Condition.MOVES}
@@ -159,6 +159,6 @@ def test_a_launchers_sources_wake_whoever_waits_when_it_prints(tmp_path):
     os.close(writer)
     assert select.select(runner.sources(), [], [], 0)[0]
     runner._read_outputs()
-    # Its end is told once: nobody is woken for it for ever.
+    # The end of the output is reported once, and wakes no thread again and again.
     assert not select.select(runner.sources(), [], [], 0)[0]
     os.close(reader)

@@ -15,7 +15,7 @@ from breakrank.errors import BreakrankError
 from breakrank.host.agent_link import is_passable, make_detour, remove_detours
 from breakrank.host.session import Session
 
-#: What a search path splits or refuses, what mount options do, what terminals do; and all of them at once.
+#: Names that a search path, mount options or a terminal split or refuse; ALL has each of them in one name.
 NAMES = {
     "colon": "a:b",
     "comma and backslash": "a,b c\\d",
@@ -128,7 +128,7 @@ def test_ways_of_the_dead_are_swept_and_no_others(tmp_path):
     (target / "precious").touch()
     session = Session()
     try:
-        # The owner of the first does not live; the namespace of the last one is not ours.
+        # The owner of the first detour is dead; the namespace of the last one is not ours.
         dead, alive = f"999999999-1-{session.id.split('-')[2]}-0a0b0c0d", session.id
         ways = {owner: make_detour(target, owner).parent for owner in (dead, alive, "5-5-5-0a0b0c0d")}
         foreign = Path("/tmp/breakrank-notes")

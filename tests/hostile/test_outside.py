@@ -1,4 +1,4 @@
-"""Strikes act in the private view: where a path leads out of it, nothing is done, and nothing outside is changed."""
+"""Strikes act in the private view: a path that leads out of it is not struck, and nothing outside is changed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WALLED = (
 )
 FREE = (faults.FailCall(call="read", path=f"{FOLDER}/old.bin"),)
 
-#: Takes a step where each strike is due, and, told so, changes what is in the folder between the first two.
+#: Makes a step for each strike, and, if told so, changes the folder's files between the first two.
 SCRIPT = """
 import os, sys
 from breakrank_agent import step
@@ -74,21 +74,21 @@ if os.environ["RANK"] == "0" and not changes:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Path:
-    """Another disk, which is not the script's."""
+    """Return another disk, which is not the script's."""
     canary.lay(tmp_path / "disk")
     return tmp_path / "disk"
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """The folder of a script."""
+    """Return the folder of a script."""
     (tmp_path / "project/sub").mkdir(parents=True)
     (tmp_path / "project/train.py").write_text(SCRIPT)
     return tmp_path / "project"
 
 
 def strike(bench: Bench, where: Path, runner: str, *struck: faults.Fault, changes: bool = False) -> tuple:
-    """Strike rank 0 of the script at one step after the other; return the verdict, and what came of each strike."""
+    """Strike rank 0 of the script at one step after the other; return the result, and the phases of each strike."""
     strikes = tuple(Strike(one, at(rank=0, step=n, point="step"), (0,)) for n, one in enumerate(struck, 1))
     image = containers.require(containers.BARE["3.13"]) if runner == "docker" else ""
     plan = Plan("test", "train.py", "", command=("train.py", *(["changes"] if changes else [])))
@@ -108,7 +108,7 @@ def strike(bench: Bench, where: Path, runner: str, *struck: faults.Fault, change
     return result, [[(e["phase"], e.get("why", "")) for e in events if e["strike"] == n] for n in range(len(struck))]
 
 
-#: Where `data` leads, and how that is told.
+#: By layout, the target of the link `data`, and the reason that the strike gives.
 LEADS_OUT = {
     "absolute": ("{disk}", "leads out of the working folder, to {disk}/checkpoints"),
     "relative": ("../disk", "leads out of the working folder, to {disk}/checkpoints"),
@@ -120,7 +120,7 @@ LEADS_OUT = {
 
 
 def refused(phases: list, why: str) -> bool:
-    """Whether a strike missed, for a reason, and nothing was healed."""
+    """Return whether a strike missed, for this reason, and nothing was healed."""
     return [phase for phase, _ in phases] == ["missed"] and why in phases[0][1]
 
 
@@ -158,7 +158,7 @@ def test_what_leads_out_is_not_struck_without_walls_either(bench, project, disk)
     assert (canary.seen(disk), canary.seen(project)) == before
 
 
-#: Links to a folder that lies inside, as (link, where it leads).
+#: Links to a folder that lies inside, as (link, target).
 LEADS_INSIDE = {
     "plain": [],
     "relative": [("data", "real")],
@@ -170,11 +170,11 @@ LEADS_INSIDE = {
 
 @pytest.mark.parametrize(
     ("runner", "layout"),
-    # In a container the folder has another path: a link by its own leads to nothing.
+    # In a container the folder has another path, so an absolute link into it leads to nothing.
     [*(("sandbox", one) for one in LEADS_INSIDE), *(("docker", one) for one in ("plain", "relative", "below"))],
 )
 def test_what_leads_inside_is_struck_where_it_leads(bench, project, disk, runner, layout):
-    """The file system that is full, read-only on top of it, and without reads on top of that; then healed."""
+    """A full disk, a read-only one on top of it, and failing reads on top of that are healed in the end."""
     canary.lay(project / ("real" if LEADS_INSIDE[layout] else "data"))
     for link, to in LEADS_INSIDE[layout]:
         if link == "real/checkpoints":
@@ -194,7 +194,7 @@ def test_what_leads_inside_is_struck_where_it_leads(bench, project, disk, runner
     assert (work / "hard.bin").read_bytes().startswith(b"changed")
     assert (work / "kept.bin").read_bytes() == (disk / "checkpoints/kept.bin").read_bytes() + b"kept"
     assert os.readlink(work / "out") == "/etc/passwd"
-    # What is removed in a container stays in the copy that was laid into it.
+    # A file that a container removes stays in the copy from which the container got it.
     assert runner == "docker" or not (work / "old.bin").is_file()
     assert not [path for path in work.rglob("*.tmp") if not path.is_dir()]
 
@@ -204,7 +204,7 @@ def test_a_call_fails_where_the_link_leads(bench, project, disk, runner):
     canary.lay(project / "real")
     (project / "data").symlink_to("real")
     before = canary.seen(disk), canary.seen(project)
-    # It must be due before the file is read, which is after the fourth step.
+    # The strike must be due before the file is read, which is after the fourth step.
     _, phases = strike(bench, project, runner, *FREE)
     assert [phase for phase, _ in phases[0]] == ["landed", "healed"], phases
     assert (canary.seen(disk), canary.seen(project)) == before

@@ -1,4 +1,4 @@
-"""A replay runs code: it says which, asks for trust where somebody else made the directory, and stays in the runs."""
+"""A replay runs code: it names the code, and asks for trust if somebody else made the run directory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from breakrank_agent.plan import Plan
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory):
-    """A run directory of a program that leaves a file behind, the key of who made it, and the file's path."""
+    """Return the run directory of a program that leaves a file, the state folder of its maker, and the file's path."""
     root = tmp_path_factory.mktemp("made")
     (root / "programs").mkdir()
     leave = f"import pathlib\n\n\ndef main():\n    pathlib.Path({str(root / 'it ran')!r}).touch()\n"
@@ -33,14 +33,14 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def state(made, tmp_path, monkeypatch):
-    """The state folder of who made the run, for this test alone."""
+    """Return a copy of the state folder of the run's maker, for this test alone."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return shutil.copytree(made[1], tmp_path / "state")
 
 
 @pytest.fixture
 def project(pytester, state):
-    """A project in which pytest runs with the plugin."""
+    """Return a project in which pytest runs with the plugin."""
     pytester.makeini("[pytest]\n")
     (pytester.path / ".breakrank").mkdir()
     return pytester
@@ -48,7 +48,7 @@ def project(pytester, state):
 
 @pytest.fixture
 def ours(project, made):
-    """The run directory in the project of its maker."""
+    """Return the run directory in the project of its maker."""
     made[2].unlink(missing_ok=True)
     return shutil.copytree(made[0], project.path / ".breakrank" / made[0].name)
 
@@ -58,7 +58,7 @@ def replay(project, folder, *options):
 
 
 def unpack(folder, where):
-    """Pack a run directory, and unpack it as somebody who was sent it."""
+    """Pack a run directory, and unpack it as a person does to whom it was sent."""
     with tarfile.open(where / "run.tar", "w") as packed:
         packed.add(folder, "run")
     with tarfile.open(where / "run.tar") as packed:
@@ -160,7 +160,7 @@ def test_programs_of_a_stranger_are_a_folder_or_nothing(tmp_path):
 
 
 class TestMark:
-    """What says that a run directory was made by this user."""
+    """The mark by which a run directory is known as made by this user."""
 
     def test_the_key_is_the_users_alone_and_made_once(self, state):
         first = provenance.mark("plan", "/programs")

@@ -1,4 +1,4 @@
-"""Paths that somebody else lays out lead nowhere but into their root, with openat2(2) and without it."""
+"""Paths of somebody else never lead out of their root, with openat2(2) and without it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from breakrank_agent.kernel.rooted import OutsideError, WorkingFolder, opened, r
 
 @pytest.fixture(params=["openat2", "walk"])
 def way(request, monkeypatch):
-    """Both ways to resolve: the kernel's, and ours where it has none."""
+    """Choose one of both ways to resolve a path: the kernel's, or ours for a kernel that has none."""
     if request.param == "walk":
 
         def refuse(*_):
@@ -33,7 +33,7 @@ def way(request, monkeypatch):
 
 @pytest.fixture
 def root(tmp_path):
-    """A folder that is taken for a root, with a working folder in it, beside something outside of it."""
+    """Return a folder that stands for a root, with a working folder in it, beside a file outside of it."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/secret").write_text("secret")
     (tmp_path / "root/work/real").mkdir(parents=True)
@@ -44,7 +44,7 @@ def root(tmp_path):
 
 
 def led_to(root: Path, path: str, links: bool = True) -> str:
-    """Return what a path leads to, as it is seen from the root."""
+    """Return the target of a path, as it is seen from the root."""
     with opened(os.open(root, os.O_PATH)) as top, opened(resolve(top, path, links)) as found:
         return os.readlink(f"/proc/self/fd/{found}").removeprefix(str(root)) or "/"
 
@@ -120,7 +120,7 @@ def test_a_name_with_a_zero_byte_is_refused(way, root):
 
 @pytest.fixture
 def work(root):
-    """The working folder as it lies in our own root."""
+    """Yield the working folder as it lies in our own root."""
     with WorkingFolder(0, str(root / "work")) as folder:
         yield folder
 

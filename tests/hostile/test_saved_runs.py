@@ -26,7 +26,7 @@ from breakrank_agent.protocol.trigger import at
 
 @pytest.fixture(scope="session")
 def sound_runs(bench):
-    """Two runs: one with a strike, its control and a restart, and one that hung."""
+    """Return two runs: one with a strike, its control and a restart, and one that hung."""
     kill = faults.Kill() @ at(rank=1, step=2, point="collective")
     plans = [plan_of("small:train", kill, restarts=1), plan_of("small:train", faults.Stop() @ at(rank=1, step=2))]
     return [bench.run(Request(plan, programs=PROGRAMS)).folder for plan in plans]
@@ -34,12 +34,12 @@ def sound_runs(bench):
 
 @pytest.fixture
 def folder(sound_runs, tmp_path):
-    """A copy of the run that was restarted, which a test may tamper with."""
+    """Return a copy of the run that was restarted, which a test may tamper with."""
     return shutil.copytree(sound_runs[0], tmp_path / "beside" / "run", ignore=shutil.ignore_patterns("work"))
 
 
 def refused(folder, words=""):
-    """Say that both commands refuse a directory in one line, that has these words."""
+    """Assert that both commands refuse a directory in one line that has these words."""
     for command in ("show", "judge"):
         answer = ask(command, folder)
         assert answer.is_fine and answer.code == 4, answer
@@ -177,7 +177,7 @@ def test_a_rank_or_attempt_that_never_was_leads_nowhere(folder, attempt, rank):
 
 
 def test_records_that_contradict_each_other_are_void_and_no_traceback(folder):
-    """Each event has its shape, and the last step of the rank comes without the point that its reader looks for."""
+    """Each event is valid, but the rank's last step lacks the point that its reader looks for."""
     lines = (folder / "attempt-0/rank-0.jsonl").read_text().splitlines()
     cut = {"kind": "point", "n": 99, "seq": "main", "step": 9, "t": 1.0, "cut": "all"}
     (folder / "attempt-0/rank-0.jsonl").write_text("\n".join([*lines, json.dumps(cut)]) + "\n")
@@ -206,7 +206,7 @@ def test_a_folder_name_moves_no_terminal(folder):
 
 
 def test_what_may_not_be_read_is_said(folder, monkeypatch):
-    """The superuser may read everything, so that the kernel's answer is put there."""
+    """The superuser may read everything, so a stand-in gives the kernel's answer."""
 
     def deny(*_, **__):
         raise PermissionError(13, "Permission denied")
@@ -219,7 +219,7 @@ def test_what_may_not_be_read_is_said(folder, monkeypatch):
 
 
 def leave_log(folder, *events):
-    """Leave what a rank has recorded in its log, which nobody has drained; return the path."""
+    """Leave a rank's records in its log, as if nobody had drained it; return the path."""
     path = folder / "lines" / "attempt-0" / "rank-0.log"
     path.parent.mkdir(parents=True)
     create_log(str(path))
@@ -267,7 +267,7 @@ def test_a_log_that_was_cut_is_the_damaged_record_of_its_rank(folder, size):
 
 
 def cut_short(folder, *, lines):
-    """Leave a run as one that was killed: no verdict, and of each history the first lines and a half."""
+    """Leave a run as if it had been killed: without a verdict, and of each history the first lines and a half."""
     (folder / "verdict.json").unlink()
     for path in folder.glob("*.jsonl"):
         kept = path.read_bytes().splitlines(keepends=True)[:lines]
@@ -370,7 +370,7 @@ class TestRoom:
 
     @pytest.fixture
     def runs(self, sound_runs, tmp_path):
-        """A folder of three runs: judged, cut short, still held; and what is none of ours."""
+        """Return a folder of three runs, judged, cut short and still held, beside folders that are no runs."""
         folder = tmp_path / "runs"
         for number in (1, 2, 3):
             made = shutil.copytree(sound_runs[0], folder / f"test-small-train-s0-{number:04d}")

@@ -1,4 +1,4 @@
-"""Whoever speaks to us on a socket, and whatever is said: it is refused in a line, and sound callers are served."""
+"""Strangers on our sockets are refused in one line, whatever they say, and sound callers are served."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from breakrank.runners import join_socket
 from breakrank.runners.join_socket import MOST_CALLERS, Home, parse_hello
 from breakrank_agent.protocol.checked import DEPTH, Unfit, check, nests_deeper, parse, whole
 
-#: To start a supervisor takes as long as a hundred words to all others.
+#: The start of a supervisor takes as long as a hundred conversations with any other party.
 TRIES = {"supervisor": 12}
 
 

@@ -1,4 +1,4 @@
-"""A supervisor that is killed, or stands still, costs at most the run it happens in; the next one has another."""
+"""A supervisor that is killed or stands still costs at most the current run; the next run has another supervisor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIMIT_S = 60.0
 
 
 def carrying(session: Session) -> list[int]:
-    """Return what carries a session's id and runs."""
+    """Return the running processes that carry a session's id."""
     found = []
     for process in psutil.process_iter():
         try:

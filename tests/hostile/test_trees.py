@@ -29,14 +29,14 @@ def refuse(path: str, why: str) -> None:
 
 @pytest.fixture
 def disk(tmp_path):
-    """What must stay as it is."""
+    """Return a folder that must stay as it is."""
     canary.lay(tmp_path / "disk")
     return tmp_path / "disk"
 
 
 @pytest.fixture
 def there(tmp_path):
-    """The folder that is taken."""
+    """Return the folder that is taken."""
     canary.lay(tmp_path / "there")
     return tmp_path / "there/checkpoints"
 
@@ -102,7 +102,7 @@ def test_what_came_meanwhile_is_not_removed(there, taken):
         (place / name).unlink()
     (place / "deep/far.bin").unlink()
     (place / "deep").rmdir()
-    # Another rank has put others in their places.
+    # Another rank has put other files in their places.
     (there / "other.bin").write_text("another rank's")
     (there / "deep/other.bin").write_text("another rank's")
     (there / "kept.new").write_text("another rank's")
@@ -198,12 +198,12 @@ def test_what_was_never_mounted_is_not_taken_away(kind, there):
     fault.heal(target)
 
 
-# --- what comes back from a container
+# --- files that come back from a container
 
 
 @pytest.fixture
 def box(tmp_path):
-    """The folder of ranks, and the one in the run directory."""
+    """Return the folder of the ranks, and its copy in the run directory."""
     for name in ("inside", "kept"):
         (tmp_path / name).mkdir()
     return tmp_path / "inside", tmp_path / "kept"
@@ -221,7 +221,7 @@ def test_only_files_folders_and_links_come_back(box):
         os.mknod(inside / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
     left_out = retrieval.bring_back(os.getpid(), str(inside), kept)
     assert names(kept) == {"file", "link"} and os.readlink(kept / "link") == "/etc"
-    # Nobody else gets the rights of whoever keeps it.
+    # The set-user-ID bit of the rank does not come with the file.
     assert stat.S_IMODE((kept / "file").stat().st_mode) == 0o755
     assert (left_out.count, left_out.path) == (3 if os.geteuid() == 0 else 2, "a-pipe")
 
@@ -289,7 +289,7 @@ def test_a_folder_is_removed_and_nothing_behind_a_link(box, disk):
     assert canary.seen(disk) == before and names(inside) == {"link"}
 
 
-# --- what is left in the working folder
+# --- files that are left in the working folder
 
 
 def test_of_what_ranks_say_that_they_wrote_only_regular_files_inside_are_read(box, disk):

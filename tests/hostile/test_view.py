@@ -1,6 +1,6 @@
-"""A script's view is its folder: what is mounted below it is there, and nothing of ours is.
+"""A script's view shows its folder with all that is mounted below it, and nothing of ours.
 
-Goal: no script can tell that it runs in a view by what it misses, and none destroys what it never had.
+Goal: no script misses a file in a view, and none destroys a file outside of it.
 Method: real mounts below a real folder, in each runner that has a view; the machine's side is compared afterwards.
 """
 
@@ -27,14 +27,14 @@ from breakrank.verdict import Outcome
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts where everybody sees it")
 
-#: How one rank is started in the view of a script's folder.
+#: The ways to start one rank in the view of a script's folder.
 RUNNERS = {
     "process": {"runner": "process", "command": ("train.py",)},
     "sandbox": {"runner": "sandbox", "command": ("train.py",)},
     "launcher": {"runner": "join", "command": (sys.executable, "train.py"), "ranks": 0},
 }
 
-#: Says what it finds, tries to write everywhere, and removes what it may.
+#: Lists the files that it finds, tries to write everywhere, and removes a file.
 LOOKS = """\
 import os, shutil
 
@@ -59,7 +59,7 @@ with open("seen.txt", "w") as file:
     print(sorted(found), os.path.exists("proc/self/status"), answers, file=file, sep="\\n")
 """
 
-#: A job that is sound, and removes whatever lies in its folder, as some do to begin anew.
+#: A sound job that removes all files in its folder, as some jobs do to begin anew.
 EMPTIES = """\
 import os, shutil
 import {what}
@@ -76,7 +76,7 @@ for step in range(3):
 
 @pytest.fixture
 def mounted(tmp_path):
-    """Return a folder with mounts of each kind below it, which are taken away in the end."""
+    """Yield a folder with mounts of each kind below it, which are unmounted in the end."""
     folder, single = tmp_path / "a job: of, mine", tmp_path / "single"
     for name in ("data", "frozen", "proc"):
         (folder / name).mkdir(parents=True)
@@ -102,7 +102,7 @@ def mounted(tmp_path):
 
 
 def state(folder):
-    """Return what lies in a folder and its mounts, by path: the bytes of files, and when each was changed."""
+    """Return the files of a folder and its mounts, by path: the bytes of each, and the time of its last change."""
     found = {}
     for where, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name != "proc"]
@@ -126,7 +126,7 @@ def test_what_is_mounted_below_the_folder_is_there_and_stays_untouched(bench, mo
     assert found == "['data/inner/old', 'data/old', 'single', 'train.py']" and proc == "True"
     refused = os.strerror(30)
     assert answers == str(["done", "done", refused, refused])
-    # What was written is kept at its place.
+    # The files that the rank wrote are kept at their places.
     assert (work / "data/new").read_text() == (work / "data/inner/new").read_text() == "changed"
     assert {path.name for path in work.iterdir()} == {"data", "seen.txt"}
     assert [note for note in result.verdict.notes if "mounted" in note] == [
@@ -146,7 +146,7 @@ def test_a_mount_that_cannot_be_protected_is_said_before_anything_runs(mounted):
 
 
 def kind_of(folder):
-    """Return what kind of file system the folder lies on, as the kernel calls it."""
+    """Return the kind of file system that the folder lies on, in the kernel's words."""
     done = subprocess.run(["stat", "--file-system", "--format=%T", folder], capture_output=True, text=True, check=True)
     return {"ext2/ext3": "ext4", "overlayfs": "overlay"}.get(done.stdout.strip(), done.stdout.strip())
 
@@ -155,7 +155,7 @@ def kind_of(folder):
 def test_a_script_that_empties_its_folder_destroys_no_record(tmp_path, how):
     from breakrank.runs.bench import Bench
 
-    # A launcher's rank calls when it imports a framework; to start without one is quick.
+    # A launcher's rank calls home when it imports a framework; a script without one starts fast.
     (tmp_path / "train.py").write_text(EMPTIES.format(what="torch" if how == "launcher" else "sys"))
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "old").write_text("old")
@@ -167,7 +167,7 @@ def test_a_script_that_empties_its_folder_destroys_no_record(tmp_path, how):
         result = bench.run(Request(replace(script_plan(how), command=command, environment=env), where=tmp_path))
     assert (tmp_path / "data" / "old").read_text() == "old" and (tmp_path / "train.py").exists()
     assert state(earlier.folder) == before
-    # All that was there could be removed: nothing of ours was among it.
+    # All files of the folder could be removed, and none of ours was among them.
     assert (result.folder / "work" / "left.txt").read_text() == "['left.txt']"
     assert load_run(result.folder).history.last[0].ended_well
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
@@ -183,7 +183,7 @@ def test_a_copy_has_what_is_mounted_and_holds_files_and_says_what_it_lacks(mount
     }
 
 
-#: What a person may do who is not root: nothing outside of a user namespace.
+#: Runs a command as a person who is not root: without any right outside of a user namespace.
 NOBODY = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
 
 

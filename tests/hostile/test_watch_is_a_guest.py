@@ -1,4 +1,4 @@
-"""`watch` is a guest: whatever becomes of us, the job ends as its own, and prints what it prints."""
+"""`watch` is a guest: if Breakrank fails or ends, the job still ends and prints as it does alone."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import psutil
 import pytest
 from support.watched import LIMIT_S, homes, kill, lives
 
-#: What the job prints from when it trains on, and its exit code.
+#: The output of the job from the moment at which it trains on, and its exit code.
 OWN = "saved\ncode 7\n"
 
 
 def test_it_goes_on_when_we_are_killed(watch):
-    """Nobody drains the log then: the rank notices, and does not wait for room that never comes."""
+    """No process drains the log then: the rank notices this, and does not wait for room in its log."""
     job = watch()
     job.wait_until_it_trains()
     job.process.kill()
@@ -43,7 +43,7 @@ def test_a_rank_that_writes_over_its_record_costs_the_record_alone(watch):
 
 
 def test_two_ranks_of_one_number_at_once_do_not_wait_for_each_other(tmp_path):
-    """The second one is not held until the first has ended: it goes on as if we were not there."""
+    """The second rank is not held until the first has ended: it goes on as it would alone."""
     rank = "import os; from breakrank_agent.start import join; join.call(0, 1); "
     first = rank + "open('a', 'w'); open('b').read(); print('first')"
     second = rank + "open('a').read(); print('second', flush=True); open('b', 'w')"
@@ -83,7 +83,7 @@ def test_a_wish_to_end_is_handed_on_once_and_the_job_decides(watch, name):
     os.kill(psutil.Process(rank).ppid(), signal.SIGSTOP)
     job.process.send_signal(getattr(signal, name))
     assert job.process.stdout.readline() == f"got {name}\n".encode()
-    # The shell in between has no handler: it dies of the signal as soon as it goes on, as it does without us.
+    # The shell in between has no handler: it dies of the signal as soon as it continues, as it does without us.
     os.kill(psutil.Process(rank).ppid(), signal.SIGCONT)
     assert job.read_to_the_end() == "saved\n"
     assert job.process.returncode == 128 + getattr(signal, name)
@@ -174,7 +174,7 @@ def test_a_folder_for_the_records_that_cannot_be_made_costs_the_records_alone(wa
 
 
 def is_hung_up_on(home, said):
-    """Say something at home; return whether that is answered by the end of the line alone."""
+    """Send bytes to the home socket; return whether the connection is closed without an answer."""
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(LIMIT_S)
         try:

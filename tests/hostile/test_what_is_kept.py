@@ -1,4 +1,4 @@
-"""A run directory is for its owner's eyes, and holds no word of a command line or an environment but the plan's."""
+"""A run directory is private to its owner, and holds no word of a command line or an environment but the plan's."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from breakrank.verdict import Outcome
 from breakrank_agent import faults
 from breakrank_agent.plan import Plan
 
-#: Is in the environment of every rank, and in the command line of each process that a rank starts.
+#: A word in the environment of every rank, and in the command line of each process that a rank starts.
 SECRET = "s3cr3t-w0rd-that-nobody-may-keep"
-#: What a rank does in its third step, with a child beside it that has the secret among its words.
+#: The third step of a rank, in three ways, and the start of its child, which has the secret among its words.
 ENDS = "pass"
 HANGS = "if step == 2: lock = threading.Lock(); lock.acquire(); lock.acquire()"
 DIES = "if step == 2: os.kill(os.getpid(), signal.SIGSEGV)"
 WORDS = "[sys.executable, '-c', 'import time; time.sleep(60)', os.environ['API_TOKEN']]"
 CHILD = f"import signal, subprocess, threading\nsubprocess.Popen({WORDS})"
-#: A limit alone: a machine that has much else to do takes its time to end a process.
+#: Only a limit, because a busy machine takes its time to end a process.
 DEADLINE_S = 30.0
 WAYS = {ENDS: Outcome.SURVIVED, HANGS: Outcome.HUNG, DIES: Outcome.CRASHED}
 
@@ -45,7 +45,7 @@ def secret(monkeypatch):
 
 @pytest.fixture
 def runs(tmp_path):
-    """A bench of one's own: its whole folder is searched. Its zygotes would have the secret, too."""
+    """Yield a bench of the test's own: its whole folder is searched. Its zygotes would have the secret, too."""
     with Bench(tmp_path / "runs") as bench:
         yield bench
 
@@ -84,7 +84,7 @@ def test_nothing_secret_is_kept_of_ranks(runs, tmp_path, runner, way):
 
 def test_nothing_secret_is_kept_of_containers(runs, tmp_path):
     image = containers.require(containers.BARE["3.9"])
-    # The environment here is not handed on to containers: the script has one of its own.
+    # The environment of this test is not handed on to containers: the script sets the secret by itself.
     own = f"os.environ['API_TOKEN'] = {SECRET[::-1]!r}[::-1]"
     text = f"import os, sys\nimport breakrank_agent\nassert 'API_TOKEN' not in os.environ\n{own}\n{CHILD}\n"
     (tmp_path / "job").mkdir()
@@ -96,7 +96,7 @@ def test_nothing_secret_is_kept_of_containers(runs, tmp_path):
     assert_private(result.folder)
 
 
-#: Starts its ranks by itself, each with the secret among its words, and rank 1 in a way that no agent can enter.
+#: Starts ranks by itself, each with the secret in its command line, and rank 1 in a way that no agent can enter.
 LAUNCHER = """\
 #!/bin/sh
 export WORLD_SIZE=2
@@ -134,7 +134,7 @@ def test_stacks_are_told_without_the_command_line(tmp_path):
     assert text.startswith("Python v3") and "Thread" in text and SECRET not in text
 
 
-# --- who may read it
+# --- permissions
 
 
 def assert_private(folder):
@@ -184,7 +184,7 @@ def test_a_folder_of_the_users_keeps_its_rights_and_what_is_made_in_it_is_closed
 
 
 def test_another_user_reads_nothing(tmp_path):
-    """As nobody, who may enter all folders above."""
+    """The reader is the user nobody, who may enter all folders above."""
     if os.geteuid() != 0:
         pytest.skip("only root may become somebody else; run the tests as root")
     make_runs(tmp_path / "runs")
@@ -226,7 +226,7 @@ def test_an_agent_that_somebody_else_has_laid_is_not_run(tmp_path):
 
 
 def test_the_secret_would_be_found(tmp_path):
-    """The search of these tests finds what is there."""
+    """The search of these tests finds the secret if it is there."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a/rank-0.out").write_text(f"it is {SECRET}\n")
     assert holding(tmp_path) == [tmp_path / "a/rank-0.out"]

@@ -24,7 +24,7 @@ SOUND = plan_of(
     "small:train", faults.FlipBit() @ at(rank=1, step=2), environment={"A": "1"}, controlled="random"
 ).to_json()
 
-#: Where a wrong value stands in a plan, and the value.
+#: The place of a wrong value in a plan, and the value.
 WRONG: list[tuple[tuple[Any, ...], Any]] = [
     *((("ranks",), value) for value in ("2", True, -1, 0, 1.5, None, 10**9, [2])),
     *((("steps",), value) for value in (-1, "5", True, 2**70)),
@@ -146,7 +146,7 @@ def test_a_plan_that_is_deep_or_has_a_huge_number_is_refused(text):
 
 @pytest.mark.parametrize("name", all_faults())
 def test_each_field_of_each_fault_is_checked(name):
-    """Nothing of these is what any field of any fault takes."""
+    """None of these values fits any field of any fault."""
     for field in all_faults()[name]().to_json():
         if field != "name":
             with pytest.raises(PlanError, match=field):

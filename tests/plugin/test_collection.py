@@ -1,4 +1,4 @@
-"""Which items there are, and that pytest's own ways of choosing work on them."""
+"""Scenarios are collected as items, and pytest's own ways of choosing work on them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def test_show_explains_a_saved_run_again(run, capsys):
 
 
 def test_judge_says_whether_it_agrees_with_the_saved_verdict(run, capsys):
-    """The made-up history holds no race, so the saved verdict is not what it comes to."""
+    """The made-up history holds no race, so its new verdict is not the saved one."""
     assert main(["judge", str(run)]) == 1
     assert "this differs from the saved verdict in" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""What is typed wrong gets one clear line, with the cure, and pytest's exit code 4."""
+"""A usage error is one clear line, with the cure, and pytest's exit code 4."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_conftest_that_owns_the_option_is_named(project):
 
 
 def test_a_value_that_is_a_folder_is_not_taken_for_a_test_path(project):
-    """Our options come late, so pytest would look for conftests in a folder that is called like a value."""
+    """Our options come late, so pytest would look for conftests in a folder that has the name of a value."""
     project.file("racy/conftest.py", "raise RuntimeError('read')")
     project.pytest("--scenario", "racy").assert_outcomes(passed=2)
 
@@ -192,6 +192,6 @@ def test_the_help_shows_our_options(project):
 
 
 def test_a_value_of_ours_that_is_not_used_is_not_checked(project):
-    """So that an ini file's addopts may hold our options for those who run scenarios."""
+    """An ini file's addopts may hold our options for those who run scenarios."""
     project.file("test_mine.py", "def test_mine(): pass")
     project.pytest("--scenario-seed=abc").assert_outcomes(passed=1)

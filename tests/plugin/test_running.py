@@ -1,4 +1,4 @@
-"""What a run prints, and when it passes."""
+"""The output of a run, and the conditions under which it passes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A rank and the processes that it starts by `multiprocessing`, with tensors that they share: what races, what not.
+"""A rank and the processes that it starts by `multiprocessing`, with tensors that they share: racy and clean variants.
 
-Each of `RACY` and `CLEAN` stands for itself. How the processes are started is in BREAKRANK_METHOD.
+Each function of `RACY` and `CLEAN` is one variant. BREAKRANK_METHOD names the start method of the processes.
 """
 
 from __future__ import annotations
@@ -226,12 +226,12 @@ def run(variants: tuple[Callable[[torch.Tensor], None], ...]) -> None:
 
 
 def racy() -> None:
-    """Run all that races."""
+    """Run all racy variants."""
     run(RACY)
 
 
 def clean() -> None:
-    """Run all that does not race."""
+    """Run all clean variants."""
     run(CLEAN)
 
 

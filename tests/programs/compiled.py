@@ -14,7 +14,7 @@ def main() -> None:
         return torch.relu(value * 2 + by).add_(1)
 
     total = torch.zeros(4)
-    # What threads have touched is watched from here on.
+    # A tensor that threads have touched is watched from here on.
     beside = threading.Thread(target=total.add_, args=(1,))
     beside.start()
     beside.join()

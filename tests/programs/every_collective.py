@@ -32,11 +32,11 @@ def main():
 
 
 def from_python():
-    """Collectives that Python asks for and waits for."""
+    """Issue collectives that Python asks for and waits for."""
     one, parts = ones(2, 3), ones(WORLD * 2)
     dist.all_reduce(one, op=dist.ReduceOp.MAX)
     dist.broadcast(one, 1)
-    # What is left on the ranks that are not the root is nobody's result.
+    # The content of the tensor on a rank that is not the root is no result.
     product = one.clone()
     dist.reduce(product, 2, op=dist.ReduceOp.PRODUCT)
     gathered = [torch.empty(2) for _ in range(WORLD)]
@@ -64,7 +64,7 @@ def from_python():
 
 
 def asynchronous():
-    """Collectives that Python waits for later, or leaves to be found."""
+    """Issue collectives that Python waits for later, or never waits for."""
     first, second, third, fourth = ones(4), ones(4), ones(4), ones(4)
     works = [dist.all_reduce(first, async_op=True), dist.broadcast(second, 0, async_op=True)]
     for work in reversed(works):
@@ -81,13 +81,13 @@ def asynchronous():
 
 
 def messages():
-    """Messages between ranks: around the ring, from any source, and in a batch."""
+    """Send messages between ranks: around the ring, from any source, and in a batch."""
     got, batched, anyones = torch.zeros(2), torch.zeros(2), torch.zeros(1)
     after, before = (RANK + 1) % WORLD, (RANK - 1) % WORLD
     if RANK == 0:
         dist.send(ones(2), after, tag=5)
         dist.recv(got, before, tag=5)
-        dist.recv(anyones, tag=7)  # of its own: with that of the exchange below it would take what comes first
+        dist.recv(anyones, tag=7)  # another tag: with that of the exchange below, it could take that message
     else:
         dist.recv(got, before, tag=5)
         dist.send(ones(2), after, tag=5)
@@ -100,7 +100,7 @@ def messages():
 
 
 def subgroups():
-    """Collectives in a part of the world, whose roots are named by their rank in the world."""
+    """Issue collectives in a part of the world, whose roots are named by their rank in the world."""
     pair = dist.new_group([1, 2])
     value = ones(2)
     if RANK in (1, 2):
@@ -110,14 +110,14 @@ def subgroups():
 
 
 def from_functional():
-    """Functional collectives, which call from C++."""
+    """Issue functional collectives, which call from C++."""
     largest = functional.all_reduce(ones(2), "max", dist.group.WORLD)
     gathered = functional.all_gather_tensor(ones(2), 0, dist.group.WORLD)
     return largest + 0, gathered + 0
 
 
 def from_ddp():
-    """The broadcasts of DDP's constructor, and the all-reduces of its reducer."""
+    """Issue the broadcasts of DDP's constructor, and the all-reduces of its reducer."""
     torch.manual_seed(RANK)
     model = DistributedDataParallel(torch.nn.Linear(2, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -129,7 +129,7 @@ def from_ddp():
 
 
 def twice():
-    """The world is taken down, and set up again.
+    """Take the world down, and set it up again.
 
     Each time the ranks meet at another place: at the same port one could still reach the store of the time before.
     """

@@ -23,19 +23,19 @@ def _write(path, number=RANK):
 
 
 def both_write():
-    """Both ranks write the same file."""
+    """Write the same file on both ranks."""
     dist.init_process_group("gloo")
     _write("shared.bin")
 
 
 def one_writes():
-    """Rank 0 writes it alone, for both."""
+    """Write the file on rank 0 alone, for both."""
     dist.init_process_group("gloo")
     _write("shared.bin" if RANK == 0 else "own.bin", 9)
 
 
 def write_before_meeting():
-    """Each rank writes, meets the other in the store, and writes again."""
+    """Write on each rank, meet the other rank in the store, and write again."""
     _write(f"before-{RANK}")
     dist.init_process_group("gloo")
     part = dist.new_group([0, 1])
@@ -52,7 +52,7 @@ def _both(writes):
 
 
 def text():
-    """Lines of text, in an encoding, with a flush in between."""
+    """Write lines of text, in an encoding, with a flush in between."""
 
     def writes(name):
         with open(name, "w", encoding="latin-1", newline="\r\n") as file:
@@ -65,7 +65,7 @@ def text():
 
 
 def appended():
-    """A file that is written, then appended to, then changed in place."""
+    """Write a file, then append to it, then change it in place."""
 
     def writes(name):
         Path(name).write_text("one\n")
@@ -80,7 +80,7 @@ def appended():
 
 
 def unbuffered():
-    """Bytes without a buffer, and a position that is moved."""
+    """Write bytes without a buffer, and move the position."""
 
     def writes(name):
         with open(name, "wb", buffering=0) as file:
@@ -95,7 +95,7 @@ def unbuffered():
 
 
 def clears():
-    """A folder is made and removed as a tree."""
+    """Make a folder, and remove it as a tree."""
     Path("old/er").mkdir(parents=True)
     Path("old/er/one").write_text("1")
     shutil.rmtree("old")

@@ -24,7 +24,7 @@ def in_a_thread_of_no_python(do):
 
 
 class Reduced(torch.autograd.Function):
-    """The identity, of which the gradient is reduced twice."""
+    """The identity function; its gradient is reduced twice."""
 
     @staticmethod
     def forward(context, value):

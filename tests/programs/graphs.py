@@ -25,13 +25,13 @@ def out_of_step() -> None:
     step = tf.function(lambda: strategy.run(reduced))
     step()
     if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 1:
-        # To look at what a function captures is to have it take what it takes for a call.
+        # A look at a function's captures makes the function capture them, as a call does.
         list(step.get_concrete_function().captured_inputs)
     step()
 
 
 def build() -> tuple[tf.distribute.Strategy, object]:
-    """Return the strategy, and what a replica does to reduce its gradient."""
+    """Return the strategy, and the function by which a replica reduces its gradient."""
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
         weights = tf.Variable(tf.ones(3))

@@ -1,4 +1,4 @@
-"""A job that is sound, drawn from the seed: what training does with collectives, in shapes that look like trouble."""
+"""A sound job, drawn from the seed: uses of collectives by training, in shapes that look like a failure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from torch.utils.data import DataLoader, TensorDataset
 
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 STEPS = int(os.environ["BREAKRANK_STEPS"])
-#: Ten times what it takes to prove a wait.
+#: Ten times the time of a proof that a rank waits.
 LATE_S = 1.0
 
 
 def any_job() -> None:
     """Do the job that the seed draws; the same on every rank."""
     draw = random.Random(int(os.environ["BREAKRANK_SEED"]))
-    # Most jobs are quick, so that there can be many; the late ones are what a proof must not take for stuck.
+    # Most jobs are quick, so that there can be many; a proof must not take the late ones for stuck.
     late = draw.choice([computes, sleeps]) if draw.random() < float(os.environ.get("HEALTHY_LATE", "0.05")) else None
     job = draw.choice(JOBS)
     when, who = draw.randint(1, STEPS), draw.randrange(WORLD)
@@ -74,12 +74,12 @@ def wrapped(late, workers: int = 0, buckets_mb: float = 25) -> None:
 
 
 def with_workers(late) -> None:
-    """Train on what worker processes load."""
+    """Train on batches that worker processes load."""
     wrapped(late, workers=1)
 
 
 def in_buckets(late) -> None:
-    """Train with a reduction for nearly every parameter, several of them in flight."""
+    """Train with a reduction for nearly every parameter, several of them pending."""
     wrapped(late, buckets_mb=1e-5)
 
 
@@ -99,7 +99,7 @@ def accumulated(late) -> None:
 
 
 def uneven(late) -> None:
-    """Train on one batch more on all ranks but the last, which joins in with nothing where it has none."""
+    """Train on one batch more on all ranks but the last, which joins in with nothing if it has no batch."""
     model = DistributedDataParallel(network())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with Join([model]):
@@ -123,7 +123,7 @@ def by_hand(late, average) -> None:
 
 
 def at_once(late) -> None:
-    """Have all reductions in flight, and wait for them in another order than they were issued in."""
+    """Have all reductions pending, and wait for them in another order than they were issued in."""
 
     def average(number: int, gradients: list[torch.Tensor]) -> None:
         works = [dist.all_reduce(gradient, async_op=True) for gradient in gradients]
@@ -181,7 +181,7 @@ def around(late) -> None:
                 total += arriving
                 passing = arriving
             gradient.copy_(total)
-            # Added up in another order on each rank, they are not the same to the last bit.
+            # The gradients are added up in another order on each rank, and so differ in the last bits.
             dist.broadcast(gradient, src=0)
 
     by_hand(late, average)

@@ -1,4 +1,4 @@
-"""Ranks with children that have all of their connections, as whatever is forked has them."""
+"""Ranks with children that have all of their connections, as every forked process has them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEPS = int(os.environ["BREAKRANK_STEPS"])
 
 
 def leaves_workers():
-    """Reduce what a worker of a loader loads."""
+    """Reduce the batches that a worker of a loader loads."""
     dist.init_process_group("gloo")
     dist.barrier()
     for (batch,) in DataLoader(TensorDataset(torch.ones(2 * STEPS, 4)), batch_size=2, num_workers=1):

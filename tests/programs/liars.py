@@ -1,4 +1,4 @@
-"""Ranks that write over what the agent in them writes: rank 1 does, rank 0 stays until it is ended."""
+"""Ranks that write over the records of their agent: rank 1 does, rank 0 stays until it is ended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def lie(how):
 
 
 def says_head(place):
-    """Say that so much was written, when what was written has been read."""
+    """Set the header to so many written bytes, when all records have been read."""
 
     def how(agent):
         time.sleep(0.2)
@@ -39,17 +39,17 @@ def says_head(place):
 
 
 def head_back():
-    """Say that less was written than was."""
+    """Set the header to fewer bytes than were written."""
     says_head(8)
 
 
 def head_ahead():
-    """Say that more was written than there is room for."""
+    """Set the header to more bytes than there is room for."""
     says_head(1 << 40)
 
 
 def magic():
-    """Write over the first bytes."""
+    """Write over the first bytes of the log."""
 
     def how(agent):
         agent.recorder._log._map[:8] = b"\0" * 8
@@ -81,12 +81,12 @@ def no_length():
 
 
 def no_such_facts():
-    """Write a point whose facts are nowhere."""
+    """Write a point whose facts are not in the table."""
     raw(struct.pack("<IHHQQQQd", 44, 1, 999, 0, 0, 0, 0, 0.0))
 
 
 def short_mark():
-    """Write a point of which half is there."""
+    """Write half of a point."""
     raw(struct.pack("<IH", 2, 1))
 
 
@@ -96,7 +96,7 @@ def no_object():
 
 
 def deep():
-    """Write an event that nests deeper than anybody can read."""
+    """Write an event that nests deeper than a reader allows."""
     lie(lambda agent: agent.recorder._log.write(b'{"kind":' + b"[" * 30_000 + b"]" * 30_000 + b"}"))
 
 
@@ -110,7 +110,7 @@ def wrong_types():
 
 
 def no_sense():
-    """Write an event that is well-formed, and lacks what makes it one."""
+    """Write a well-formed event that lacks a field without which it makes no sense."""
     lie(lambda agent: agent.recorder._log.write(b'{"kind":"rendezvous","n":0,"seq":"main","step":1,"t":0}'))
 
 
@@ -121,7 +121,7 @@ def strange_child():
 
 
 def cut_short():
-    """Truncate the log under whoever has mapped it."""
+    """Truncate the log under the processes that have mapped it."""
 
     def how(agent):
         time.sleep(0.2)
@@ -150,12 +150,12 @@ def chatters_on():
 
 
 def parks():
-    """Wait for a strike that there is not."""
+    """Wait for a strike that is not in the plan."""
     lie(lambda agent: agent.channel.ask({"park": 99}))
 
 
 def last_words():
-    """Say last words that never end."""
+    """Write a crash dump that never ends."""
 
     def how(agent):
         while True:

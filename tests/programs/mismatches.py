@@ -1,8 +1,8 @@
 """Every way in which one rank's collective does not match the others': a broken program for each, and its sound twin.
 
-A row is a function of whether this rank is odd now. `NAME` runs it with rank 1 odd at step 2, `NAME_sound` with nobody
-odd ever. As a script, `mismatches.py NAME` does the same under any launcher. GROUP_TIMEOUT_S is the group's time-out,
-by default torch's own of 30 minutes.
+A row is a function of one flag: this rank is odd now. `NAME` runs the row with rank 1 odd at step 2, `NAME_sound` with
+no odd rank. As a script, `mismatches.py NAME` does the same under any launcher. GROUP_TIMEOUT_S is the time-out of the
+group, by default torch's own of 30 minutes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RANK = int(os.environ["RANK"])
 WORLD = int(os.environ["WORLD_SIZE"])
 STEPS = int(os.environ.get("BREAKRANK_STEPS", "3"))
 TIMEOUT_S = float(os.environ.get("GROUP_TIMEOUT_S", "1800"))
-#: Who is odd, and when.
+#: The odd rank, and its step.
 ODD = (1, 2)
 SIZE = 1000
 
@@ -31,7 +31,7 @@ def row(does):
 
 
 def run(does, odd):
-    """Train for some steps, with one row in each before the gradients are reduced."""
+    """Train for some steps, with the row in each step before the gradients are reduced."""
     dist.init_process_group("gloo", timeout=timedelta(seconds=TIMEOUT_S))
     weights = torch.nn.Parameter(torch.zeros(SIZE))
     optimizer = torch.optim.SGD([weights], lr=0.1)
@@ -45,7 +45,7 @@ def run(does, odd):
 
 
 def values(*shape, dtype=torch.float32):
-    """Return numbers that are another tensor's on each rank, and another's at each place."""
+    """Return numbers that differ from rank to rank and from place to place."""
     count = torch.Size(shape).numel()
     return (torch.arange(count).remainder(13) + 1 + 16 * RANK).to(dtype).reshape(shape)
 

@@ -1,4 +1,4 @@
-"""Two ranks and the same path: with nothing between them, and with what orders them."""
+"""Two ranks and the same path, without synchronisation between them (`RACY`), and with it (`CLEAN`)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from breakrank_agent import step
 
 
 def racy() -> None:
-    """Do all that races, each with a path of its own."""
+    """Run all racy variants, each with a path of its own."""
     go(RACY)
 
 
 def clean() -> None:
-    """Do all that does not race, each with a path of its own."""
+    """Run all clean variants, each with a path of its own."""
     go(CLEAN)
 
 
@@ -42,7 +42,7 @@ def go(variants) -> None:
     dist.destroy_process_group()
 
 
-# --- what races
+# --- racy variants
 
 
 def both_write(rank, path):
@@ -177,7 +177,7 @@ RACY = [
     both_append,
 ]
 
-# --- what does not
+# --- clean variants
 
 
 def both_read(rank, path):

@@ -1,6 +1,6 @@
-"""Two ranks and the tensors that both touch, or that a collective works on: what races, and what does not.
+"""Two ranks and the tensors that both touch, or that a collective works on: racy and clean variants.
 
-Each of `RACY` and `CLEAN` stands for itself; a program runs several one after the other, in a file of its own each.
+Each function of `RACY` and `CLEAN` is one variant; a program runs several of them in turn, each with a file of its own.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def before_the_root_knows(w: torch.Tensor) -> None:
 
 
 def against_the_message(w: torch.Tensor) -> None:
-    """Who receives comes after who sends, and not the other way round."""
+    """A message orders its receiver after its sender, and not the other way round."""
     if RANK == 0:
         dist.send(torch.zeros(1), 1)
         w.add_(1)
@@ -88,7 +88,7 @@ def against_the_message(w: torch.Tensor) -> None:
         dist.recv(torch.zeros(1), 0)
 
 
-# --- racy: what a collective works on, before it was waited for
+# --- racy: tensors that a collective works on, before the collective was waited for
 
 
 def changed_under_way(w: torch.Tensor) -> None:
@@ -114,7 +114,7 @@ def input_changed_under_way(w: torch.Tensor) -> None:
 
 def two_at_once(w: torch.Tensor) -> None:
     t, word = torch.ones(4), torch.zeros(1)
-    # Neither of rank 0's is over before it has asked for both: one that is seen to be complete counts as waited for.
+    # Neither work of rank 0 is over before both are issued: a work that is seen to be complete counts as waited for.
     if RANK == 1:
         dist.recv(word, 0)
     works = [dist.all_reduce(t, async_op=True), dist.all_reduce(t, async_op=True)]
@@ -263,20 +263,20 @@ def run(variants: tuple[Callable[[torch.Tensor], None], ...]) -> None:
 
 
 def racy() -> None:
-    """Run some of what races: a report has eight findings at the most, and several may be of one variant."""
+    """Run some racy variants: a report has eight findings at the most, and several may be of one variant."""
     run(RACY[:5])
 
 
 def racy_too() -> None:
-    """Run some more."""
+    """Run more racy variants."""
     run(RACY[5:10])
 
 
 def racy_by_collectives() -> None:
-    """Run the others."""
+    """Run the other racy variants."""
     run(RACY[10:])
 
 
 def clean() -> None:
-    """Run all that does not race."""
+    """Run all clean variants."""
     run(CLEAN)

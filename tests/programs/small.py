@@ -63,7 +63,7 @@ def _on(rank, number, what):
 
 
 def raises():
-    """Rank 1 meets data that it cannot use."""
+    """Raise on rank 1 at data that it cannot use."""
 
     def fail():
         raise ValueError("no such label")
@@ -72,22 +72,22 @@ def raises():
 
 
 def leaves_with_three():
-    """Rank 1 gives up with an exit code of its own."""
+    """Exit on rank 1 with an exit code of its own."""
     _on(1, 2, lambda: sys.exit(3))
 
 
 def leaves_at_once():
-    """Rank 1 leaves by `os._exit`, with exit code 0."""
+    """Leave on rank 1 by `os._exit`, with exit code 0."""
     _on(1, 2, lambda: os._exit(0))
 
 
 def segfaults():
-    """Rank 1 reads through a null pointer."""
+    """Read through a null pointer on rank 1."""
     _on(1, 2, lambda: ctypes.string_at(0))
 
 
 def spins():
-    """Rank 1 never comes to its second step, and is never idle."""
+    """Compute on rank 1 for ever: it never comes to its second step, and is never idle."""
 
     def spin():
         while True:
@@ -97,45 +97,45 @@ def spins():
 
 
 def ends_before_its_peer_asks():
-    """Rank 1 ends well; rank 0 then waits for a word that only rank 1 could have given."""
+    """End rank 1 well; rank 0 then waits for a word that only rank 1 could have given."""
     train()
     if RANK == 0:
         threading.Event().wait()
 
 
 def works_on_alone():
-    """Rank 1 ends well; rank 0 still has work of its own, with another program, and then ends well."""
+    """End rank 1 well; rank 0 still has work of its own, with another program, and then ends well."""
     train()
     if RANK == 0:
         subprocess.run(["sleep", "0.7"], check=True)
 
 
 def never_ends():
-    """Both ranks make one step after the other."""
+    """Make one step after the other on both ranks."""
     while True:
         step()
 
 
 def never_steps():
-    """Nothing is trained."""
+    """Train nothing."""
     dist.init_process_group("gloo")
     dist.barrier()
     dist.destroy_process_group()
 
 
 def leaves_a_daemon():
-    """Each rank starts a process in a session of its own and forgets it."""
+    """Start a process in a session of its own on each rank, and forget it."""
     train()
     subprocess.Popen(["sleep", "1000"], start_new_session=True)
 
 
 def floods():
-    """Rank 1 prints more than anybody will read."""
+    """Print more on rank 1 than anybody will read."""
     _on(1, 2, lambda: sys.stdout.write("x" * 99 + "\n") and [sys.stdout.write("y" * 1023 + "\n") for _ in range(4096)])
 
 
 def dies_at_the_exit():
-    """Rank 1's work is over; then it dies, as gloo's threads now and then make a process do."""
+    """Die on rank 1 when its work is over, as gloo's threads now and then make a process do."""
     train()
     if RANK == 1:
         import atexit
@@ -156,7 +156,7 @@ class Tidies:
 
 
 def leaves_it_to_python():
-    """Rank 0 leaves files open, and objects in cycles, for Python to deal with at its end."""
+    """Leave files open and objects in cycles on rank 0, for Python to deal with at its end."""
     global kept, tidies
     dist.init_process_group("gloo")
     step()
@@ -170,7 +170,7 @@ def leaves_it_to_python():
 
 
 def regroups():
-    """Both ranks connect anew when a reduction fails, and do it again."""
+    """Connect anew on both ranks when a reduction fails, and reduce again."""
     dist.init_process_group("gloo")
     group = dist.group.WORLD
     weight = torch.zeros(3)
@@ -186,7 +186,7 @@ def regroups():
 
 
 def turns_to_nan():
-    """Rank 1's weights are no numbers from its second step on."""
+    """Turn the weights of rank 1 to NaN from its second step on."""
 
     def spoil(now, model):
         if (RANK, now) == (1, 2):
@@ -196,12 +196,12 @@ def turns_to_nan():
 
 
 def needs_much_at_its_second_step():
-    """Both ranks need 64 MB for a moment."""
+    """Take 64 MB for a moment on both ranks."""
     train(lambda now, model: torch.ones(16 * 2**20) if now == 2 else None)
 
 
 def reads_what_is_mapped():
-    """Each rank reads all of a file of 8 MB at each step, which it has mapped."""
+    """Read all of a mapped file of 8 MB on each rank at each step."""
     with open(f"mapped-{RANK}.bin", "wb") as file:
         file.write(bytes(8 * 2**20))
     mapped = torch.from_file(file.name, size=8 * 2**20, dtype=torch.uint8)
@@ -209,7 +209,7 @@ def reads_what_is_mapped():
 
 
 def keeps_notes():
-    """Each rank writes, keeps, renames and reads a file at each step, and says what it was refused."""
+    """Write, keep, rename and read a file on each rank at each step, and print the refused calls."""
 
     def keep(number, model):
         name, kept = f"notes-{RANK}.new", f"notes-{RANK}"
@@ -246,7 +246,7 @@ def _read(name):
 
 
 def says_its_own_steps():
-    """No optimizer: the program says when a step is over."""
+    """Train without an optimizer: the program says when a step is over."""
     for number in range(STEPS):
         tell("loss", loss=1.0 / (number + 1))
         step()
@@ -254,7 +254,7 @@ def says_its_own_steps():
 
 
 def backward_alone():
-    """No optimizer: a step is a backward pass."""
+    """Train without an optimizer: a step is a backward pass."""
     weight = torch.ones(3, requires_grad=True)
     for _ in range(STEPS):
         (weight * weight).sum().backward()
@@ -264,7 +264,7 @@ def backward_alone():
 
 
 def accumulates():
-    """Two backward passes to a step."""
+    """Train with two backward passes to a step."""
     model = torch.nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(STEPS):
@@ -275,7 +275,7 @@ def accumulates():
 
 
 def collectives():
-    """Every way to a collective that the records must show."""
+    """Issue collectives in every way that the records must show."""
     import torch.distributed._functional_collectives as functional
     from torch.nn.parallel import DistributedDataParallel
 
@@ -298,7 +298,7 @@ def collectives():
 
 
 def crossed_locks():
-    """Each rank takes two file locks, in opposite order: under some schedules they wait for each other for ever."""
+    """Take two file locks, in opposite order on each rank: under some schedules the ranks deadlock."""
     shared = torch.from_file("shared.bin", shared=True, size=1, dtype=torch.float32)
     names = ["a.lock", "b.lock"] if RANK == 0 else ["b.lock", "a.lock"]
     first, second = (open(name, "w") for name in names)  # noqa: SIM115 - open until the rank ends
@@ -314,7 +314,7 @@ def crossed_locks():
 
 
 def one_leaves_the_barrier():
-    """Rank 1 leaves before a barrier, under a schedule that knows who can still come."""
+    """Leave before a barrier on rank 1, under a schedule that knows which ranks can still come."""
     shared = torch.from_file("shared.bin", shared=True, size=1, dtype=torch.float32)
     dist.init_process_group("gloo")
     for _ in range(STEPS):

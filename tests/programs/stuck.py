@@ -1,4 +1,4 @@
-"""Programs of which one rank goes another way at a step, so that others wait for ever; and sound ones like them.
+"""Programs in which one rank goes another way at a step, so that others wait for ever; and sound programs like them.
 
 Each step is an all-reduce, a message from rank 1 to rank 0, and a barrier.
 """
@@ -54,12 +54,12 @@ def skips_a_reduction():
 
 
 def swaps_two():
-    """Rank 2, which has no part in the message, comes to the barrier first."""
+    """Have rank 2, which has no part in the message, come to the barrier first."""
     _train(2, (barrier, reduce))
 
 
 def skips_the_barrier():
-    """Rank 0 comes to the next step, where the others are not."""
+    """Skip the barrier on rank 0, which comes to the next step before the others."""
     _train(0, (reduce, message))
 
 
@@ -102,7 +102,7 @@ def has_another_root():
 
 
 def crosses_groups():
-    """Rank 1 takes two groups in the other order."""
+    """Take two groups in the other order on rank 1."""
     dist.init_process_group("gloo")
     one, two = dist.new_group([0, 1]), dist.new_group([0, 1, 2])
     for number in range(1, STEPS + 1):
@@ -115,7 +115,7 @@ def crosses_groups():
 
 
 def waits_for_a_work():
-    """Rank 1 has started its all-reduce in the background, the others never do."""
+    """Start an all-reduce in the background on rank 1, and never on the others."""
     dist.init_process_group("gloo")
     for number in range(1, STEPS + 1):
         reduce()
@@ -175,7 +175,7 @@ def comes_to_another_master():
 
 
 def speaks_another_backend():
-    """Rank 2 is left at the backend that only pretends, and trains alone."""
+    """Leave rank 2 at the backend that only pretends, so that it trains alone."""
     dist.init_process_group("fake" if RANK == 2 else "gloo", rank=RANK, world_size=3)
     barrier()
 
@@ -187,7 +187,7 @@ def names_its_backend_another_way_and_one_never_comes():
 
 
 def comes_on_another_interface():
-    """Sound, where the others reach its address."""
+    """Train soundly, if the others reach the address of the odd rank."""
     if RANK == 2:
         os.environ["GLOO_SOCKET_IFNAME"] = "lo:9"
     _meet(-1)
@@ -203,7 +203,7 @@ def names_its_backend_another_way():
 
 
 def straggles():
-    """Each rank in turn sleeps or computes, long after the others have come."""
+    """Sleep or compute on each rank in turn, long after the others have come."""
     dist.init_process_group("gloo")
     for number in range(1, STEPS + 1):
         if number % dist.get_world_size() == RANK:
@@ -221,7 +221,7 @@ def _compute(seconds):
 
 
 def goes_many_ways():
-    """Several groups, works in the background, a long branch of rank 0, threads that wait, uneven inputs."""
+    """Train with several groups, works in the background, a long branch of rank 0, waiting threads, uneven inputs."""
     dist.init_process_group("gloo")
     pair, world = dist.new_group([0, 1]), dist.get_world_size()
     jobs: queue.Queue = queue.Queue()

@@ -1,6 +1,6 @@
 """Threads of one rank and their tensors: functions whose accesses race, and functions whose accesses do not.
 
-Each of `RACY` and `CLEAN` stands for itself; a program runs several one after the other.
+Each function of `RACY` and `CLEAN` is one variant; a program runs several of them in turn.
 """
 
 from __future__ import annotations
@@ -445,12 +445,12 @@ def run(variants: tuple[Callable[[], None], ...]) -> None:
 
 
 def racy() -> None:
-    """Run a third of what races: no more than an attempt's findings are named."""
+    """Run a third of the racy variants: no more than an attempt's findings are named."""
     run(RACY[:7])
 
 
 def racy_too() -> None:
-    """Run the next third."""
+    """Run the next third of the racy variants."""
     run(RACY[7:14])
 
 
@@ -460,7 +460,7 @@ def racy_by_index() -> None:
 
 
 def clean() -> None:
-    """Run all that does not race."""
+    """Run all clean variants."""
     run(CLEAN)
 
 
@@ -480,19 +480,19 @@ def count(guard: Callable[[], threading.Lock]) -> None:
 
 
 def count_unlocked() -> None:
-    """Each thread has a lock of its own, which keeps nobody out."""
+    """Count with a lock of its own in each thread, which excludes no other thread."""
     import contextlib
 
     count(contextlib.nullcontext)
 
 
 def count_locked() -> None:
-    """Both threads have the same lock."""
+    """Count with the same lock in both threads."""
     count(threading.Lock)
 
 
 def crossed_locks() -> None:
-    """Two threads take two locks in opposite order."""
+    """Take two locks in two threads, in opposite order."""
     t, one, other = torch.zeros(1), threading.Lock(), threading.Lock()
 
     def part(first: threading.Lock, second: threading.Lock) -> None:

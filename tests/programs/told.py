@@ -15,13 +15,13 @@ WORDS = ["train", "spin", "load", "part", "end"]
 
 
 def say(line):
-    """Print a line in one piece: what `print` writes without a buffer mixes with what the other rank writes."""
+    """Print a line in one piece: `print` without a buffer would mix it with lines of the other rank."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def told():
-    """Return the word."""
+    """Return the word that the test has written."""
     return Path("word").read_text()
 
 

@@ -30,7 +30,7 @@ def sound_by_keras() -> None:
 
 
 def through_numpy() -> None:
-    """Apply, operation by operation, what numpy has had in between."""
+    """Apply, operation by operation, gradients that numpy has had in between."""
     strategy, weights, _ = build()
     step_of(strategy, weights, lambda gradient: weights.assign_sub(RATE * tf.constant(gradient.numpy())))()
 
@@ -90,7 +90,7 @@ def by_two_workers() -> None:
 
 
 def in_a_branch() -> None:
-    """Apply in a branch, without any strategy, what was summed up before it."""
+    """Apply in a branch, without any strategy, gradients that were summed up before it."""
     weights, kept = tf.Variable(tf.ones(3), name="weights"), tf.Variable(tf.zeros(3), name="kept")
 
     @tf.function
@@ -117,7 +117,7 @@ def zeros_in_place() -> None:
 
 
 def one_step_old() -> None:
-    """Broken: apply what was kept from the step before, and keep the gradients for the next one."""
+    """Broken: apply the gradients kept from the step before, and keep the new ones for the next step."""
     strategy, weights, kept = build()
 
     def apply(gradient: tf.Tensor) -> None:
@@ -141,7 +141,7 @@ def nothing_from_one_worker() -> None:
 
 
 def averaged(weights: tf.Variable, kept: tf.Variable, gradient: tf.Tensor) -> None:
-    """Have the variable average what the replicas take off."""
+    """Have the variable average the updates of the replicas."""
     weights.assign_sub(RATE * gradient)
 
 
@@ -151,7 +151,7 @@ def summed_up_by_hand(weights: tf.Variable, kept: tf.Variable, gradient: tf.Tens
 
 
 def with_momentum(weights: tf.Variable, kept: tf.Variable, gradient: tf.Tensor) -> None:
-    """Take off what is kept of all gradients so far."""
+    """Take off a momentum of all gradients so far."""
     kept.assign(0.9 * kept + gradient)
     weights.assign_sub(RATE * kept)
 

@@ -1,4 +1,4 @@
-"""Training programs that say where they are, for tests of the walls around ranks."""
+"""Training programs that log their view of the host, for tests of isolated ranks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from breakrank_agent import tell
 
 
 def tells():
-    """Train, and tell in each step what this rank sees of its host."""
+    """Train, and log this rank's view of its host in each step."""
     small.train(each_step=lambda number, model: tell("host", **seen()))
 
 
 def seen():
-    """Return the own host name, what it and the master's name are the address of, and the processes that there are."""
+    """Return this rank's host name, the addresses of that name and of the master's, and the processes of the host."""
     return {
         "hostname": socket.gethostname(),
         "address": socket.gethostbyname(socket.gethostname()),

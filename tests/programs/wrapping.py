@@ -1,4 +1,4 @@
-"""Small training under DistributedDataParallel, each program with one thing about what it reduces."""
+"""Small training under DistributedDataParallel; the programs differ in the gradients that they reduce."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ def train(model, steps=STEPS, pieces=1, wrap=lambda wrapped: wrapped, **options)
 
 
 def spare_layer_unsaid():
-    """A layer is not used, the wrapper is not told, and the one step ends before it would complain."""
+    """Leave a layer unused, without telling the wrapper, and end the one step before it would complain."""
     train(Two(second=False), steps=1)
 
 
 def spare_layer():
-    """A layer is not used, and the wrapper looks for it."""
+    """Leave a layer unused, and have the wrapper look for it."""
     train(Two(second=False), find_unused_parameters=True)
 
 
 def accumulates():
-    """Two pieces to a step."""
+    """Train with two pieces to a step."""
     train(Two(second=True), pieces=2)
 
 
 def many_layers():
-    """More parameters than a record names."""
+    """Train with more parameters than a record names."""
     train(torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(150))))
 
 
 def compiled():
-    """The wrapper is called through torch's compiler, without any code being generated."""
+    """Call the wrapper through torch's compiler, without any code being generated."""
     train(Two(second=True), wrap=lambda wrapped: torch.compile(wrapped, backend="eager"))

@@ -11,7 +11,7 @@ from support.conversations import TALKS, hold
 
 pytestmark = pytest.mark.soak
 TRIES = 1000
-#: How long one may take before it counts as a hang. A limit, no more.
+#: The seconds after which a conversation counts as a hang. A limit, no more.
 LIMIT_S = 120
 
 

@@ -1,4 +1,4 @@
-"""SIGKILL pytest at each moment: as it is, behind walls and in containers, nothing of its session is left."""
+"""SIGKILL pytest at each moment: with plain ranks, isolated ranks and containers, nothing of its session is left."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from breakrank.runners.docker import part
 from breakrank_agent.plan import Plan
 
 pytestmark = pytest.mark.soak
-#: How long the engine may take to remove what the supervisor asks it to. A limit, no more.
+#: The seconds that the engine may take to remove what the supervisor asks it to. A limit, no more.
 REMOVED_S = 90.0
-#: How docker's own templates call what a thing is known by.
+#: By kind of thing, the field of its name in docker's own templates.
 NAMES = {"container": ".Names", "network": ".Name", "volume": ".Name"}
 
 
@@ -35,7 +35,7 @@ def in_the_engine(job: Job, *kinds: str) -> list[str]:
     return found
 
 
-#: What comes in containers alone.
+#: Moments that only a run in containers has.
 CONTAINED = {
     "the containers' network is there": lambda job: in_the_engine(job, "network"),
     "the first container is there": lambda job: in_the_engine(job, "container"),

@@ -1,8 +1,8 @@
 """A hundred kills at drawn moments, of each process that a run consists of: nothing hangs, and nothing is left.
 
-Goal: whoever dies, pytest ends in time with its table, unless it is pytest itself; nothing of the session is left.
-Method: a seed draws the victim and how much of the run is on record when it is killed; what is left is asked of /proc
-and of the engine.
+Goal: pytest ends in time with its table, unless pytest itself was killed; nothing of the session is left.
+Method: a seed draws the victim, and the number of records at which it is killed; /proc and the engine tell of the
+processes, containers and networks that are left.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from breakrank.doctor import missing
 
 pytestmark = pytest.mark.soak
 
-#: How many kills there are in each runner: a hundred in all.
+#: The number of kills in each runner: a hundred in all.
 TRIES = {"process": 34, "sandbox": 33, "docker": 33}
-#: How long pytest may take to end once something of its run was killed. A limit, no more.
+#: The seconds that pytest may take to end once a process of its run was killed. A limit, no more.
 ENDS_S = 240.0
 #: The most records that a run is let write before the kill; every run writes more.
 MOST_RECORDS = 14
@@ -44,7 +44,7 @@ HEADLINE = re.compile(r"^\d+ (as recorded|fine), ", re.MULTILINE)
 
 
 def zygotes(job: Job) -> list[psutil.Process]:
-    """Return the warm processes: of those with their command line, the ones that are no rank."""
+    """Return the zygotes: the processes with a zygote's command line that are no ranks."""
     return [one for one in job.processes("breakrank_agent.start.zygote") if one.pid not in spawned(job)]
 
 
@@ -57,7 +57,7 @@ def spawned(job: Job) -> list[int]:
 def records(job: Job) -> list[bytes]:
     """Return the whole lines that Conductors of this job have written."""
     lines: list[bytes] = []
-    # Folders come and go meanwhile.
+    # Folders come and go during the walk.
     for where, _, names in os.walk(job.folder / ".breakrank"):
         if "conductor.jsonl" in names:
             with contextlib.suppress(FileNotFoundError):
@@ -71,7 +71,7 @@ def workers(job: Job) -> list[psutil.Process]:
     return [one for one in psutil.Process(job.owner.pid).children() if "exec(eval(" in " ".join(one.cmdline())]
 
 
-#: Whoever may be killed, and how that one is found once it is there.
+#: By victim, the function that finds its processes once they are there.
 VICTIMS: dict[str, Callable[[Job], list[psutil.Process]]] = {
     "pytest": lambda job: [psutil.Process(job.owner.pid)],
     "supervisor": lambda job: job.processes("supervisor.py"),
@@ -98,9 +98,9 @@ def start(folder: Path, runner: str, victim: str) -> Job:
 
 
 def kill(job: Job, victim: str, after: int) -> str:
-    """Kill the victim once so many records are there; return what came of it."""
+    """Kill the victim once so many records are there; return the result."""
     while job.owner.poll() is None:
-        # Not in order to wait for anything: a look takes the processor from what is looked at.
+        # The sleep orders nothing: each look takes processor time from the processes that it looks at.
         time.sleep(0.01)
         if len(records(job)) < after:
             continue
@@ -116,7 +116,7 @@ def kill(job: Job, victim: str, after: int) -> str:
 
 
 def left(job: Job, networks: set[str]) -> list[object]:
-    """Return what is left of a job: processes, what the engine has, networks that somebody is in."""
+    """Return the remains of a job: processes, containers and volumes of the engine, networks with a process in them."""
     processes: list[object] = [process for process in job.processes() if not dead(process)]
     inside = networks & {network(pid) for pid in psutil.pids()}
     engine = in_the_engine(job) if not containers.lacking() else []

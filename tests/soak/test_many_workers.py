@@ -1,4 +1,4 @@
-"""Healthy jobs of TensorFlow, of which the last act is a collective: none is called dead, none fails at its end."""
+"""Healthy TensorFlow jobs whose last act is a collective: none is called dead, none fails at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine that runs without root: one is started, and what strikes ranks strikes them there, or says why it does not.
+"""An engine that runs without root: one is started, and each strike lands on ranks there, or says why it cannot.
 
 Both may use it: its own user, who reaches its containers as the owner of their user namespace, and root.
 """
@@ -28,16 +28,16 @@ from breakrank.doctor import missing
 
 pytestmark = pytest.mark.soak
 
-#: Where Debian has it; other packages put it on the path.
+#: The place of Debian's package; other packages put the script on the search path.
 SCRIPT = shutil.which("dockerd-rootless.sh") or "/usr/share/docker.io/contrib/dockerd-rootless.sh"
 PROGRAMS = {"rootlesskit": "rootlesskit", "newuidmap": "uidmap", "slirp4netns": "slirp4netns", "unshare": "util-linux"}
-#: The engine's network has a device that is often for root alone: it gets one of its own, which nobody else sees.
+#: The engine's network needs a device that is often for root alone: the engine gets a private one.
 STARTED = """
 mknod $1/tun c 10 200 && chmod 666 $1/tun && mount --bind $1/tun /dev/net/tun || exit
 exec setpriv --reuid $2 --regid $3 --init-groups --pdeathsig TERM sh $4 --data-root $1/data
 """
-#: What the user needs of ours may lie in a folder that only we may enter: then there is another one in its place, with
-#: nothing but that in it, which nobody else sees either.
+#: Files that the user needs may lie in a folder that only root may enter: then another folder is mounted over it, with
+#: nothing but those files in it, and nobody else sees that mount.
 ENTERED = """
 set -e
 home=$1 user=$2 group=$3 opened=; shift 3
@@ -58,7 +58,7 @@ shift
 cd $home
 exec setpriv --reuid $user --regid $group --init-groups "$@"
 """
-#: What a rank in a container has to be reached for, from outside: signals, its mounts, its network, its name server.
+#: Cases that reach a rank in a container from outside: by signals, its mounts, its network, its name server.
 STRUCK = (
     *("killed_rank::torch-plain", "killed_rank::torch-resuming", "stopped_rank::torch-limited"),
     *("cut_link::torch-limited", "partition::torch-limited", "slow_link::torch-plain"),
@@ -66,7 +66,7 @@ STRUCK = (
     *("torn_checkpoint::torch-in-place", "exhausted_files::torch-plain", "oversized_batch::torch-plain"),
     *("io_error::torch-retrying-one", "exhausted_shm::torch-plain", "leaky_layer::torch-graph"),
 )
-#: What takes a control group: root makes them anywhere, others where they were given one.
+#: Cases that need a control group: root makes one anywhere, other users where they were given one.
 GROUPED = ("frozen_rank::torch-limited", "throttled_rank::torch-ddp", "oom_killed_rank::torch-plain")
 
 
@@ -117,7 +117,7 @@ class Engine:
         """Return a command as the engine's user enters it, in a home of their own."""
         ids = [str(self.user.pw_uid), str(self.user.pw_gid)]
         ours = {Path(sys.base_prefix), Path(sys.prefix), Path(__file__).parents[2], *map(Path, sys.path)}
-        # A link is followed to where it leads, which may be behind another door.
+        # A link is followed to its target, which may lie below another closed folder.
         ours |= {path.resolve() for path in ours}
         behind = [
             str(word) for path in sorted(ours) if path.is_dir() and (door := closed(path)) for word in (door, path)
@@ -160,7 +160,7 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture
 def home(engine) -> Iterator[Path]:
-    """A folder of the user's, in which runs are kept."""
+    """Yield a folder of the user's, in which runs are kept."""
     made = Path(tempfile.mkdtemp(prefix="breakrank-"))
     os.chown(made, engine.user.pw_uid, engine.user.pw_gid)
     yield made
@@ -172,7 +172,7 @@ Tried = Callable[..., subprocess.CompletedProcess]
 
 @pytest.fixture(params=["root", "its user"])
 def tried(request, engine, home) -> Tried:
-    """Return what has somebody run Python with the engine."""
+    """Return a function that runs Python with the engine, as its user or as root."""
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, *words]
@@ -185,7 +185,7 @@ def tried(request, engine, home) -> Tried:
 
 
 def scenarios(tried: Tried, *names: str) -> tuple[str, dict[str, str]]:
-    """Return what pytest says of cases in containers, and the state of each as its report has it."""
+    """Return pytest's output for cases in containers, and the state of each case in its report."""
     said = tried(
         *("-m", "pytest", f"--scenario={','.join(names)}", f"--scenario-image={containers.TORCH}"),
         *("-p", "no:cacheprovider", "-rs"),

@@ -1,4 +1,4 @@
-"""Each case, ten times behind walls: it ends alike each time, and a clean job runs after it."""
+"""Each case runs ten times with isolated ranks: it ends alike each time, and a clean job runs after it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLEAN = {case.framework: case for case in BASELINE.cases if case.name in ("torch
 
 
 def choices(runner: str, framework: str) -> Choices:
-    """Return what is chosen for a runner and a framework. Skips where this machine cannot have them."""
+    """Return the choices for a runner and a framework; skip if this machine cannot have them."""
     if runner == "docker":
         return Choices(runner=runner, image=containers.require(IMAGES[framework]))
     if lack := missing_framework(framework):
@@ -60,7 +60,7 @@ def test_it_ends_alike_each_time_and_a_clean_job_runs_where_it_ran(bench, scenar
         assert pythons <= {part("image").versions(plan.image)["python"]}, "the ranks' Python is the image's own"
     clean = make_plan(BASELINE, CLEAN[case.framework], chosen)
     if plan.ranks > clean.ranks:
-        # The goal of TensorFlow's is one of two workers: more of them miss it, however many steps they make.
+        # TensorFlow's programs have a goal for two workers: more workers miss it, however many steps they make.
         left_out = "progress" if case.framework == "tensorflow" else ""
         oracles = tuple(name for name in clean.oracles if name != left_out)
         clean = replace(clean, ranks=plan.ranks, oracles=oracles)

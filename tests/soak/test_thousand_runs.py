@@ -20,11 +20,11 @@ pytestmark = pytest.mark.soak
 
 RUNS = int(os.environ.get("BREAKRANK_SOAK_RUNS", "1000"))
 WINDOW = RUNS // 10
-#: What Python's table of interned names takes with 2 ** 17 places: 4 bytes for each, and two pointers for two thirds of
-#: them. pathlib interns each part of a path for as long as it is in use, so the table is made anew now and then, beside
-#: the old one: once malloc(3) takes both from the heap, the heap stays longer by one.
+#: The size of Python's table of interned names with 2 ** 17 places: 4 bytes for each, and two pointers for two thirds
+#: of them. pathlib interns each part of a path for as long as the path is in use. The table is therefore made anew now
+#: and then, beside the old one. If malloc(3) takes both from the heap, the heap stays longer by one table.
 TABLE = 2**17 * 4 + 2**17 * 2 // 3 * 16
-#: What is run in turn: a sound run, one that is killed, one that is proven to hang, and one that breaks silently.
+#: The strikes of four runs in turn: a sound one, one that is killed, one that is proven to hang, one that is silent.
 STRIKES = [
     (),
     (faults.Kill() @ at(rank=1, step=2, point="collective"),),
@@ -34,7 +34,7 @@ STRIKES = [
 
 
 def own_memory(pid: int) -> int:
-    """Return the bytes of memory that are no file's: whether others map the same libraries is none of our business."""
+    """Return the bytes of memory that are no file's: other processes that map the same libraries do not change them."""
     return sum(one.anonymous for one in psutil.Process(pid).memory_maps())
 
 
@@ -63,7 +63,7 @@ def test_nothing_is_left_and_nothing_grows(tmp_path, monkeypatch):
     assert [len(found) for found in digests] == [1] * len(plans), "a digest changed"
     assert descriptors[-1] <= descriptors[len(plans)]
     for name, series in (("conductor", conductor), ("zygote", zygote)):
-        # The first ones warm what is warmed once.
+        # The first runs warm caches that are warmed once.
         tenths = [statistics.median(series[at : at + WINDOW]) for at in range(3 * WINDOW, RUNS, WINDOW)]
         grown = statistics.median(map(operator.sub, tenths[1:], tenths)) * (len(tenths) - 1)
         print(f"{name}: {tenths[0] / 2**20:.1f} MiB in the fourth tenth, {tenths[-1] / 2**20:.1f} MiB in the last")

@@ -17,7 +17,7 @@ RUNS = int(os.environ.get("BREAKRANK_SOAK_RUNS", "2000"))
 
 @pytest.fixture(params=[False, True], ids=["at rest", "loaded"])
 def machine(request):
-    """Have a machine with nothing else to do, or with twice as much as it can."""
+    """Leave the machine idle, or load it with twice as much work as it has cores."""
     count = 2 * (os.cpu_count() or 1) if request.param else 0
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     yield

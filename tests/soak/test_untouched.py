@@ -1,9 +1,9 @@
-"""The whole catalogue leaves the machine as it was: behind walls, and in containers.
+"""The whole catalogue leaves the machine as it was, with isolated ranks and in containers.
 
 Goal: nothing outside of the run directories is written, deleted or changed by any strike of any case.
-Method: of each file of the folder that pytest runs in, of the checkout, of the home and of what the machine is
-configured by, the kernel's own record (inode, mode, owner, links, size, time of the last change) before and after;
-where pytest runs, the bytes, too.
+Method: the kernel's own record of each file (inode, mode, owner, links, size, time of the last change) is compared
+before and after: in the folder that pytest runs in, in the checkout, in the home and in the folders of the machine's
+configuration. In the folder that pytest runs in, the bytes are compared, too.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from breakrank.doctor import missing
 pytestmark = pytest.mark.soak
 
 CHECKOUT = Path(__file__).parents[2]
-#: What is compared beside the folder that pytest runs in.
+#: The folders that are compared beside the one in which pytest runs.
 OUTSIDE = (CHECKOUT, Path.home(), Path("/etc"), Path("/opt"), Path("/usr/local"), Path("/srv"), Path("/boot"))
-#: How the catalogue is run.
+#: The ways to run the catalogue.
 WAYS = {
     "sandbox": ["--scenario-runner=sandbox"],
     "docker": [f"--scenario-image={containers.TORCH}", "--scenario-framework=torch"],
@@ -35,7 +35,7 @@ WAYS = {
 
 
 def state(root: Path, *without: Path, contents: bool = False) -> dict[str, tuple[object, ...]]:
-    """Return what the kernel says of everything below a folder, by path; with `contents`, digests of files, too."""
+    """Return the kernel's records of all files below a folder, by path; with `contents`, digests of files, too."""
     found: dict[str, tuple[object, ...]] = {}
     for where, folders, names in os.walk(root):
         folders[:] = [name for name in folders if Path(where, name) not in without]
@@ -48,7 +48,7 @@ def state(root: Path, *without: Path, contents: bool = False) -> dict[str, tuple
 
 
 def lay(folder: Path) -> None:
-    """Lay something of each kind into a folder, which a strike could take for its own."""
+    """Lay a file of each kind into a folder, which a strike could take for its own."""
     for name in ("checkpoints", "data", "work"):
         (folder / name).mkdir()
         (folder / name / "last.pt").write_bytes(os.urandom(1000))
@@ -70,7 +70,7 @@ def test_the_catalogue_changes_nothing_outside_of_its_runs(
     lay(tmp_path)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "breakrank.plugin", *WAYS[way]]
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    # What is imported is compiled once, beside its source.
+    # Python compiles each imported module once, beside its source.
     subprocess.run([*command, "--scenario=canary"], cwd=tmp_path, capture_output=True)
     runs = tmp_path / ".breakrank"
     inner = [CHECKOUT / name for name in (".git", ".docker", ".breakrank", ".pytest_cache")]

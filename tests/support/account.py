@@ -1,4 +1,4 @@
-"""What a whole run of the tests accounts for: it has used all that the machine can do, and left out nothing unlisted.
+"""The account of a whole run of the tests: it has used all that the machine can do, and left out nothing unlisted.
 
 With `--account`, as CI has it, a capability that the doctor finds and no test used fails the run, and so does a test
 that was skipped and is not in `skips.txt`. A capability is used by a test that asks for it, starts ranks and passes.
@@ -19,11 +19,11 @@ from breakrank import doctor
 from breakrank.conductor import conductor
 
 LIST = Path(__file__).with_name("skips.txt")
-#: How the user properties of a report are called that name what its test used.
+#: The name of a report's user properties that list the capabilities that its test used.
 USED = "capability"
-#: What the runners need.
+#: The capabilities that the runners need.
 RUNNERS = {"sandbox": ("netns",), "docker": ("docker",)}
-#: Functions whose call is the use of a capability that nobody asks for by name.
+#: Functions whose call is the use of a capability that no test asks for by name.
 CALLS = {
     "debugger": ("breakrank.host.crash_dump", "read_native"),
     "namespaces": ("breakrank.runners.workdir", "make_view"),
@@ -31,12 +31,12 @@ CALLS = {
 
 
 def listed(text: str) -> list[str]:
-    """Return the patterns of a list of tests; what follows a # is the reason."""
+    """Return the patterns of a list of tests; the text after a # is the reason."""
     return [pattern for line in text.splitlines() if (pattern := line.partition("#")[0].strip())]
 
 
 def complaints(has: set[str], used: set[str], skipped: dict[str, str], patterns: list[str]) -> list[str]:
-    """Return what is wrong with a whole run, one line each. `skipped` are the reasons by test."""
+    """Return the complaints about a whole run, one line each. `skipped` are the reasons by test."""
     idle = [f"this machine has {name}, and no test used it" for name in sorted(has - used)]
     unlisted = [
         f"{test} was skipped ({reason}), and {LIST.name} does not list it"
@@ -47,7 +47,7 @@ def complaints(has: set[str], used: set[str], skipped: dict[str, str], patterns:
 
 
 class Account:
-    """Keeps it in each process in which tests run, and draws it up where they are reported."""
+    """Keeps the account in each process that runs tests, and draws it up in the process that reports them."""
 
     def __init__(self, strict: bool) -> None:
         self._strict = strict
@@ -58,7 +58,7 @@ class Account:
         self._complaints: list[str] = []
 
     def watch(self, add_cleanup: Callable[[Callable[[], None]], None]) -> None:
-        """Notice who asks the doctor, who starts ranks, and what else is a use."""
+        """Notice each question to the doctor, each start of ranks, and each other use of a capability."""
 
         def notice(module: Any, name: str, then: Callable[..., None]) -> None:
             plain = getattr(module, name)
@@ -85,7 +85,7 @@ class Account:
     def pytest_make_collect_report(
         self, collector: pytest.Collector
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """What a module asks for while it is imported, its tests ask for."""
+        """Count the capabilities that a module asks for while it is imported as asked for by its tests."""
         self._asked = set()
         report = yield
         if isinstance(collector, pytest.Module):
@@ -93,19 +93,19 @@ class Account:
         return report
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Begin with what the test's module has asked for."""
+        """Begin with the capabilities that the test's module has asked for."""
         self._asked = set(self._of_modules.get(item.nodeid.partition("::")[0], ()))
         self._used, self._ran = set(), False
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
-        """Have the test's last report say what it used: it gets where the reports come together."""
+        """Add the used capabilities to the test's last report, which comes to the process that collects reports."""
         used = self._used | (self._asked if self._ran else set())
         item.user_properties += [(USED, name) for name in sorted(used)]
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Draw it up, and fail a run that is to account for itself."""
+        """Draw the account up, and fail a run that is to account for itself."""
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
         if not self._strict or reporter is None or hasattr(session.config, "workerinput"):
             return
@@ -119,7 +119,7 @@ class Account:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say what is wrong."""
+        """Print the complaints."""
         if self._complaints:
             terminalreporter.section("account")
             for line in self._complaints:

@@ -1,4 +1,4 @@
-"""A tree outside of the view, and all that can be seen of it: whatever touches it shows."""
+"""A tree outside of the view, and a record of all that can be seen of it: each change of the tree shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def lay(disk: Path) -> None:
-    """Lay what must stay as it is: checkpoints that somebody else has, beside a link, and a folder."""
+    """Lay files that must stay as they are: checkpoints of somebody else, beside a link, and a folder."""
     (disk / "checkpoints/deep").mkdir(parents=True)
     for name in ("old.bin", "kept.bin", "deep/far.bin"):
         (disk / "checkpoints" / name).write_bytes(name.encode() * 100)
@@ -18,7 +18,7 @@ def lay(disk: Path) -> None:
 
 
 def seen(tree: Path) -> dict[str, tuple[Any, ...]]:
-    """Return what there is in a tree, by path: type and mode, links, size, when it was changed, and what is in it."""
+    """Return the entries of a tree, by path: type and mode, links, size, time of the last change, and contents."""
     found = {}
     for folder, names, files in os.walk(tree):
         for name in (".", *names, *files):

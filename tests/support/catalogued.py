@@ -19,7 +19,7 @@ CASES = [(scenario, case) for scenario in SCENARIOS.values() for case in scenari
 
 
 def _covering() -> list[tuple[Scenario, Case]]:
-    """Return what shows each scenario broken and sound.
+    """Return the cases that show each scenario broken and sound.
 
     Of torch it is the first case of each outcome that is on record, of TensorFlow the first broken case. The sound twin
     of a broken case without strikes runs as its control.
@@ -53,7 +53,7 @@ REST = [both for both in CASES if both not in COVERING]
 
 
 def names(cases: Sequence[tuple[Scenario, Case]]) -> list[str]:
-    """Return what cases are called."""
+    """Return the names of cases."""
     return [f"{scenario.name}::{case.name}" for scenario, case in cases]
 
 

@@ -1,4 +1,4 @@
-"""The images that tests of containers run in, and why one of them cannot be used here."""
+"""The images that tests of containers run in, and the reason if one of them cannot be used here."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Hostile conversations on each of our sockets, drawn from a seed: nothing that comes may raise, spin or stay.
 
-Each function holds one conversation, and raises `AssertionError` for what must not come of it; `TALKS` names them all.
+Each function holds one conversation, and raises `AssertionError` if its result is a forbidden one. `TALKS` names them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def value(draw: random.Random, deep: int = 3) -> object:
 
 
 def spoil(draw: random.Random, said: dict[str, object]) -> bytes:
-    """Return what was to be said, or something like it, or anything."""
+    """Return the given message, or a spoilt one, or any bytes."""
     way = draw.randrange(8)
     if way == 0:
         return draw.randbytes(draw.choice([0, 1, 40, 5000]))
@@ -133,7 +133,7 @@ def channel(draw: random.Random) -> None:
 
 
 def log(draw: random.Random) -> None:
-    """Damage a log that a rank has written, once it is open and before: what is read are events, or it is damaged."""
+    """Damage a rank's log while it is read: its reader finds events, or calls the log damaged."""
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/rank-0.log"
         create_log(path, 1 << 14)
@@ -151,14 +151,14 @@ def log(draw: random.Random) -> None:
 
 
 def damage(draw: random.Random, path: str) -> None:
-    """Write over some of a file, mostly of its first bytes, or cut it short."""
+    """Write over a part of a file, mostly of its first bytes, or cut it short."""
     size = os.path.getsize(path)
     way = draw.randrange(5)
     with open(path, "r+b") as file:
         for _ in range(draw.randrange(3) if way < 3 else 0):
             file.seek(draw.randrange(64 if draw.random() < 0.6 else size))
             file.write(draw.choice([draw.randbytes(8), bytes(8), b"\xff" * 4]))
-    # Under whoever has mapped it that would be its end; nothing is written any more then.
+    # A process that has mapped a truncated log would die of its next write; no more is written after that.
     if way == 4 and draw.random() < 0.3:
         os.truncate(path, draw.choice([0, 8, 100, size - 1]))
         os.truncate(path, max(size - draw.randrange(2), 0))
@@ -179,7 +179,7 @@ def zygote(draw: random.Random) -> None:
 
 
 def supervisors(draw: random.Random) -> None:
-    """Speak to a supervisor as an owner: it ends, with all below it, at what no owner says, and when nobody speaks."""
+    """Speak to a supervisor as its owner. At a wrong word, or at silence, it ends with all processes below it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-I", "-S", supervisor.__file__, str(theirs.fileno()), str(os.getpid())]
     with ours, subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE) as process:
@@ -228,7 +228,7 @@ TALKS: dict[str, Callable[[random.Random], None]] = {
 
 
 def hold(kind: str, first: int, count: int) -> Iterator[str]:
-    """Hold conversations of one kind, one seed after the other; yield what went wrong in one."""
+    """Hold conversations of one kind, one seed after the other; yield a line for each that went wrong."""
     for seed in range(first, first + count):
         try:
             TALKS[kind](random.Random(f"{kind}:{seed}"))

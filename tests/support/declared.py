@@ -1,6 +1,6 @@
 """A bench whose runs are checked: each event that they leave behind is one of the vocabulary, with no field more.
 
-The types of the fields are checked wherever a run is read: an event that breaks its schema makes the run VOID.
+The types of the fields are checked at each reading of a run: an event that breaks its schema makes the run VOID.
 """
 
 from __future__ import annotations

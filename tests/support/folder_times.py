@@ -1,4 +1,4 @@
-"""Print how long the tests of each folder took: where the time of a whole run goes.
+"""Print the time that the tests of each folder took.
 
 A test takes its set-up, its call and its tear-down; with several workers the sums are of all of them.
 """
@@ -12,7 +12,7 @@ import pytest
 
 
 class Row(NamedTuple):
-    """What the tests of a folder took together."""
+    """The number of tests of a folder, and the seconds that they took together."""
 
     folder: str
     tests: int

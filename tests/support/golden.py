@@ -5,7 +5,7 @@
     job[0].enters("collective").reports("RuntimeError", "Connection closed by peer")
     history = job.history()
 
-Every event gets the next millisecond of one clock, so what is written later happened later.
+Every event gets the next millisecond of one clock, so an event that is written later happened later.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from breakrank_agent.protocol.events import ConductorLine, RankLine
 
 
 class Golden:
-    """A job of several ranks, and what the Conductor wrote of it."""
+    """A job of several ranks, and the Conductor's events."""
 
     def __init__(self, ranks: int = 2, pid: int = 1000, clock: float = 0.0) -> None:
         self.size = ranks
@@ -77,7 +77,7 @@ class Golden:
     def hangs(
         self, ranks: list[int], why: str = "deadline", peer: int | None = None, shown_by: str = "is away"
     ) -> Golden:
-        """Let the Conductor end `ranks`, which wait, and then whoever else lives; `peer` is whom it lies with."""
+        """Let the Conductor end `ranks`, which wait, and then all others that live; `peer` is the rank to blame."""
         waiting = [
             {"rank": r, "step": self[r].step, "point": self[r].point, "op": self[r].op, "timeout_s": None}
             for r in ranks
@@ -98,7 +98,7 @@ class Golden:
         return self.says("left", attempt=self.attempt, path=path, file=file, size=10)
 
     def history(self) -> History:
-        """Return what was written."""
+        """Return the history that was written."""
         return History({key: one.lived() for key, one in self._all.items()}, tuple(self.conductor))
 
 
@@ -157,7 +157,7 @@ class GoldenRank:
         return self.writes("payload", of="step", params=params, **payload)
 
     def is_placed(self, **where: Any) -> GoldenRank:
-        """Record where the variables are: unless it is said, on the two devices of a strategy that has run."""
+        """Record the places of the variables: by default the two devices of a strategy that has run."""
         strategy = {"kind": "MirroredStrategy", "replicas": 2, "devices": ["CPU:0", "CPU:1"]}
         strategy |= {"ran": True, "shared": False}
         known = {"on": {"CPU:0": 2, "CPU:1": 2}, "there": ["CPU:0", "CPU:1"], "asked": [], "strategies": [strategy]}
@@ -170,7 +170,7 @@ class GoldenRank:
         return self.writes("payload", of="save", path=path, file=file, size=10, done=self.done)
 
     def fails_to_save(self, path: str = "model.pt") -> GoldenRank:
-        """Begin to save a checkpoint, and have that raise."""
+        """Begin to save a checkpoint, and have the save raise."""
         return self.enters("save", path=path).writes(
             "raised", point="save", path=path, type="RuntimeError", message="unexpected pos 576 vs 534"
         )
@@ -189,7 +189,7 @@ class GoldenRank:
         return self.writes("payload", of="restore", path=path, file=file, size=10)
 
     def tells_loss(self, **values: float) -> GoldenRank:
-        """Tell a loss, with or without a goal."""
+        """Log a loss, with or without a goal."""
         return self.writes("told", name="loss", values=values)
 
     def accesses(
@@ -234,7 +234,7 @@ class GoldenRank:
         return self if status is None else self.exits(status)
 
     def lived(self) -> RankHistory:
-        """Return what was recorded."""
+        """Return the rank with all that was recorded."""
         return RankHistory(self._attempt, self.rank, tuple(self._events), self.status, self._by_us)
 
 

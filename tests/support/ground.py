@@ -1,4 +1,4 @@
-"""What the tests of this folder share: a script to train, a disk that is small, and a pytest of one's own."""
+"""Helpers of the hostile tests: a script to train, a disk that is small, and a pytest in a process of its own."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def environment(**more):
 
 
 def pytest_in(folder, *arguments, wrapped=(), plugins=("breakrank.plugin",), env=None, limit_s=240, python=()):
-    """Run pytest in a process of its own, `wrapped` in another program; return what came of it."""
+    """Run pytest in a process of its own, `wrapped` in another program; return the finished process."""
     chosen = [word for plugin in plugins for word in ("-p", plugin)]
     command = [*wrapped, PYTEST[0], *python, *PYTEST[1:], *chosen, *arguments]
     return subprocess.run(
@@ -89,6 +89,6 @@ def pytest_in(folder, *arguments, wrapped=(), plugins=("breakrank.plugin",), env
 
 
 def on_a_disk_of(megabytes, folder):
-    """Return the words that run a program where `folder` is a disk of so many megabytes, and keep what is there."""
+    """Return the words that run a program with `folder` as a disk of so many megabytes, and keep the disk's files."""
     mount = f'mount -t tmpfs -o size={megabytes}m none "$0" && "$@"; s=$?; cp -a "$0" "$0.kept"; exit $s'
     return ["unshare", "--mount", "sh", "-c", mount, str(folder)]

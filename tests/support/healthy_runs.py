@@ -10,12 +10,12 @@ from breakrank.runs.request import Request
 from breakrank.verdict import Outcome
 from support.plans import PROGRAMS, plan_of
 
-#: All that can be said of a job without a control.
+#: The oracles that can judge a job without a control.
 ORACLES = (*DEFAULT_ORACLES, "collectives")
 
 
 def objections(bench: Bench, seeds: Iterable[int]) -> list[tuple[int, str]]:
-    """Run the job of each seed, of two or three ranks; return (seed, what was said) of those that did not survive."""
+    """Run the job of each seed, of two or three ranks; return (seed, sentence) of those that did not survive."""
     wrong = []
     for seed in seeds:
         plan = plan_of("healthy:any_job", ranks=2 + seed % 2, steps=3, seed=seed, deadline_s=60.0, oracles=ORACLES)

@@ -1,7 +1,7 @@
-"""Training in the styles that people use, under each launcher of this machine: what is run, and what is known of it.
+"""Training in the styles that people use, under each launcher of this machine: a table of runs and their records.
 
-The scripts in `scripts/jobs` know nothing of us. Each is written for torchrun; what starts it otherwise tells it what
-torchrun would.
+The scripts in `scripts/jobs` know nothing of us. Each is written for torchrun; any other launcher gives it the same
+variables.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SCRIPTS = Path(__file__).parents[1] / "scripts" / "jobs"
 PORT = 20000 + os.getpid() % 10000
 TWO = "--standalone --nproc-per-node=2"
 
-#: What starts a script as two ranks, by name; the first is our own runner.
+#: The commands that start a script as two ranks, by name; the first is our own runner.
 LAUNCHERS = {
     "ranks": "{}",
     "torchrun": f"torchrun {TWO} {{}}",
@@ -38,7 +38,7 @@ LAUNCHERS = {
     "shell": "./ranks.sh {}",
     "spawn": "python -u spawn.py {}",
 }
-#: How to get those that a machine may lack.
+#: The cures for launchers that a machine may lack.
 CURES = {"accelerate": "pip install accelerate", "mpirun": "apt-get install openmpi-bin"}
 
 SURVIVES = {("baseline", ""): SURVIVED, ("leaky_layer", ""): SURVIVED}
@@ -49,18 +49,18 @@ NOTICES = {
     ("dropped_link", "drop_link-collective-2"): DETECTED,
     ("mismatched_shards", "cast_batch-load"): DETECTED,
 }
-#: What fits goes in, and nobody can tell by what comes out.
+#: A changed batch that still fits is trained on, and no output shows that it was changed.
 TRUSTS = silent(oracle="control", rank=1, step=2, cause="batch mismatch")
 SWAPPED, SHIFTED = ("mismatched_shards", "swap_columns-load"), ("mismatched_shards", "shift_labels-load")
-#: What is known of each script by scenario and way of striking, under any launcher: seen under three of them or more.
+#: The records of each script by scenario and way of striking, under any launcher: seen under three of them or more.
 KNOWN: dict[str, dict[tuple[str, str], Record]] = {
-    # Its labels are numbers, of which none is out of range.
+    # The labels of this script are numbers, of which none is out of range.
     "ddp_tutorial": {**SURVIVES, **NOTICES, SWAPPED: TRUSTS, SHIFTED: TRUSTS},
     "image_classification": {**SURVIVES, **NOTICES, SWAPPED: TRUSTS, SHIFTED: DETECTED},
     "small_gpt": {**SURVIVES, **NOTICES, SWAPPED: TRUSTS, SHIFTED: DETECTED},
     "leaking_gpt": {("leaky_layer", ""): silent(oracle="leak", step=4, cause="leak")},
 }
-#: Whom these name, a script's user can believe.
+#: Scenarios whose blame a script's user can believe.
 BLAMED = ("killed_rank", "mismatched_shards")
 
 
@@ -92,12 +92,12 @@ TABLE = [Row(launcher, script, *way) for launcher in LAUNCHERS for script, ways 
 
 
 def search_path() -> str:
-    """Return the PATH with what is installed beside this interpreter first."""
+    """Return the PATH, with the programs that are installed beside this interpreter first."""
     return os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
 
 
 def lacking() -> dict[str, str]:
-    """Return the launchers that are not here, and how to get them."""
+    """Return the launchers that this machine lacks, with their cures."""
     programs = {name: LAUNCHERS[name].split()[0] for name in CURES}
     return {name: CURES[name] for name, program in programs.items() if not shutil.which(program, path=search_path())}
 

@@ -15,7 +15,7 @@ from breakrank.host.session import VARIABLE
 from breakrank_agent.plan import Plan
 from support.ground import PYTEST
 
-#: What is seen of a run from outside, in the order in which it comes. The owner is killed when it is there.
+#: Moments of a run, in their order, as they are seen from outside. The owner is killed when one of them has come.
 MOMENTS = {
     "the supervisor runs": lambda job: job.processes(),
     "the zygote runs": lambda job: job.processes("breakrank_agent.start.zygote"),
@@ -29,7 +29,7 @@ MOMENTS = {
     "the second attempt runs": lambda job: job.files("killed_rank-*/lines/attempt-1/rank-0.log"),
 }
 
-#: Those at which `make test` kills it; the soak kills it at each.
+#: The moments at which `make test` kills the owner; the soak kills it at each.
 COVERING = ("the zygote runs", "the control's ranks run", "the strike has landed", "the second attempt runs")
 
 
@@ -78,7 +78,7 @@ class Job:
     def hold_networks(self) -> tuple[set[str], list[int]]:
         """Return those networks, and descriptors of all that the processes are in.
 
-        While one is held, its number is its own: the kernel gives that of one that is gone to the next that is made.
+        A held network keeps its number. Without that, the kernel gives the number of a gone network to the next one.
         """
         held = []
         for process in self.processes():

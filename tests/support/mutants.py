@@ -25,7 +25,7 @@ from breakrank_agent.protocol.trigger import at
 from support.plans import PROGRAMS, plan_of
 from support.styles import SCRIPTS, plan_of_script
 
-#: What is put in the place of a value.
+#: Values that are put in the place of another one.
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2**31, 2**62, 10**18, 10**300, -(2**63), 0.5, -1e300, float("nan"), float("inf")),
     *(
@@ -49,7 +49,7 @@ LIMIT_S = 60
 
 
 def make_kinds(bench: Bench, folder: Path) -> dict[str, Path]:
-    """Return run directories of six kinds: how they ended, under a schedule, restarted, of a script."""
+    """Return run directories of six kinds: of several outcomes, under a schedule, restarted, of a script."""
     kill = faults.Kill() @ at(rank=1, step=2, point="collective")
     plans = {
         "survived": plan_of("small:train", faults.Placebo() @ at(rank=1, step=2)),
@@ -67,7 +67,7 @@ def make_kinds(bench: Bench, folder: Path) -> dict[str, Path]:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command on a run directory came to; `raised` is what no command may raise."""
+    """The answer of a command on a run directory; `raised` is an exception, which no command may raise."""
 
     code: int | None
     out: str
@@ -76,7 +76,7 @@ class Answer:
 
     @property
     def is_fine(self) -> bool:
-        """Whether it ended as a command may: with an answer, or one line; nothing in it moves a terminal."""
+        """True if the command ended with an answer, or with one line of error, and no character moves a terminal."""
         text = self.out + self.err
         quiet = not any((ord(c) < 32 and c not in "\n\t") or 0x7F <= ord(c) < 0xA0 for c in text)
         one_line = self.code != 4 or (self.err.startswith("breakrank: ") and self.err.count("\n") <= 2 and not self.out)
@@ -122,7 +122,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def mutate(folder: Path, seed: int) -> str:
-    """Tamper with a run directory in one to three ways; say in which."""
+    """Tamper with a run directory in one to three ways; return their names."""
     draw = random.Random(seed)
     said: list[str] = []
     for _ in range(draw.choice((1, 1, 1, 2, 3))):
@@ -130,14 +130,14 @@ def mutate(folder: Path, seed: int) -> str:
         files = sorted(_files(folder))
         if not files:
             break
-        # What is read of a run is little of what lies there: most of the tries go to that.
+        # Only a few files of a run directory are ever read: most of the tries go to those.
         named = [f for f in files if f.suffix in (".json", ".jsonl", ".log") and "work" not in f.parts]
         path = draw.choice(named or files) if draw.random() < 0.9 else draw.choice(files)
         way = draw.choice(_WAYS)
-        # What an earlier way has emptied or made huge is left as it is.
+        # A file that an earlier way has emptied or made huge is left as it is.
         if not 0 < path.stat().st_size < 1 << 24:
             continue
-        # What cannot be done any more, after an earlier way, is not done.
+        # A way that an earlier one has made impossible is skipped.
         with contextlib.suppress(OSError):
             way(path, draw)
         said.append(f"{way.__name__.strip('_')} {path.relative_to(folder)}")
@@ -209,7 +209,7 @@ def _nest(path: Path, draw: random.Random) -> None:
 
 
 def _grow(path: Path, draw: random.Random) -> None:
-    """Make it huge, with a hole that takes no room."""
+    """Make a file huge, with a hole that takes no room."""
     os.truncate(path, draw.choice((100 << 30, 600 << 20, 20 << 20)))
 
 

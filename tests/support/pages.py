@@ -1,4 +1,4 @@
-"""Write the pages of docs/ that say what the code says: the table of scenarios, and the list of options.
+"""Write the parts of docs/ that come from the code: the table of scenarios, and the list of options.
 
 `make docs` runs this file. Each page keeps its text above the mark; all below the mark is written anew.
 """
@@ -45,7 +45,7 @@ def _row(scenario: Scenario) -> str:
 
 
 def _means(scenario: Scenario) -> str:
-    """Return the names of the faults that strike in any case; a dash where the fault lies in the programs."""
+    """Return the names of the faults that strike in any case; a dash if the mistake lies in the programs."""
     strikes = [*scenario.strikes, *(strike for case in scenario.cases for strike in case.strikes or ())]
     return ", ".join(f"`{name}`" for name in sorted({strike.fault.name() for strike in strikes})) or "–"
 

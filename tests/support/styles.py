@@ -1,4 +1,4 @@
-"""Scripts in the styles that people use, none of which knows of us: the agent changes nothing in what they do."""
+"""Scripts in the styles that people use, none of which knows of us: the agent changes nothing in their results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from breakrank.runs.saved_run import load_run
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 STYLES = sorted(path.name for path in SCRIPTS.glob("*.py"))
-#: Those that `make test` runs; `make soak` runs all.
+#: The scripts that `make test` runs; `make soak` runs all.
 COVERING = ["handlers.py", "subprocesses.py"]
 #: Scripts of TensorFlow, and how many steps some of them make.
 TENSORFLOW = SCRIPTS / "tensorflow"
@@ -47,7 +47,7 @@ def assert_the_agent_changes_nothing(bench: Bench, style: str, folder: Path) -> 
     """Assert that a script does the same with the agent and without, and that its steps were seen."""
     shutil.copy(SCRIPTS / style, folder)
     before = files(folder)
-    # Without the agent a rank makes no points, and the deadline is for the whole of it.
+    # Without the agent a rank makes no points, and the deadline is for the whole run.
     plan = plan_of_script(style, deadline_s=600.0)
     runs = [bench.run(Request(plan, where=folder, agent=agent)) for agent in (True, False)]
     assert files(folder) == before, "the user's folder was touched"
@@ -61,7 +61,7 @@ def assert_the_agent_changes_nothing(bench: Bench, style: str, folder: Path) -> 
     assert written[0].keys() == written[1].keys() and written[0]
     for name, content in written[0].items():
         assert content == written[1][name], f"{name} differs with the agent"
-    # And it was seen: every rank was entered, and made its steps.
+    # The agent was in every rank, and saw its steps.
     assert all(lived.of_kind("rank") and lived.last_step >= 3 for lived in with_agent.last)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-#: The rank calls home as the import of a framework has it call. It records more than its log holds.
+#: The rank calls home, as it does at the import of a framework, and records more than its log holds.
 JOB = """\
 import os, signal, sys
 import breakrank_agent
@@ -34,7 +34,7 @@ for number in range(int(os.environ.get("STEPS", "3000"))):
 print("saved", flush=True)
 sys.exit(7)
 """
-#: The command: a shell that says how its rank ended, wherever its own end is seen.
+#: The command: a shell that prints the exit code of its rank, and exits with it.
 COMMAND = ["sh", "-c", f'RANK=0 WORLD_SIZE=1 "{sys.executable}" job.py; code=$?; echo code $code; exit $code']
 LIMIT_S = 120.0
 
@@ -45,7 +45,7 @@ class Watched:
     def __init__(self, folder: Path, *options: str, stderr: int | None = None, before: str = "", **env: str) -> None:
         (folder / "job.py").write_text(JOB)
         watch = [sys.executable, "-m", "breakrank", "watch", *options, *COMMAND]
-        # `before` is what the shell does that becomes the watcher.
+        # `before` is a command of the shell that becomes the watcher.
         words = ["sh", "-c", f'{before}\nexec "$@"' if "$@" not in before else before, "sh", *watch]
         self.said = folder / "said"
         with self.said.open("wb") as file:
@@ -56,7 +56,7 @@ class Watched:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file if stderr is None else stderr,
-                # Tests that a shell has started in the background ignore it, and so would the job.
+                # Tests that a shell has started in the background ignore SIGINT, and so would the job.
                 preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
             )
 
@@ -78,7 +78,7 @@ class Watched:
         return self.process.communicate(b"go\n", timeout=LIMIT_S)[0].decode()
 
     def end(self) -> None:
-        """End whatever is left of a job that a test could not end."""
+        """End all processes of a job that a test could not end."""
         self.process.kill()
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout):
@@ -111,7 +111,7 @@ def homes(pid: int) -> list[str]:
 
 
 def lives(pid: int) -> bool:
-    """Whether a process runs."""
+    """Return whether a process runs."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
     except OSError:

@@ -35,7 +35,7 @@ def objection(*ranks: int) -> Finding:
 
 
 def by_the_design(ends: tuple[Ended, ...], accused: tuple[int, ...] | None, launcher: bool) -> Outcome:
-    """Say the outcome as the design words it: a later line overrules those above it, so rule 1 is the last."""
+    """Return the outcome as the design words it: a later line overrules those above it, so rule 1 is the last."""
     somebody_reported = launcher or any(end is R for end in ends)
     outcome = Outcome.VOID
     if not somebody_reported and accused is None and W in ends and all(end in (W, S) for end in ends):
@@ -56,7 +56,7 @@ COMBINATIONS = [ends for ranks in (1, 2, 3) for ends in itertools.product(Ended,
 
 
 def accusations(ends: tuple[Ended, ...]) -> list[tuple[int, ...] | None]:
-    """Return: no finding, one that names no rank, and one on each single rank, well or not."""
+    """Return no finding, one that names no rank, and one on each single rank, well or not."""
     return [None, (), *((rank,) for rank in range(len(ends)))]
 
 

@@ -1,7 +1,7 @@
-"""Two threads that update a tensor of 16 numbers, one after the other in turn or both at once; what each call took.
+"""Two threads that update a tensor of 16 numbers, one after the other in turn or both at once; each call is timed.
 
-The least that it takes to see each operator (`seen`), and to have the threads move in turn besides (`in_turn`), is
-measured without an agent.
+The least cost of seeing each operator (`seen`), and of also having the threads move in turn (`in_turn`), is measured
+without an agent.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def in_turn() -> None:
 
 
 def _work_in(modes: list[contextlib.AbstractContextManager[object]]) -> None:
-    """Write down the seconds of a call, round by round: of the processor, and by the clock."""
+    """Write the seconds of a call, round by round: of the processor, and by the clock."""
     tensor = torch.zeros(16)
     taken: list[tuple[float, float]] = []
     met = threading.Barrier(2)

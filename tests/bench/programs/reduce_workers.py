@@ -1,4 +1,4 @@
-"""Five all-reduces under MultiWorkerMirroredStrategy, and nothing after the last: also run as a script."""
+"""Five all-reduces under MultiWorkerMirroredStrategy, and nothing after the last one. Also run as a script."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from breakrank_agent.agent import agent as probe
 
 STEPS = int(os.environ["BREAKRANK_STEPS"])
 WIDTH, BATCH = 512, 192
-#: What the first steps do is not what the others do: torch imports, the agent looks for the outermost module.
+#: The first steps do more than the others: torch imports, and the agent looks for the outermost module.
 SETTLING = 6
 
 

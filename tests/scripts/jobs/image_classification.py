@@ -13,7 +13,7 @@ CHECKPOINT = "checkpoint.pt"
 
 
 def bars(size, seed):
-    """Images of 8 by 8 with a bar in one of four places, and which place it is."""
+    """Return images of 8 by 8 with a bar in one of four places, and the number of the place."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(4, (size,), generator=generator)
     images = 0.3 * torch.rand(size, 1, 8, 8, generator=generator)

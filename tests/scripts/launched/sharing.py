@@ -1,4 +1,4 @@
-"""Ranks that multiprocessing starts, with tensors that they share, and what of multiprocessing orders them, or not."""
+"""Ranks that multiprocessing starts, with tensors that they share: multiprocessing orders some accesses, others not."""
 
 import sys
 

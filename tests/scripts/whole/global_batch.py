@@ -1,4 +1,4 @@
-"""Trains on a global batch that its ranks share, with the losses scaled by a factor: 1 where it is right."""
+"""Trains on a global batch that its ranks share, with the losses scaled by a factor: the sound one is 1."""
 
 import sys
 

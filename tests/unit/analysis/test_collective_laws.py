@@ -1,6 +1,6 @@
-"""The oracle `collectives` on histories by hand: each law and cause, and what is legal and must not be objected to.
+"""The oracle `collectives` on histories by hand: each law and cause, and legal calls, to which it must not object.
 
-Numbers stand for tensors: `tensor(1, 2)` holds them. What a call returns is written as the ranks got it.
+Numbers stand for tensors: `tensor(1, 2)` holds them. The result of a call is written as the ranks got it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from breakrank.verdict import Finding
 
 
 def tensor(*values: float, pieces: int = 0) -> dict[str, Any]:
-    """Return what is recorded of a tensor."""
+    """Return the record of a tensor."""
     made: dict[str, Any] = {"digest": str(values), "n": len(values), "sum": sum(values)}
     made |= {"abs": sum(map(abs, values)), "max": max(values), "min": min(values)}
     made |= {name: str(v) for name, v in made.items() if isinstance(v, float) and not math.isfinite(v)}
@@ -30,7 +30,7 @@ def tensor(*values: float, pieces: int = 0) -> dict[str, Any]:
 
 
 class Calls:
-    """Writes the calls of a job's ranks, counted as they are."""
+    """Writes the calls of a job's ranks, and counts them as the agent does."""
 
     def __init__(self, ranks: int = 2) -> None:
         self.job = Golden(ranks)
@@ -81,11 +81,11 @@ class Calls:
         return self
 
     def history(self) -> History:
-        """Return what was written, all ranks having ended well."""
+        """Return the written history, all ranks having ended well."""
         return self.job.ends_well().history()
 
     def found(self, control: Calls | None = None) -> list[Finding]:
-        """Return what the oracle says."""
+        """Return the findings of the oracle."""
         model = control.history() if control is not None else None
         return list(judge(self.history(), model, Terms(ranks=self.job.size, steps=3)))
 
@@ -218,7 +218,7 @@ def test_a_message_is_what_was_sent_each_tag_by_itself() -> None:
     assert messages(9).says() == ("wrong collective result", (1,), 1)
 
 
-# --- what the calls have in common
+# --- arguments that all ranks must have in common
 
 ALIKE: dict[str, Any] = {"op": "allreduce_", "dtype": "float32", "shapes": [[2, 3]], "reduce": "SUM"}
 DIFFERENT = {
@@ -290,7 +290,7 @@ def test_a_branch_of_each_rank_is_legal() -> None:
 
 
 def test_a_rank_that_ran_out_of_batches_may_shadow_the_others() -> None:
-    """As torch's `join` does: rank 0 makes the same calls from another line, and both end at one."""
+    """Rank 0 makes the same calls from another line, as torch's `join` does, and both ranks end at one call."""
     for early in range(1, 6):
         calls = Calls().sums(1.0, 1.0, site="train.py:9").sums(1.0, 2.0, site="train.py:10")
         for number in range(early):
@@ -349,7 +349,7 @@ def test_how_orders_part(one: str, other: str, expected: Any) -> None:
     assert parting(one, other) == expected
 
 
-# --- what it says
+# --- findings and their sentences
 
 
 def test_only_the_first_wrong_call_is_named_what_follows_may_be_its_consequence() -> None:
@@ -370,7 +370,7 @@ SIZES = {"A": [64, 10], "B": [10, 10], "C": [10, 10]}
 
 
 def unweighed(first: str, second: str) -> Calls:
-    """Return steps of A, B, C, of which the record says no more than the sizes, and then one in these orders."""
+    """Return steps of A, B, C, with no more than the sizes on record, and then a step in these orders."""
     calls = Calls()
     for here, there in zip(f"ABC{first}", f"ABC{second}", strict=True):
         calls.call(0, site=f"train.py:{here}", shapes=[SIZES[here]])

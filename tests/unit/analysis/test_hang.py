@@ -1,4 +1,4 @@
-"""Why ranks that stand still can never go on, told from hand-made logs: cause, with whom it lies, what shows it."""
+"""Hang diagnosis of ranks that can never go on, from hand-made logs: the cause, the blame and the evidence."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_how_long_a_wait_lasts_depends_on_whether_it_is_for_a_silent_one():
 
 
 def meeting(*entered: tuple[int, dict[str, Any]]) -> dict[int, Ledger]:
-    """Return the logs of ranks of which these have entered the rendezvous, each with what it said otherwise."""
+    """Return the logs of ranks of which these have entered the rendezvous, each with its own deviation."""
     ledgers = {rank: Ledger() for rank in WORLD}
     for rank, other in entered:
         said = {"rank": rank, "world": 3, "master": "m:1", "backend": "gloo", "interface": "lo", "timeout_s": None}

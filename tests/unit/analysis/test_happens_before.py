@@ -1,4 +1,4 @@
-"""What came before what, on golden histories: each kind of synchronisation orders, and nothing else does."""
+"""Happens-before on golden histories: each kind of synchronisation orders, nothing else does."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_what_a_work_reads_and_writes_is_touched_until_somebody_waits_for_it(wai
 
 
 def test_an_access_that_is_put_on_record_late_stands_where_it_was_made() -> None:
-    """A thread made and wrote a tensor, then released a lock; the other took the lock, and only then read."""
+    """One thread made and wrote a tensor, then released a lock; the other took the lock, and only then read."""
     job = Golden(ranks=1)
     one = job[0]
     syncs(one, "release", "lock:1", seq="thread-1")

@@ -1,4 +1,4 @@
-"""The gate: who may wait for a lock outside of the schedule, and when."""
+"""The gate lets a rank wait for a lock outside of the schedule, if no other rank can move."""
 
 from __future__ import annotations
 

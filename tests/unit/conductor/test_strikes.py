@@ -1,4 +1,4 @@
-"""When a strike has landed and when it has missed: on a clock of the test's own, and by what a witness has seen."""
+"""A strike lands or misses by the observations of its witness, on a clock of the test's own."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Clock:
 
 @pytest.fixture
 def struck(monkeypatch, tmp_path):
-    """Return what lets time pass and gives the phases that were written, of a strike that takes a minute to be made.
+    """Return a function that lets time pass and returns the written phases of a strike that takes a minute to be made.
 
-    Its witness sees it the number of times later that it is given.
+    The witness sees the strike at the look with the given number.
     """
 
     def begin(seen_at_look):
@@ -89,7 +89,7 @@ def test_what_nobody_sees_in_that_time_has_missed(struck):
             "the peer's kernel: 12 datagrams with a",
         ),
         (Arrivals(48, damaged=12, earlier=12), Arrivals(48, damaged=12, earlier=12), ""),
-        # They were damaged before the strike.
+        # These datagrams were damaged before the strike.
         (Arrivals(40, damaged=8, earlier=0), Arrivals(36, damaged=20, earlier=8), ""),
     ],
 )

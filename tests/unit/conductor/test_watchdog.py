@@ -1,4 +1,4 @@
-"""Who may still move: a rank that starts and computes, that waits with a time-out, or that was just sent something."""
+"""The watchdog ends no job with a rank that imports, that waits with a time-out, or that was just sent something."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from breakrank_agent.plan import Plan
 
 @pytest.fixture
 def process(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
-    """A process that does what the parameter says, and has begun to."""
+    """Yield a process that does what the parameter says, and has begun to."""
     program = f"print('ready', flush=True)\n{request.param}"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as started:
         assert started.stdout is not None and started.stdout.readline() == "ready\n"
@@ -29,7 +29,7 @@ def process(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
 
 
 def imports(process: subprocess.Popen[str], point: str) -> list[bool]:
-    """Return what many looks say of a rank that was last seen at a point."""
+    """Return the results of many looks at a rank that was last seen at a point: True if the rank imports."""
     watchdog = Watchdog(Plan("test", "test", "test:main"), 0, lambda pids: ())
     rank: Any = SimpleNamespace(point=point, process=SimpleNamespace(pid=process.pid))
     return [watchdog._imports({0: rank}) for _ in range(100)]
@@ -43,15 +43,15 @@ def test_a_rank_that_computes_before_its_first_point_imports(process: subprocess
 
 @pytest.mark.parametrize("process", ["import signal\nsignal.pause()"], indirect=True)
 def test_a_rank_that_sleeps_does_not(process: subprocess.Popen[str]) -> None:
-    # It has said that it is ready before it sleeps.
+    # The process prints its line before it sleeps, so that early looks may find it awake.
     assert any(not imports(process, "start")[-1] for _ in range(1000))
 
 
-#: The last one of the job: its peers have given up by the time-out of their group, two seconds, and ended.
+#: The last rank of the job: its peers have given up by the time-out of their group, two seconds, and ended.
 LAST: dict[str, Any] = {"live": True, "failed": False, "timeout_s": lambda wait, lost: 2.0}
 GONE: Any = SimpleNamespace(live=False, failed=True)
 LOCKED = "import threading\nlock = threading.Lock()\nlock.acquire()\n"
-#: A thread as gloo has one while a collective is not over, which waits for so many seconds.
+#: A thread as gloo has one during a collective; it waits for so many seconds.
 IN_GLOO = """
 import ctypes
 def waits():
@@ -62,7 +62,7 @@ threading.Thread(target=waits, daemon=True).start()
 
 
 def reason(process: subprocess.Popen[str], waits: dict[int, Wait]) -> Any:
-    """Return why a job is to be ended whose last rank stands still, and is in these waits as its log says."""
+    """Return the reason for ending a job whose last rank stands still in these waits, by its log."""
     watchdog = Watchdog(Plan("test", "test", "test:main", patience_s=5.0), 0, lambda pids: ())
     last: Any = SimpleNamespace(**LAST, process=process, ledger=SimpleNamespace(in_call=""))
     while not watchdog._stillness.proven(Stillness.LOOKS):
@@ -85,7 +85,7 @@ def test_who_waits_with_a_time_out_is_waited_for(process):
 
 @pytest.fixture
 def proves(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return what looks once more at two ranks that stand still in a collective, and says whether that is a proof."""
+    """Return a function that looks once more at two ranks in a collective: True if that proves their hang."""
     monkeypatch.setattr(blocked, "look", lambda pid, call, polled: Look(Condition.WAITS, {pid: 1}))
     monkeypatch.setattr(blocked, "_main_moves", lambda pid, call: False)
     watchdog = Watchdog(Plan("test", "test", "test:main"), 0, lambda pids: ())
@@ -108,7 +108,7 @@ def test_ranks_that_have_stood_still_while_something_was_on_its_way_are_looked_a
     proves: Any,
 ) -> None:
     assert not any(proves(None) for _ in range(100))
-    # It may have come after the last look, and before the kernel was asked whether it is still on its way.
+    # The data may have arrived after the last look, and before the kernel was asked for data that is still on its way.
     assert not any(proves(set()) for _ in range(Stillness.LOOKS_ALONE))
     assert any(proves(set()) for _ in range(Stillness.LOOKS_ALONE))
 
@@ -124,5 +124,5 @@ def test_a_way_that_is_closed_needs_no_new_looks(proves: Any) -> None:
 
 
 def test_of_a_rank_that_has_never_spoken_nothing_is_proven(proves: Any) -> None:
-    # Without our agent, nobody knows whether it asks a peer that is still to start again, once a second.
+    # A rank without our agent may ask a peer that has not started yet, again each second.
     assert not any(proves(set(), spoke=False) for _ in range(100))

@@ -1,4 +1,4 @@
-"""What is kept of a rank's history: all of it, or its beginning and its latest."""
+"""A rank file keeps a rank's whole history, or, with a bound, its beginning and its latest events."""
 
 from __future__ import annotations
 

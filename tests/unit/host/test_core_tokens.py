@@ -1,4 +1,4 @@
-"""Scenarios weigh their ranks: tokens are counted across processes, and the dead give theirs back."""
+"""Core tokens, one for each rank, are counted across processes, and a dead process gives its tokens back."""
 
 from __future__ import annotations
 

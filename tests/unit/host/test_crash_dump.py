@@ -1,4 +1,4 @@
-"""What a dying rank says, read; and what the oracles crash and files make of a history."""
+"""Crash dumps are read, and the oracles `crash` and `files` judge golden histories."""
 
 from __future__ import annotations
 

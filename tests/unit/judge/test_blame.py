@@ -1,4 +1,4 @@
-"""Blame names the first cause and not its victims, from what happened alone."""
+"""Blame names the first cause and not its victims, from the history alone."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_a_report_that_names_its_own_rank_or_none_of_the_job_accuses_nobody() ->
 
 
 def told(*sources: str) -> Golden:
-    """Return a job whose ranks told where their data is from."""
+    """Return a job whose ranks logged the source of their data."""
     job = Golden(len(sources)).trains(1)
     for rank, source in enumerate(sources):
         job[rank].writes("told", name="data", values={"source": source})

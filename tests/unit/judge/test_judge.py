@@ -1,4 +1,4 @@
-"""From golden histories to verdicts: why nothing can be said, how ends are classified, what is a note."""
+"""From golden histories to verdicts: the reasons for VOID, the classes of ends, and the notes."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ class TestVoid:
 
 
 class TestOracles:
-    """How the judge treats oracles: these are registered for the test alone."""
+    """The judge's treatment of oracles; these are registered for the test alone."""
 
     @pytest.fixture
     def registry(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:

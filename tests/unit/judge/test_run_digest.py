@@ -225,7 +225,7 @@ def test_equal_runs_have_nothing_to_explain() -> None:
 
 
 def test_who_came_before_whom_is_no_difference_of_results() -> None:
-    """A thread that nobody schedules has set an event before the main thread came to wait for it, or after."""
+    """A thread without a schedule set an event before the main thread came to wait for it, or after."""
 
     def waited(twice: bool, params: str) -> History:
         job = Golden(1).trains(1)

@@ -1,7 +1,7 @@
-"""What `why` says of recorded stacks.
+"""The answers of `why` on recorded stacks.
 
-Goal: each answer, without a job. Method: `stacks/*.json` are looks at real jobs of two ranks, what `py-spy dump
---nonblocking --json` said three times of each; only folders and numbers of processes were renamed.
+Goal: each answer, without a job. Method: `stacks/*.json` are looks at real jobs of two ranks, three outputs of `py-spy
+dump --nonblocking --json` for each rank; only folders and numbers of processes were renamed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def recorded(name: str, world: int = 2, local_world: int | None = 2) -> list[See
 
 
 def beside(seen: Seen, rank: int, **changes: object) -> Seen:
-    """Return the same of another rank."""
+    """Return the same looks as those of another rank."""
     return replace(seen, member=replace(seen.member, rank=rank, local_rank=rank, pid=1000 + rank), **changes)
 
 
@@ -179,7 +179,7 @@ def test_helpers_and_launchers_are_left_out():
 
 
 def test_a_torn_stack_is_no_movement():
-    """Read while it changed, a stack may end somewhere above the thread's beginning."""
+    """A stack that is read while it changes may end above the thread's beginning."""
     frames = tuple(Frame(name, "/job/train.py", line) for name, line in (("<module>", 9), ("train", 5), ("step", 3)))
     whole = Stack("MainThread", True, True, Place(frames), ("/job/train.py", "<module>"))
     torn = replace(whole, place=Place(frames[2:]), root=("/job/train.py", "step"))
@@ -217,7 +217,7 @@ WRAPPER = ("_exception_logger.<locals>.wrapper", TORCH + "distributed/c10d_logge
         ([("run_path", "<frozen runpy>"), MAIN, TRAIN], ["<module>", "train"], None),
         # A trainer that is an installed package: its frames count, those of the frameworks do not.
         ([("main", PACKAGES + "trainer/cli.py"), ("barrier", C10D)], ["main"], Wait("meeting", "barrier")),
-        # What a fork has inherited is not what the worker does.
+        # Frames that a fork has inherited are not the worker's.
         (
             [MAIN, TRAIN, ("_worker_loop", TORCH + "utils/data/_utils/worker.py"), ("__getitem__", "/job/data.py")],
             ["__getitem__"],

@@ -1,4 +1,4 @@
-"""The leak oracles, on golden histories: what grows at every step is found and named, whatever stops growing is not."""
+"""The leak oracles on golden histories: growth at every step is found and named, growth that stops is not."""
 
 from __future__ import annotations
 

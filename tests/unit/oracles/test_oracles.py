@@ -372,7 +372,7 @@ class TestControl:
                 "no gradient of replica 1 of rank 0 goes",
             ),
             ({"replicas": [0, 1], "kept": True}, None, "stale gradients", "into w goes what was kept, and no gradient"),
-            # The control does as well, and comes to its own result; or it came later than the difference.
+            # The control does the same, and comes to its own result; or the event came later than the difference.
             ({"replicas": [1], "kept": False}, {"replicas": [1], "kept": False}, "wrong result", ""),
             ({"replicas": [1], "kept": False, "step": 2}, None, "wrong result", ""),
         ],

@@ -1,4 +1,4 @@
-"""Where variables and work are: what is not where the program means it to be is named, and nothing else is."""
+"""The placement of variables and work: a place that the program does not intend is named, and nothing else is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORKERS = {"kind": "MultiWorkerMirroredStrategy", "replicas": 2, "devices": ["CP
 ALONE = {"on": {"CPU:0": 2}, "there": ["CPU:0"]}
 
 
-#: The one of two cards that a program trains on.
+#: The card, of two, that a program trains on.
 CARD = {"strategies": [], "on": {"GPU:0": 2}, "there": ["CPU:0", "GPU:0", "GPU:1"]}
 
 
@@ -26,14 +26,14 @@ def ask(history: History, control: History | None = None) -> list[Finding]:
 
 
 def running(**where: Any) -> History:
-    """Return what one rank records whose variables are placed so."""
+    """Return the records of one rank whose variables are placed so."""
     job = Golden(1).trains(1)
     job[0].is_placed(**where)
     return job.ends_well().history()
 
 
 def placed(**where: Any) -> list[Finding]:
-    """Return what is found of one rank whose variables are placed so."""
+    """Return the findings on one rank whose variables are placed so."""
     return ask(running(**where))
 
 
@@ -49,9 +49,9 @@ def test_abstains_where_nobody_recorded_a_place():
         {"strategies": [], **ALONE},
         {"strategies": [], "on": {"GPU:0": 2}, "there": ["CPU:0", "GPU:0"]},
         {"strategies": [WORKERS], **ALONE},
-        # Never run, but of one replica.
+        # A strategy that never ran, but has one replica.
         {"strategies": [{**MIRRORED, "replicas": 1, "devices": ["CPU:0"], "ran": False}], **ALONE},
-        # Beside a strategy whose replicas do not assign to them: what is reduced is applied once.
+        # Variables beside a strategy whose replicas do not assign to them: a reduced gradient is applied once.
         {"plain": ["weights"], "on": {"CPU:0": 1}},
     ],
 )

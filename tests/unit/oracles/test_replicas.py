@@ -1,4 +1,4 @@
-"""Why replicas part, told from what ranks recorded of the step; and several ranks held against one."""
+"""The causes of diverging replicas, by the ranks' records of the step; and several ranks compared with one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def ask(oracle: str, history: History, control: History | None = None, **terms: 
 
 
 def parted(parts: dict[int, str], told: dict[int, dict[str, Any]] | None = None) -> Golden:
-    """Return a job whose ranks end step 2 with these parts, a letter each, and say this of what was not reduced."""
+    """Return a job whose ranks end step 2 with these parts, a letter each, and with this record of reductions."""
     job = Golden(2).trains(1)
     for one in job.ranks:
         letters = parts[one.rank]
@@ -128,7 +128,7 @@ class TestReplicas:
     @pytest.mark.parametrize(
         "told",
         [
-            # Every rank passes the parameter by; it is another one that parts; another parameter is not wrapped.
+            # Every rank bypasses the parameter; another parameter diverges; another parameter is not wrapped.
             {0: {"missing": [2]}, 1: {"missing": [2]}},
             {1: {"missing": [0]}},
             {0: {"unwrapped": [0]}, 1: {"unwrapped": [0]}},

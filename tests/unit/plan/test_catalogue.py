@@ -23,7 +23,7 @@ def write(folder, name, text, head=HEAD):
 
 @pytest.fixture
 def ours(tmp_path, monkeypatch):
-    """Two scenarios as if they were the packaged ones."""
+    """Return two scenarios as if they were the packaged ones."""
     folder = tmp_path / "ours"
     monkeypatch.setattr("breakrank.plan.catalogue.packaged_folder", lambda: folder)
     write(
@@ -145,7 +145,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(ours, wanted, complaint):
     [
         (Case("a", "x:y", SURVIVED, framework="tensorflow"), DEFAULT_ORACLES, True),
         (Case("a", "x:y", SURVIVED), DEFAULT_ORACLES, False),
-        # Who names the oracles gets no other, and neither does a script, which is no program of ours.
+        # A scenario that names its oracles gets no other, and neither does a script, which is no program of ours.
         (Case("a", "x:y", SURVIVED, framework="tensorflow"), ("ends", "control"), False),
         (Case("a", "", SURVIVED, framework="tensorflow"), DEFAULT_ORACLES, False),
     ],

@@ -1,4 +1,4 @@
-"""What got better or worse between two images."""
+"""Cases that got better or worse between two images."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_standing_of_an_image_that_was_built_anew_begins_from_nothing(tmp_path
 
 
 class Failing:
-    """A bench whose first run ends in an error that nobody has thought of, and one of whose others is interrupted."""
+    """A bench whose first run ends in an unforeseen error, and one of whose later runs is interrupted."""
 
     interrupted = 0
 

@@ -78,7 +78,7 @@ def test_limits_and_counters_of_version_1_are_read_where_a_container_sees_only_i
     there = machine(tmp_path, V1)
     assert there.bound(7, "memory") == Bound(67108864, 2)
     assert there.bound(7, "cpu") == Bound(INFINITE, 0)
-    # What is still freezing does not stand still yet.
+    # A group that is still freezing does not stand still yet.
     assert there.bound(7, "freezer") == Bound(INFINITE, 0)
     # The group of all processes has no limit on their number, and no file for one.
     assert there.bound(7, "pids") == Bound(INFINITE, 0)

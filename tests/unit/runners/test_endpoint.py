@@ -1,4 +1,4 @@
-"""Which engine is meant: as docker's own command finds it, and said where it is not."""
+"""The engine is found as docker's own command finds it, and a missing one is reported with its place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from breakrank.runners.docker import endpoint
 
 @pytest.fixture(autouse=True)
 def configuration(tmp_path, monkeypatch):
-    """Docker's configuration is a folder of its own, and nothing else says which engine is meant."""
+    """Return a new folder as docker's configuration, so that nothing else names an engine."""
     for name in ("DOCKER_HOST", "DOCKER_CONTEXT", "XDG_RUNTIME_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))

@@ -1,4 +1,4 @@
-"""What the walls are made of: names that are answered, packets that are counted, addresses as the kernel lists them."""
+"""The isolation of ranks: names are answered, packets are counted, addresses are written as the kernel lists them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of runners is the registry: what is in it is found by name, asked, and offered."""
+"""The folder of runners is the registry: a runner in it is found by name, asked, and offered."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RUNNER = Own()
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    """A runner of somebody else's lies in the folder of runners."""
+    """Lay a runner of somebody else into the folder of runners."""
     (tmp_path / "of_somebody.py").write_text(OWN)
     monkeypatch.setattr(runners, "__path__", [*runners.__path__, str(tmp_path)])
     runners.all_runners.cache_clear()

@@ -1,4 +1,4 @@
-"""The things that all runs of a bench share: made once, when they are first asked for, and closed with the bench."""
+"""Resources that all runs of a bench share: made once, when they are first asked for, and closed with the bench."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from breakrank.runners.kind import Resources
 
 
 class Engine:
-    """Notes that it was closed, and may fail at it."""
+    """Notes that it was closed, and may fail to close."""
 
     def __init__(self, closed: list[str], fails: bool = False) -> None:
         self.closed, self.fails = closed, fails
@@ -22,7 +22,7 @@ class Engine:
 
 
 class Store(Engine):
-    """Another one."""
+    """Another resource."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The vocabulary of events: what is generated from it is in the tree, and what is written is declared."""
+"""The vocabulary of events: the files generated from it are in the tree, and each written event is declared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from breakrank_agent.protocol.trigger import POINTS
 
 HARNESS = Path(__file__).parents[3] / "harness"
 DECLARED = {"breakrank_agent": {k.name: k for k in rank_kinds()}, "breakrank": {k.name: k for k in conductor_kinds()}}
-#: The functions that write an event, and which of their arguments is its kind.
+#: The functions that write an event, and the argument of each that is the event's kind.
 WRITERS = {"record": 0, "record_text": 0, "_append": 0, "event_text": 0, "write": 0, "_write": 0, "record_of": 1}
 GENERATED = generate.files()
 
@@ -48,7 +48,7 @@ def written(package: str) -> Iterator[Written]:
 
 
 def kinds_of(tree: ast.Module, argument: ast.expr) -> Iterator[str]:
-    """Yield the kinds that an argument may be: one that a function was given is looked up where that is called."""
+    """Yield the kinds that an argument may be: a function's own argument is looked up at the calls of the function."""
     if isinstance(argument, ast.Constant) and isinstance(argument.value, str) and argument.value.isidentifier():
         yield argument.value
     for function in ast.walk(tree) if isinstance(argument, ast.Name) and argument.id == "kind" else ():

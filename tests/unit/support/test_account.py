@@ -1,4 +1,4 @@
-"""A whole run accounts for what it did not use and what it left out."""
+"""A whole run accounts for the capabilities that it did not use and the tests that it left out."""
 
 from __future__ import annotations
 

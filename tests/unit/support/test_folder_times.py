@@ -1,4 +1,4 @@
-"""A whole run says how long the tests of each folder took, also where several workers ran them."""
+"""A whole run prints the time of each folder's tests, also if several workers ran them."""
 
 from __future__ import annotations
 

@@ -31,13 +31,13 @@ def seen(rank: int, folder: Path) -> Any:
 
 
 def shards(target: Any) -> list[dict[str, Any]]:
-    """Return what the manifest says of the shards."""
+    """Return the manifest's entries of the shards."""
     found: list[dict[str, Any]] = json.loads((Path(target.work) / "manifest.json").read_text())["shards"]
     return found
 
 
 def read(target: Any, number: int) -> tuple[dict[str, Any], list[tuple[dict[str, float], str]]]:
-    """Return the schema of a shard, and its samples as anybody who heeds it sees them: values and class by name."""
+    """Return the schema of a shard, and its samples as read by that schema: values and class by name."""
     shard = shards(target)[number]
     work = Path(target.work)
     schema = json.loads((work / shard["schema"]).read_text())

@@ -1,4 +1,4 @@
-"""Which lines pass for the user's."""
+"""Call sites: lines that count as the user's, and lines of foreign code."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from breakrank_agent.agent.interpose import interpose
 
 
 class Shape:
-    """Something that is not ours."""
+    """A class that is not ours."""
 
     def __init__(self, sides: int = 4) -> None:
         self.sides = sides
@@ -51,13 +51,13 @@ class Square(Shape):
 
 @pytest.fixture
 def kind(monkeypatch):
-    """A class of its own for each test, with the methods of `Shape`."""
+    """Return a class of its own for each test, with the methods of `Shape`."""
     body = {name: value for name, value in vars(Shape).items() if name not in ("__dict__", "__weakref__")}
     return type("Shape", (), body)
 
 
 def frames(error: BaseException) -> list[str]:
-    """The files of the frames that a traceback shows."""
+    """Return the files of the frames that a traceback shows."""
     return [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
 
 

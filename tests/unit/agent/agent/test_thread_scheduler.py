@@ -1,4 +1,4 @@
-"""The threads of a rank under a schedule: real threads, and a line to nobody."""
+"""The threads of a rank under a schedule: real threads, and a stand-in for the Conductor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from breakrank_agent.schedules import Diverged, policy
 
 
 class Line:
-    """What a rank tells, and the answers that it gets."""
+    """A stand-in for a rank's line to the Conductor: the messages of the rank, and the answers that it gets."""
 
     def __init__(self) -> None:
         self.told: queue.Queue[dict[str, Any]] = queue.Queue()
@@ -30,7 +30,7 @@ class Line:
 
 
 def walk(chosen: Schedule, seed: str, threads: int = 2, moves: int = 4) -> tuple[str, list[int]]:
-    """Let threads write their number, each in several moves; return what was written, and the picks."""
+    """Let threads write their number, each in several moves; return the written numbers, and the decisions."""
     written: list[str] = []
     picked: dict[int, int] = {}
     line = Line()

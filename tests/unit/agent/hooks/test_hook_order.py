@@ -1,4 +1,4 @@
-"""Hooks are found in their folders, and installed in the order of their names unless one says what it comes after."""
+"""Hooks are found in their folders, and installed by name, unless a hook says which one it comes after."""
 
 from __future__ import annotations
 

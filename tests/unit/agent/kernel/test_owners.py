@@ -1,4 +1,4 @@
-"""A rank may be somebody else's than whoever strikes it: its files stay its own, and its limits can be lowered."""
+"""A rank may belong to another user than its striker: its files stay its own, and its limits can be lowered."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from breakrank_agent.kernel.rooted import WorkingFolder, opened
 from breakrank_agent.kernel.trees import Copying
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away; run the tests as root")
-#: Somebody who is not root, as is whoever runs in a container of an engine without root.
+#: A user who is not root, as in a container of an engine without root.
 OTHER = 54321
 
 

@@ -105,7 +105,7 @@ BACK = Link(ONE.remote, ONE.local)
 
 
 def seen(states: dict[Link, str]) -> str | None:
-    """Return what the witness says of one connection that was established, and has these states now."""
+    """Return the witness's judgement on one connection that was established, and has these states now."""
     before = Links(frozenset([ONE]), {ONE: "ESTABLISHED", BACK: "ESTABLISHED"})
     return LinkLost().judge(DropLink(), Evidence(before=before, after=Links(frozenset(), states)))
 

@@ -1,4 +1,4 @@
-"""Another time of day for one process alone: whoever asks the C library for it is told another one."""
+"""Another time of day for one process alone: the C library gives it to each caller in that process."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from breakrank_agent.protocol.trigger import PlanError
 
 @pytest.fixture
 def checks(monkeypatch):
-    """The checks of all parts, to which a test may add its own."""
+    """Let a test add its own checks to those of all parts."""
     monkeypatch.setattr(contract, "_CHECKS", list(contract._CHECKS))
 
 

@@ -1,4 +1,4 @@
-"""The ring that a rank records into: nothing is lost, whoever is slow, and whoever dies."""
+"""The ring that a rank records into loses nothing, if its writer or its reader is slow or dies."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What looks one after the other come to: those that meet a thread between two polls, and threads that find something.
+"""Stillness, proven by looks in a row: a look may meet a thread between two polls, and a thread may find something.
 
-First with looks made by hand, then with processes.
+The looks of the first tests are made by hand, those of the others at real processes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAIN, POLLER = 1, 2
 
 
 def polls(rounds: int, computed_ns: int = 0, moved: int = 0, is_open: bool = False, waits: int = 5) -> Look:
-    """Return a look at a thread that polls, after so many rounds and what it has done by then."""
+    """Return a look at a thread that polls, after so many rounds and so much work."""
     return Look(Condition.WAITS, {MAIN: waits}, {POLLER: Round(rounds, Work(computed_ns, moved))}, is_open)
 
 
@@ -37,7 +37,7 @@ MOVES = Look(Condition.MOVES)
 
 
 def proven_after(looks: Iterable[Look], monkeypatch: pytest.MonkeyPatch, needed: int = Stillness.LOOKS_ALONE) -> int:
-    """Return how many of these looks at one rank it takes to prove that it stands still; 0 if they do not."""
+    """Return the number of these looks at one rank that prove that it stands still; 0 if they do not."""
     left = iter(looks)
     monkeypatch.setattr(blocked, "look", lambda pid, call, polled: next(left))
     monkeypatch.setattr(blocked, "_main_moves", lambda pid, call: False)
@@ -130,7 +130,7 @@ def computes():
 
 @contextmanager
 def process(code: str, starts: str, main: str = WAITS, behind: Sequence[str] = ()) -> Iterator[int]:
-    """Yield the pid of a process that has begun to do this, or of what a command that it stands behind has started."""
+    """Yield the pid of a process that has begun to do this; the commands `behind` start the process."""
     command = [*behind, sys.executable, "-c", PROGRAM.format(code=code, starts=starts, main=main)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
         try:
@@ -142,7 +142,7 @@ def process(code: str, starts: str, main: str = WAITS, behind: Sequence[str] = (
 
 
 def is_proven(pid: int, most: int, needed: int = Stillness.LOOKS_ALONE) -> bool:
-    """Whether as many looks at a process as the Conductor's, one each tick, prove that it stands still."""
+    """Return whether `needed` of at most `most` looks at a process, one each tick, prove that it stands still."""
     stillness = Stillness()
     for _ in range(most):
         stillness.look({0: pid}, {})

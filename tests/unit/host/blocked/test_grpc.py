@@ -1,4 +1,4 @@
-"""What gRPC's threads do when nothing arrives is told from what a thread of the program's waits for."""
+"""An idle thread of gRPC is told from a thread of the program that waits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ libc.pause()
 
 @contextmanager
 def doing(what: str) -> Iterator[Thread]:
-    """Yield a thread once it is in the kernel with what it does."""
+    """Yield a thread once its call is in the kernel."""
     program = PROGRAM.format(what=what, futex=FUTEX, joins=what == "join()")
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         try:

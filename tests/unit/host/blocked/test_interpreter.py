@@ -31,7 +31,7 @@ ctypes.{how}(None).pause()
 def threads(other: str, how: str) -> Iterator[list[Thread]]:
     """Yield the process's threads but the main one, once all of them are in a futex with a time-out.
 
-    On its way to that, a thread may be met in one without: at the mutex that guards the global lock.
+    Before that, a thread may be in a futex without a time-out: at the mutex that guards the global lock.
     """
     command = [sys.executable, "-c", PROGRAM.format(other=other, how=how)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
