@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    pass
+    # The parts are found by importing every registry, for which a run without `--part` has no need.
+    from support.parts import Ids
 
-_WANTED = pytest.StashKey["Ids"]()
+_WANTED: pytest.StashKey[Ids] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,9 +43,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     wanted = config.stash.get(_WANTED, None)
     if wanted is None:
         return
-    chosen = [item for item in items if any(_is_of(item, part) for part in wanted[item.path.name])]
-    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-    items[:] = chosen
+    chosen: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for item in items:
+        chosen[any(_is_of(item, part) for part in wanted[item.path.name])].append(item)
+    config.hook.pytest_deselected(items=chosen[False])
+    items[:] = chosen[True]
 
 
 def _is_of(item: pytest.Item, part: str) -> bool:
