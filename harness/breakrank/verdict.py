@@ -304,12 +304,14 @@ class Blame:
 class Verdict:
     """The judgement of one run. `latency_s` runs from the first strike fired to the first report, if there were both.
 
+    `also` are findings of oracles that the scenario does not name; a user's script has none of these, as each counts.
     `reported` says who reported what, `crashed` who died of what; `void` why nothing can be said; `abstained` which
     oracles did not judge, and why. `findings` are the last attempt's: those of earlier attempts are among the `notes`.
     """
 
     outcome: Outcome
     findings: tuple[Finding, ...] = ()
+    also: tuple[Finding, ...] = ()
     blame: Blame = field(default_factory=Blame)
     latency_s: float | None = None
     reported: tuple[str, ...] = ()
@@ -344,6 +346,7 @@ class Verdict:
             "outcome": str(self.outcome),
             "sentence": self.sentence(),
             "findings": [f.to_json() for f in self.findings],
+            "also": [f.to_json() for f in self.also],
             "blame": {"ranks": list(self.blame.ranks), "reason": self.blame.reason},
             "latency_s": self.latency_s,
             "reported": list(self.reported),

@@ -12,12 +12,14 @@ from typing import Any, Optional
 
 from breakrank_agent.faults import fault_from_json
 from breakrank_agent.protocol.annotated import Unfit, check_fields, shown
+from breakrank_agent.protocol.evidence import EVIDENCE
 from breakrank_agent.protocol.fault import Strike
 from breakrank_agent.protocol.frameworks import DEFAULT, all_frameworks
+from breakrank_agent.protocol.sampling import DIGESTS
 from breakrank_agent.protocol.trigger import PlanError, Trigger
 
 #: Grows when a plan, or what is recorded under one, is written in another way. Runs of another version are not read.
-VERSION = 2
+VERSION = 3
 
 #: The range of each number of a saved plan; of a trigger's and a schedule's, too.
 _RANGES: Mapping[str, tuple[float, float]] = {
@@ -39,6 +41,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "framework": (*all_frameworks(), "none"),
     "mode": ("free", "controlled"),
+    "digests": DIGESTS,
 }
 _FUNCTION = r"[^\W\d][\w.]*:[^\W\d][\w.]*"
 #: The pattern of a saved plan's text, and that in words. A scenario and a case are part of a folder's name.
@@ -102,9 +105,12 @@ class Plan:
     agent finds it out. An `elastic` job goes on with fewer ranks: a rank that a signal has ended is not started again.
     `merged` is the number of ranks whose work each rank does, in a reference alone. `control` is empty (none), `same`
     (this plan without its strikes) or another `module:function`. `data` names the files that are laid into the working
-    folder before the ranks start. `image` is the image of the containers of the runner `docker`. Without `payloads`,
-    each step's parameters and each batch go without a digest, which costs less if they are large; the parameters at the
-    end are still compared. Seconds appear only as limits: nothing fires on them.
+    folder before the ranks start. `image` is the image of the containers of the runner `docker`. `digests` says at
+    the end of which steps the parameters are digested, and which batches are: `every`, `sparse` (the first ones, then
+    ever fewer) or `none`, which costs less if they are large; with sparse ones each step from the first to the second
+    number of `closely` is digested. The parameters at the end always are. `oracles` are those that the scenario names,
+    which decide whether a case is as recorded; every oracle judges what is on record. `evidence` is recorded beyond
+    points, payloads and ends. Seconds appear only as limits: nothing fires on them.
     """
 
     scenario: str
@@ -121,12 +127,14 @@ class Plan:
     patience_s: float = 0.0
     tolerance: float = 0.0
     pin: bool = True
-    payloads: bool = True
+    digests: str = "every"
+    closely: tuple[int, ...] = ()
     runner: str = "process"
     image: str = ""
     control: str = ""
     data: str = ""
     oracles: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
     schedule: Schedule = field(default_factory=Schedule)
     strikes: tuple[Strike, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -140,6 +148,8 @@ class Plan:
         """Return plain values that `from_json` reads back."""
         raw = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         raw["oracles"] = list(self.oracles)
+        raw["evidence"] = list(self.evidence)
+        raw["closely"] = list(self.closely)
         raw["command"] = list(self.command)
         raw["reference"] = list(self.reference)
         raw["environment"] = dict(self.environment)
@@ -238,6 +248,11 @@ def _check_whole(values: Mapping[str, Any]) -> None:
     for oracle in values["oracles"]:
         if not re.fullmatch(r"\w{1,100}", oracle):
             raise PlanError(f"the plan: oracles has {shown(oracle)}, which is no name of an oracle")
+    if len(values["closely"]) not in (0, 2) or any(step < 0 for step in values["closely"]):
+        raise PlanError(f"the plan: closely is {shown(values['closely'])}; use the first and the last step, or nothing")
+    for kind in values["evidence"]:
+        if kind not in EVIDENCE:
+            raise PlanError(f"the plan: evidence has {shown(kind)}; use {', '.join(EVIDENCE)}")
 
 
 def _checked(raw: Any, names: Any, what: str) -> Mapping[str, Any]:

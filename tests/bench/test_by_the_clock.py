@@ -24,7 +24,7 @@ from breakrank_agent.protocol.fault import Strike
 from breakrank_agent.protocol.trigger import at
 
 #: A step of this program takes about 10 ms once it has settled.
-PLAN = Plan("bench", "clock", "steady:always", steps=20, payloads=False, oracles=("ends",), runner="sandbox")
+PLAN = Plan("bench", "clock", "steady:always", steps=20, digests="none", oracles=("ends",), runner="sandbox")
 STEP = 12
 CALIBRATED, RUNS = 10, 20
 

@@ -22,7 +22,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 #: Ranks are not pinned: the cost of pinning is not the agent's.
 PLAN = Plan(
-    "bench", "steady", "steady:always", steps=106, ranks=1, pin=False, payloads=False, oracles=("ends",),
+    "bench", "steady", "steady:always", steps=106, ranks=1, pin=False, digests="none", oracles=("ends",),
     environment=ONE_THREAD,
 )  # fmt: skip
 LEFT_OUT = "the Conductor, which reads the records in another process; the first 6 steps"
@@ -69,7 +69,7 @@ def test_the_agent_and_payload_digests_next_to_ranks_without_an_agent(bench):
     ways = {
         "a step without an agent": (PLAN, False),
         "a step with the agent": (PLAN, True),
-        "a step with payload digests (262,656 parameters, 400 kB of samples)": (replace(PLAN, payloads=True), True),
+        "a step with payload digests (262,656 parameters, 400 kB of samples)": (replace(PLAN, digests="every"), True),
     }
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(6):

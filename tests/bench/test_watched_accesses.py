@@ -16,7 +16,7 @@ from breakrank.runs.request import Request
 from breakrank_agent.plan import Plan, Schedule
 
 PROGRAMS = Path(__file__).parent / "programs"
-PLAN = Plan("bench", "operators", "operators:main", steps=1, ranks=1, payloads=False, deadline_s=120.0)
+PLAN = Plan("bench", "operators", "operators:main", steps=1, ranks=1, digests="none", deadline_s=120.0)
 #: Runs of ten rounds each, taken in turn: enough for a median, in less than a minute and a half.
 RUNS = 2
 LEFT_OUT = "the Conductor, which reads the records in another process"

@@ -176,10 +176,10 @@ def test_a_race_is_replayed_move_by_move(bench):
     assert again.verdict.findings == first.verdict.findings
 
 
-def test_without_payloads_no_step_is_digested_and_the_result_is_compared_still(run):
+def test_without_digests_no_step_is_digested_and_the_result_is_compared_still(run):
     flip = faults.FlipBit(parameter=0, bit=0) @ at(rank=1, step=2)
-    sound, saved = run("small:train", payloads=False)
-    broken, _ = run("small:train", flip, payloads=False)
+    sound, saved = run("small:train", digests="none")
+    broken, _ = run("small:train", flip, digests="none")
     for lived in saved.history.last:
         assert lived.payloads("step") == [] and lived.end["params"]
         assert all(len(e["indices"]) == 4 and "batch" not in e for e in lived.payloads("load"))

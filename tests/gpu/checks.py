@@ -154,8 +154,8 @@ def overhead(launcher: Launcher) -> Found:
     """The disarmed agent takes less than 1 % of a step of 10 ms; what digests of all parameters cost stands apart."""
     ways: dict[str, dict[str, Any]] = {
         "off": {"agent": False},
-        "on": {"payloads": False},
-        "on_with_digests": {"payloads": True},
+        "on": {"digests": "none"},
+        "on_with_digests": {"digests": "every"},
     }
     taken: dict[str, list[list[float]]] = {way: [] for way in ways}
     with launcher.zygote() as warm:

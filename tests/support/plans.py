@@ -7,6 +7,7 @@ from typing import Any
 
 from breakrank.plan.scenario import DEFAULT_ORACLES
 from breakrank_agent.plan import Plan, Schedule
+from breakrank_agent.protocol.evidence import evidence_for
 from breakrank_agent.protocol.fault import Strike
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
@@ -26,4 +27,5 @@ def plan_of(program: str, *strikes: Strike, controlled: str = "", **values: Any)
         "strikes": tuple(Strike(s.fault, s.trigger, s.trigger.select(ranks, 0)) for s in strikes),
         "schedule": Schedule("controlled", controlled) if controlled else Schedule(),
     }
-    return Plan(**{**defaults, **values})
+    asked = {**defaults, **values}
+    return Plan(**{"evidence": evidence_for(asked["oracles"]), **asked})

@@ -31,6 +31,7 @@ from breakrank.runs.result import Result
 from breakrank.verdict import Outcome
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.events import HungEvent
+from breakrank_agent.protocol.evidence import evidence_for
 
 #: Asked of a job that is compared with nothing.
 ORACLES = ("progress", "finite", "replicas")
@@ -86,6 +87,7 @@ def watch(command: Sequence[str], runs: Path, wishes: Wishes) -> int:
 
 
 def _plan(command: Sequence[str], where: Path, wishes: Wishes) -> Plan:
+    oracles = (*ORACLES, "leak") if wishes.leaks else ORACLES
     return Plan(
         scenario="watch",
         case=title(command),
@@ -95,9 +97,10 @@ def _plan(command: Sequence[str], where: Path, wishes: Wishes) -> Plan:
         steps=0,
         deadline_s=wishes.stall_s,
         pin=False,
-        payloads=wishes.drift,
+        digests="every" if wishes.drift else "none",
         runner="join",
-        oracles=(*ORACLES, "leak") if wishes.leaks else ORACLES,
+        oracles=oracles,
+        evidence=evidence_for(oracles),
         command=tuple(command),
     )
 

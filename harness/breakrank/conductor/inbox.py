@@ -55,7 +55,7 @@ class Inbox:
         self._lines[process.rank] = Line(self._run.plan, process.rank)
         self._selector.register(process.channel, selectors.EVENT_READ, (process.rank, "channel"))
         self._selector.register(process.words.descriptor, selectors.EVENT_READ, (process.rank, "words"))
-        if "crash" in self._run.plan.oracles:
+        if "crashes" in self._run.plan.evidence:
             process.words.stops(process.pid)
         for name, descriptor in process.pipes.items():
             self._selector.register(descriptor, selectors.EVENT_READ, (process.rank, name))

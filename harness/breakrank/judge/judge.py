@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -13,6 +13,7 @@ from breakrank.history.reader import History, RankHistory, signal_name
 from breakrank.judge.blame import accusations, blame
 from breakrank.judge.run_digest import digest
 from breakrank.oracles import Abstain, Terms, all_oracles
+from breakrank.plan.scenario import DEFAULT_ORACLES
 from breakrank.runners import find_runner
 from breakrank.verdict import Blame, Ended, Finding, Verdict, decide, name_ranks
 from breakrank_agent.plan import Plan
@@ -52,30 +53,35 @@ def judge(
     plan: Plan,
     void: Sequence[str] = (),
     reference: History | None = None,
+    silent: Collection[str] = (),
 ) -> Verdict:
     """Return the verdict on a saved run.
 
     `control` is what the run is compared with, `reference` the same training as one rank; None where there is none.
-    `void` holds reasons known before why nothing
-    can be said: the control failed, a replay diverged. Only this function and those it calls read fault events; the
-    oracles and blame get the history without them.
+    `void` holds reasons known before why nothing can be said: the control failed, a replay diverged. Oracles in
+    `silent` are not asked; every other one judges what there is. Of a case, which has a record, only the oracles that
+    its scenario names decide the outcome. Only this function and those it calls read fault events; the oracles and
+    blame get the history without them.
     """
     account = Account(void=list(void))
     ends = {attempt: endings.classify(history, attempt) for attempt in history.attempts}
     _see_enough(history, control, plan, account)
     _see_strikes(history, plan, ends, account)
-    findings, abstained = _consult(history, control, reference, plan, account)
+    findings, abstained = _consult(history, control, reference, plan, silent, account)
     last = ends[history.attempts[-1]] if ends else {}
     if last and set(last.values()) == {Ended.STRUCK}:
         account.void.append("the injector ended every rank of the last attempt")
     judged = _set_aside(history, findings, last, account)
+    named = [f for f in judged if plan.command or f.oracle in plan.oracles]
+    also = [f for f in judged if f not in named]
     _remember(history, ends, account)
     account.notes.extend(_limits(history))
     launcher = history.launcher_failures
     return Verdict(
-        outcome=decide(last, judged, account.void, launcher_reported=bool(launcher)),
-        findings=tuple(judged),
-        blame=blame(history.without_faults(), judged) if ends else Blame(),
+        outcome=decide(last, named, account.void, launcher_reported=bool(launcher)),
+        findings=tuple(named),
+        also=tuple(also),
+        blame=blame(history.without_faults(), named) if ends else Blame(),
         latency_s=_latency(history),
         reported=(*_say(history.last, last, Ended.REPORTED), *(f"the launcher {_left(e)}" for e in launcher)),
         crashed=tuple(_say(history.last, last, Ended.CRASHED)),
@@ -237,9 +243,14 @@ def _world(history: History) -> int:
 
 
 def _consult(
-    history: History, control: History | None, reference: History | None, plan: Plan, account: Account
+    history: History,
+    control: History | None,
+    reference: History | None,
+    plan: Plan,
+    silent: Collection[str],
+    account: Account,
 ) -> tuple[list[Finding], dict[str, str]]:
-    """Ask the plan's oracles; return their findings by attempt, step and order of oracles, and who abstained."""
+    """Ask every oracle, those of the plan first; return findings by attempt, step and that order, and who abstained."""
     bare = history.without_faults()
     model = control.without_faults() if control is not None else None
     # A user's script says nowhere how many steps it makes: its control does.
@@ -251,6 +262,8 @@ def _consult(
     for name in plan.oracles:
         if name not in known:
             account.void.append(f"there is no oracle {name!r}; oracles are {', '.join(known)}")
+    for name in dict.fromkeys([*plan.oracles, *DEFAULT_ORACLES, *known]):
+        if name not in known or name in silent:
             continue
         try:
             findings += known[name](bare, model, terms)
@@ -258,8 +271,10 @@ def _consult(
             abstained[name] = str(reason)
         except Exception as error:
             account.void.append(f"the oracle {name} raised {type(error).__name__}: {error}")
-    if set(abstained) == set(plan.oracles):
-        account.void.append("every oracle abstained: " + "; ".join(f"{n}: {why}" for n, why in abstained.items()))
+    asked = [name for name in plan.oracles if name not in silent]
+    if set(abstained).issuperset(asked) and not findings:
+        said = "; ".join(f"{name}: {abstained[name]}" for name in asked)
+        account.void.append(f"every oracle abstained: {said}")
     return sorted(findings, key=lambda f: (f.attempt, f.step)), abstained
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from breakrank.errors import BreakrankError
 from breakrank.plan.scenario import Case, Scenario
 from breakrank_agent.plan import Plan, Schedule
+from breakrank_agent.protocol.evidence import evidence_for
 from breakrank_agent.protocol.fault import Strike
 from breakrank_agent.protocol.trigger import PlanError
 
@@ -65,13 +66,14 @@ def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
         elastic=job.elastic,
         deadline_s=job.deadline_s if choices.deadline_s is None else choices.deadline_s,
         patience_s=patience_s if choices.patience_s is None else choices.patience_s,
-        payloads=job.payloads,
+        digests=job.digests,
         tolerance=case.tolerance if choices.tolerance is None else choices.tolerance,
         runner=_runner(choices.runner, strikes, f"{scenario.name}, case {case.name}"),
         image=choices.image,
         control=case.control or ("same" if strikes else ""),
         data=job.data,
         oracles=scenario.oracles_of(case),
+        evidence=evidence_for(scenario.oracles_of(case)),
         schedule=scenario.schedule,
         strikes=strikes,
         environment=dict(case.environment),

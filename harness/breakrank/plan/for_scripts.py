@@ -12,6 +12,7 @@ from breakrank.plan.scenario import DEFAULT_ORACLES, Case, Scenario
 from breakrank.plan.script import is_script, title
 from breakrank.verdict import SURVIVED
 from breakrank_agent.plan import Plan, Schedule
+from breakrank_agent.protocol.evidence import evidence_for
 from breakrank_agent.protocol.fault import Strike
 from breakrank_agent.protocol.frameworks import DEFAULT, all_frameworks
 from breakrank_agent.protocol.trigger import PlanError
@@ -61,7 +62,8 @@ def _plan_way(scenario: Scenario, strikes: tuple[Strike, ...], command: Sequence
     made = make_plan(replace(scenario, job=replace(scenario.job, steps=0, data="")), case, choices)
     made = replace(made, command=tuple(command), pin=False, step=choices.step)
     if choices.reference:
-        made = replace(made, reference=choices.reference, oracles=(*made.oracles, "reference"))
+        oracles = (*made.oracles, "reference")
+        made = replace(made, reference=choices.reference, oracles=oracles, evidence=evidence_for(oracles))
     if choices.steps is not None:
         last = max((strike.trigger.step for strike in strikes), default=0)
         made = replace(made, until=last + choices.steps)

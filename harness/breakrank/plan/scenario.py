@@ -21,8 +21,8 @@ class Job:
     """The job: its ranks, its steps, its restarts and its data.
 
     An `elastic` job is restarted without the ranks that a signal has ended, as by a launcher that has no host to spare.
-    `deadline_s` is how long no rank may reach a new point; `data` names what is laid into the working folder. Without
-    `payloads`, each step's parameters and each batch go without a digest.
+    `deadline_s` is how long no rank may reach a new point; `data` names what is laid into the working folder. `digests`
+    says which steps' parameters and batches are digested: `every`, `sparse` or `none`.
     """
 
     ranks: int = 2
@@ -32,7 +32,7 @@ class Job:
     deadline_s: float = 30.0
     patience_s: float = 0.0
     data: str = "digits"
-    payloads: bool = True
+    digests: str = "every"
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,7 @@ class BreakrankItem(pytest.Item):
             blame=verdict.blame.words(),
             run_directory=result.folder,
             sentence=verdict.sentence(),
+            also=compare.also(verdict),
             finding=compare.finding(verdict),
             recorded=result.record.words() if result.record is not None else "",
             as_recorded=result.as_recorded if result.record is not None else None,

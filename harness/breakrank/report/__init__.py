@@ -55,7 +55,7 @@ def explain(run: SavedRun) -> str:
         _block("the events that show it", _drawn(telling_events, run, verdict)),
         _block("where the ranks stood", _drawn(draw_stood, run, verdict)),
         _block("blame", [blame_words(verdict), *verdict.get("accused", ())]),
-        _block("also", _also(verdict)),
+        _block("also", _also(run, verdict)),
         _outputs(run),
         _block("files", [str(run.folder)]),
         _block("replay", [f"pytest --scenario-replay {run.folder}"]),
@@ -87,12 +87,15 @@ def blame_words(verdict: Mapping[str, Any]) -> str:
     return Blame(tuple(blame["ranks"]), blame["reason"]).words()
 
 
-def _also(verdict: Mapping[str, Any]) -> list[str]:
+def _also(run: SavedRun, verdict: Mapping[str, Any]) -> list[str]:
     """Return what else the verdict holds: more findings, reports, reasons for VOID, abstentions, notes."""
-    lines = [f"{f['oracle']}: {f['sentence']}" for f in verdict["findings"][1:]]
+    found = [*verdict["findings"][1:], *verdict.get("also", ())]
+    lines = [f"{f['oracle']}: {f['sentence']}" for f in found]
     lines += [f"reported: {text}" for text in verdict["reported"]]
     lines += [f"void: {text}" for text in verdict["void"][1:]]
-    lines += [f"{oracle} abstained: {reason}" for oracle, reason in verdict["abstained"].items()]
+    lines += [
+        f"{oracle} abstained: {reason}" for oracle, reason in verdict["abstained"].items() if oracle in run.plan.oracles
+    ]
     lines += [f"note: {text}" for text in verdict["notes"]]
     return [line for line in lines if not line.endswith(f": {verdict['sentence']}")]
 

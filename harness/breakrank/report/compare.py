@@ -57,6 +57,11 @@ def finding(verdict: Verdict) -> str:
     return ""
 
 
+def also(verdict: Verdict) -> str:
+    """Return what oracles found that the scenario does not name: each oracle and cause; empty if there is nothing."""
+    return ", ".join(dict.fromkeys(f"{finding.oracle}: {finding.cause}" for finding in verdict.also))
+
+
 @dataclass
 class Standing:
     """The results of the catalogue on one image, by `key`."""

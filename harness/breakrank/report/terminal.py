@@ -31,6 +31,7 @@ class Row:
     passed: bool = False
     runner: str = ""
     mechanism: str = ""
+    also: str = ""
 
     @property
     def tested(self) -> bool:
@@ -56,6 +57,7 @@ class Row:
             passed=passed,
             runner=properties.get("runner", ""),
             mechanism=properties.get("mechanism", ""),
+            also=properties.get("also", ""),
         )
 
 
@@ -79,7 +81,8 @@ def verdict_table(rows: Sequence[Row]) -> list[str]:
         line = [row.scenario, row.case, *([row.runner] if walled else [])]
         line += [row.outcome or "not tested", _recorded(row), row.digest[:8], *([row.repeats] if repeated else [])]
         seconds = f"{row.seconds:.1f}" if row.outcome else ""
-        cells.append([*line, seconds, _shorten(row.sentence) or "there is no verdict"])
+        also = f" (also {row.also})" if row.also else ""
+        cells.append([*line, seconds, (_shorten(row.sentence) or "there is no verdict") + also])
     return align(cells)
 
 

@@ -141,14 +141,14 @@ def judge_saved(saved: SavedRun, void: Sequence[str] = ()) -> Verdict:
 
 
 def _judge(saved: SavedRun, void: Sequence[str]) -> Verdict:
-    plan = saved.plan
+    silent: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     if saved.control is not None and saved.second is not None:
         difference = explain_difference(saved.control, saved.second, results=True)
         if difference:
-            plan = replace(plan, oracles=tuple(o for o in plan.oracles if o not in NEEDS_SAME_RESULT))
+            silent = NEEDS_SAME_RESULT
             notes = (f"result not comparable: not reproducible by itself: {difference}",)
-    verdict = judge(saved.history, saved.control, plan, void, saved.reference)
+    verdict = judge(saved.history, saved.control, saved.plan, void, saved.reference, silent)
     return replace(verdict, notes=(*notes, *verdict.notes))
 
 

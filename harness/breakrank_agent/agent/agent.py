@@ -28,6 +28,7 @@ from breakrank_agent.agent.services import Services
 from breakrank_agent.agent.thread_scheduler import Member, Turns
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.log import LogWriter
+from breakrank_agent.protocol.sampling import is_digested
 from breakrank_agent.schedules import policy
 
 _agent: Optional[Agent] = None
@@ -48,8 +49,8 @@ class Agent:
         self.sites = Sites(self.folder)
         self.on, self.services = Callbacks(), Services()
         self.controlled = plan.schedule.mode == "controlled" and channel is not None
-        #: True if accesses are recorded: an oracle judges them, or a schedule chooses between them.
-        self.watches = self.controlled or not {"race", "files"}.isdisjoint(plan.oracles)
+        #: True if accesses are recorded: as evidence, or because a schedule chooses between them.
+        self.watches = self.controlled or "accesses" in plan.evidence
         #: The name of the thing that counts the steps of this program; empty until the first step has ended.
         self._steps_by = ""
         self._state: Optional[dict[str, Any]] = None
@@ -123,12 +124,17 @@ class Agent:
         if by != self._steps_by and not self._is_counted(by):
             return
         self.reach("step")
-        if self.plan.payloads:
+        plan = self.plan
+        if is_digested(self.clock.done, plan.digests, plan.closely):
             self.payload("step", **self.model.summary())
         for follow in self.on.step_end:
             follow()
-        if self.clock.done == self.plan.until:
+        if self.clock.done == plan.until:
             self._stop_here(self.clock.done)
+
+    def digests_now(self) -> bool:
+        """Return whether the step under way is one whose parameters and batches are digested."""
+        return is_digested(self.clock.step, self.plan.digests, self.plan.closely)
 
     def _is_counted(self, by: str) -> bool:
         """Take what ends a step here for the first time for what counts the steps, or not; return whether it did so."""

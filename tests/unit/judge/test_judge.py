@@ -75,6 +75,28 @@ class TestOutcomes:
         assert verdict.outcome is Outcome.SILENT
         assert [f.oracle for f in verdict.findings] == ["replicas", "control"]
 
+    def test_of_a_case_a_finding_of_an_oracle_that_it_does_not_name_is_told_and_decides_nothing(self) -> None:
+        job = Golden().trains(3)
+        job[1].ends(params="flipped")
+        verdict = judge(job.ends_well().history(), sound(), plan(oracles=("ends", "progress")))
+        assert (verdict.outcome, verdict.findings) == (Outcome.SURVIVED, ())
+        assert [f.oracle for f in verdict.also] == ["replicas", "control"]
+
+    def test_of_a_script_every_finding_counts(self) -> None:
+        job = Golden().trains(3)
+        job[1].ends(params="flipped")
+        mine = plan(oracles=("ends", "progress"), command=("train.py",))
+        verdict = judge(job.ends_well().history(), sound(), mine)
+        assert (verdict.outcome, verdict.also) == (Outcome.SILENT, ())
+        assert [f.oracle for f in verdict.findings] == ["replicas", "control"]
+
+    def test_an_oracle_that_is_to_be_silent_is_not_asked(self) -> None:
+        job = Golden().trains(3)
+        job[1].ends(params="flipped")
+        mine = plan(command=("train.py",))
+        verdict = judge(job.ends_well().history(), sound(), mine, silent=("replicas", "control"))
+        assert verdict.outcome is Outcome.SURVIVED
+
     def test_a_wait_for_a_stopped_rank_is_a_hang(self) -> None:
         job = Golden().trains(2)
         job[1].loads([1]).is_struck()

@@ -43,7 +43,7 @@ class _MallInfo(ctypes.Structure):
 def install(agent: Agent) -> None:
     """Measure after each step, if somebody asks for it and it can be done."""
     measure = getattr(ctypes.CDLL(None), "mallinfo2", None)
-    if measure is None or "native_leak" not in agent.plan.oracles or "leak" in agent.plan.oracles:
+    if measure is None or "heap" not in agent.plan.evidence:
         return
     measure.restype = _MallInfo
     os.environ.update(dict.fromkeys(_RECORDER, "0"))

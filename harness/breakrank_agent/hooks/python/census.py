@@ -37,7 +37,7 @@ Line = tuple[str, Site, int, int]
 
 def install(agent: Agent) -> None:
     """Take a census at the end of each step, if somebody asks for one."""
-    if "leak" not in agent.plan.oracles:
+    if "census" not in agent.plan.evidence:
         return
     census = Census(agent)
     agent.services.census = census

@@ -30,7 +30,7 @@ def install(agent: Agent) -> None:
     from tensorflow.python.distribute import values
     from tensorflow.python.ops import resource_variable_ops
 
-    if not agent.plan.payloads:
+    if agent.plan.digests == "none":
         return
     seen = _Assignments(agent, training_of(agent))
     for kind in (values.DistributedVariable, values.SyncOnReadVariable):

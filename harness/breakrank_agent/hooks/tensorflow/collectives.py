@@ -311,7 +311,7 @@ def _wrap_eager(agent: Agent, issuing: _Issuing, merging: _Merging, module: Any,
 
     original: Callable[..., Any] = getattr(module, name)
     signature = inspect.signature(original)
-    weighs = "collectives" in agent.plan.oracles and OPERATIONS[operation] == "allreduce_"
+    weighs = "contents" in agent.plan.evidence and OPERATIONS[operation] == "allreduce_"
 
     @functools.wraps(original)
     def collective(*args: Any, **kwargs: Any) -> Any:

@@ -33,7 +33,7 @@ _TAKEN = "_breakrank_taken"
 
 def install(agent: Agent) -> None:
     """Mark the gradients that are taken in a graph, and look at the graph after the step that it was first run in."""
-    if not agent.plan.payloads:
+    if agent.plan.digests == "none":
         return
     updates = _Updates(agent, training_of(agent))
     watch_gradients(updates.mark)

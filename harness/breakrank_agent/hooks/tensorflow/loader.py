@@ -75,7 +75,7 @@ class _Handing:
         self._under_way = False
         for number, strike in strikes:
             batch = _struck(self._agent, number, strike, batch)
-        if self._agent.plan.payloads:
+        if self._agent.digests_now():
             with self._agent.quietly():
                 facts = _facts(_replicas(batch))
             self._agent.payload("load", indices=None, **facts)

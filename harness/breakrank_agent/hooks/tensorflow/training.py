@@ -61,7 +61,7 @@ def install(agent: Agent) -> None:
     _wrap_functions(training)
     _wrap_run(training)
     _wrap_tape(agent, training)
-    if agent.plan.payloads:
+    if agent.plan.digests != "none":
         agent.on.step_end.append(training.name)
 
 
@@ -278,7 +278,7 @@ class Training(NoHandles):
         parameters = self.parameters()
         if not parameters:
             return {}
-        norms = "reference" in self._agent.plan.oracles
+        norms = "norms" in self._agent.plan.evidence
         with self._agent.quietly():
             several = max(len(components(variable)) for variable in parameters)
             replicas = [summary_of_replica(parameters, number, norms) for number in range(several)]

@@ -48,8 +48,8 @@ BESIDE = 4096
 
 
 def install(agent: Agent) -> None:
-    """Have collectives watched, if the oracle that reads it is asked for."""
-    if "collectives" in agent.plan.oracles:
+    """Have collectives watched, if their contents are asked for."""
+    if "contents" in agent.plan.evidence:
         agent.services.contents = Contents()
 
 

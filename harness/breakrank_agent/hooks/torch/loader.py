@@ -29,7 +29,7 @@ def install(agent: Agent) -> None:
 
     kind = dataloader._BaseDataLoaderIter
     _keep_indices(kind)
-    has_indices, payloads = dataloader._DatasetKind.Map, agent.plan.payloads
+    has_indices = dataloader._DatasetKind.Map
 
     def load(loader: Any) -> tuple[Any, Sequence[tuple[int, Strike]]]:
         agent.reach("load")
@@ -48,8 +48,9 @@ def install(agent: Agent) -> None:
         waiting = loader.__dict__.get(_DRAWN)
         index = waiting.popleft() if waiting else None
         found = _indices(loader._dataset, index, Subset) if loader._dataset_kind == has_indices else None
-        if payloads or found is None:
-            digests = _digests(agent, batch, found is not None) if payloads else {}
+        digested = agent.digests_now()
+        if digested or found is None:
+            digests = _digests(agent, batch, found is not None) if digested else {}
             agent.payload("load", indices=_plain(found), **digests)
         elif not agent.count("load", "indices", found):
             agent.payload("load", indices=_plain(found))

@@ -1,7 +1,7 @@
 """Consistency of replicas: the parameters, and whether their gradients went through the wrapper.
 
 A step of which nothing is on record here is one in which every parameter had a gradient, and, where there is a
-DistributedDataParallel, its last forward pass was to reduce them. Only runs that record payloads are watched.
+DistributedDataParallel, its last forward pass was to reduce them. Only runs that digest steps are watched.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def install(agent: Agent) -> None:
     """Watch every DistributedDataParallel, and look at the optimizer's parameters after each step."""
     import torch
 
-    if not agent.plan.payloads or not torch.distributed.is_available():
+    if agent.plan.digests == "none" or not torch.distributed.is_available():
         return
     wrappers = _Wrappers()
     wrappers.watch()

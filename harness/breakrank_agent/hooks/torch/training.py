@@ -130,7 +130,7 @@ class Training(NoHandles):
                     square += float(here.double().pow(2).sum()) if here.is_floating_point() else 0.0
                 parts.append(digest.digest())
                 squares.append(square)
-        return summary_of(parts, squares, norms="reference" in self._agent.plan.oracles)
+        return summary_of(parts, squares, norms="norms" in self._agent.plan.evidence)
 
 
 def flatten(value: Any, into: list[Any]) -> list[Any]:

@@ -66,7 +66,7 @@ class PayloadEvent(RankEventBase, ParameterFacts):
     samples: NotRequired[Optional[list[str]]]
     """A digest of each sample of a batch, null where samples cannot be told apart; absent as `batch` is."""
     batch: NotRequired[str]
-    """A digest of the batch; absent but for `load`, and where payloads are not recorded."""
+    """A digest of the batch; absent but for `load`, and where the step is not digested."""
     shapes: NotRequired[list[list[Count]]]
     """The shapes of the tensors of a batch; absent but for TensorFlow's."""
     dtypes: NotRequired[list[str]]

@@ -9,7 +9,7 @@ from breakrank_agent.protocol.events.not_required import NotRequired
 
 
 class ParameterFacts(TypedDict):
-    """The parameters, in digests. All of it is absent where they cannot be read, or payloads are not recorded."""
+    """The parameters, in digests. All of it is absent where they cannot be read, or the step is not digested."""
 
     params: NotRequired[Optional[str]]
     """A digest of all parameters; absent without parameters."""
