@@ -7,98 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from breakrank.causes import CAUSES, HAZARDS
 from breakrank.errors import BreakrankError
 
-#: The closed list of causes, each with the sentence that is made of it. `{who}` is one or several ranks, `{step}` a
-#: step, and the other names come from the finding's evidence.
-CAUSES: dict[str, str] = {
-    "lost update": "{how}",
-    "wrong result": "the result of {who} differs from the control's, first at step {step}",
-    "replicas differ": "the parameters of {who} part from {others} at step {step}{first}",
-    "samples lost": "{count} of {expected} samples did not reach the final state, the first at step {step}",
-    "samples duplicated": "{count} samples were trained on more often than in the control, the first at step {step}",
-    "non-finite value": "{what} in {who} at step {step}",
-    "no checkpoint": "nothing can be resumed from: {what}",
-    "torn checkpoint": "the checkpoint {path}, read by {who}, is not as it was written",
-    "leak": "at each step from step {step} on, {who} kept {more}, {made}",
-    "native leak": "from step {step} on, {who} kept {bytes_per_step} bytes more of the C heap at each step",
-    "interleaved file": "{path} holds what no rank has written: the writes of {who} at step {step} are mixed",
-    "lost write": "{path} lacks what rank {loser} wrote at step {step}: rank {winner} {how}",
-    "training incomplete": "{who} ended with exit code 0 after {done} of {expected} steps",
-    "parameters frozen": "the parameters of {who} did not change at step {step}",
-    "loss not decreasing": "{who} ended with loss {loss}, and its program asks for less than {goal}",
-    "peer stopped": "{who} {waits} in {where} at step {step} for rank {peer}, which stands still{would}",
-    "peer ended": "{who} {waits} in {where} at step {step} for rank {peer}, which has ended{would}",
-    "deadlock": "{who} {waits} in {where} at step {step} for each other, and for nobody else{would}",
-    "endless training": "{who} did not end by itself: a job of {expected} steps had come to step {step}",
-    "no progress": "{who} reached no new point for {seconds} s, last seen in {where} at step {step}{absent}",
-    "participant missing": "{wait}, which {whom} will never enter{elsewhere}{would}",
-    "crossed process groups": "{wait}, which {whom} will enter only after a collective of "
-    "another group{elsewhere}{would}",
-    "unmatched receive": "{wait}, which {whom} never sends{elsewhere}{would}",
-    "unmatched send": "{wait}, which {whom} never receives{elsewhere}{would}",
-    "blocked in a lock": "{wait}, which {whom} will never enter, waiting for a lock "
-    "or queue of its own process{elsewhere}{would}",
-    "rank missing": "{wait}, to which {whom} will never come{elsewhere}{would}",
-    "duplicate rank": "{wait}, to which {whom} came under the number of another rank{elsewhere}{would}",
-    "world size mismatch": "{wait}, but {whom} came with another world size{elsewhere}{would}",
-    "master mismatch": "{wait}, but {whom} came to another master{elsewhere}{would}",
-    "backend mismatch": "{wait}, but {whom} came with another backend{elsewhere}{would}",
-    "interface mismatch": "{wait}, but {whom} came on another interface{elsewhere}{would}",
-    "collective mismatch": "collective {number} of a group is not the same on all ranks at step {step}: {held}",
-    "root mismatch": "{op} {number} has no one root at step {step}: {held}",
-    "reduce op mismatch": "{op} {number} reduces in several ways at step {step}: {held}",
-    "dtype mismatch": "{op} {number} is of several dtypes at step {step}: {held}",
-    "shape mismatch": "{op} {number} is of several sizes at step {step}: {held}",
-    "layout mismatch": "{op} {number} takes the elements in several orders at step {step}: {held}",
-    "order mismatch": "collective {number} of a group is out of order at step {step}: {held}",
-    "calls misaligned": "collective {number} of a group came out of turn at step {step}: {held}",
-    "collective skipped": "{who} left out {op} ({site}) at step {step}, which is collective {number} of {others}",
-    "collective added": "{who} called {op} ({site}) as collective {number} at step {step}, which {others} did not",
-    "wrong collective result": "{op} {number} ({site}) is wrong on {who} at step {step}: {how}",
-    "buffer overrun": "{op} {number} ({site}) changed what it must not on {who} at step {step}",
-    "wrapper bypassed": "replicas part at step {step}{first}: {who} went past the wrapper that reduces gradients",
-    "gradients not reduced": "replicas part at step {step}{first}: the last backward of {who} reduced nothing",
-    "parameter replaced": "replicas part at step {step}{first}: put in later, the wrapper of {who} does not know it",
-    "unused parameter": "replicas part at step {step}{first}: {who} had no gradient for it, and others had",
-    "reduction incomplete": "replicas part at step {step}{first}: for lack of {lacking}, {who} did not reduce it",
-    "per-rank loss scaling": "{who} weigh samples otherwise than one rank would, from "
-    "step {step} on: batches of {sizes}",
-    "reference mismatch": "the parameters of {who} part from those of one rank on the "
-    "same batches at step {step}{first}",
-    "data race": "at step {step} {one} and {other}, with nothing between them: {what}",
-    "lock cycle": "{who} cannot go on at step {step}: {cycle}",
-    "file race": "at step {step} {one} and {other} with nothing between them",
-    "rename race": "at step {step} {one} and {other} with nothing between them: it is whoever comes last's",
-    "killed by a signal": "{who} died of {signal} at step {step} {where}{meanwhile}",
-    "connection held by orphan": "{who} {waits} in {where} at step {step} for rank {peer}, which has ended and left a "
-    "process behind that holds its connections open{would}",
-    "unreachable": "{wait}, and {shown}{elsewhere}{would}",
-    "out of memory": "the kernel killed {who} at step {step}: its control group had no memory left",
-    "cluster mismatch": "{wait}, but {whom} came with another list of workers{elsewhere}{would}",
-    "proxy in path": "{wait}, but {whom} asks a proxy for the way to its peers{elsewhere}{would}",
-    "append race": "at step {step} {one} and {other}, in whichever order they come",
-    "unreduced assignment": "replicas part at step {step}{first}: {site} assigns to it {how}, with nothing to reduce",
-    "local replicas differ": "the replicas of {who} part at step {step}{first}",
-    "device missing": "{who} asked for {device}, which is not there, and trained on {on} at step {step}",
-    "single device": "all that {who} trained at step {step} lay on {device}, and nothing of it on {idle}",
-    "variable not mirrored": "{who} trained {names} at step {step}, beside the {kind}: nothing holds replicas alike",
-    "strategy bypassed": "{who} made step {step} past the {kind}: of {replicas} replicas one computed",
-    "batch not split": "{who} handed one batch to all {replicas} replicas of the {kind} at step {step}",
-    "aliased parameters": "{who} trained {names} twice at step {step}: two layers have one memory",
-    "idle replica": "{idle} had an empty batch at step {step}, and the others {samples} samples",
-    "batch mismatch": "the result differs from the control's at step {step}, where {who} alone had another batch{how}",
-    "replica not aggregated": "the result of {who} differs from the control's at step {step}: no gradient of {whose} "
-    "goes into {into} ({site})",
-    "stale gradients": "the result of {who} differs from the control's at step {step}: into {into} goes what was kept, "
-    "and no gradient of that step ({site})",
-    "partial restore": "{who} went on at step {step} with less of the checkpoint {path} than the control: {said}",
-    "samples changed": "{count} of the samples of {who} are none of the control's, the first at step {step}",
-    "duplicate shard": "{who} trained on the same samples, from step {step} on: "
-    "{count} of {expected} took others' places",
-}
-#: Causes that are found whether or not they did harm in this run.
-HAZARDS = frozenset(("data race", "file race", "rename race", "append race"))
 #: The oracles that find what they look for at each seed, since it need not do harm.
 ALWAYS_FOUND = ("race", "files")
 
@@ -131,7 +42,7 @@ class Finding:
 
     def __post_init__(self) -> None:
         if self.cause not in CAUSES:
-            raise ValueError(f"{self.cause!r} is not among the causes of verdict.py")
+            raise ValueError(f"{self.cause!r} is not among the causes of causes.py")
 
     def sentence(self) -> str:
         """Say the finding in one sentence."""

@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
+from breakrank.causes import CAUSES
 from breakrank.history.reader import History
 from breakrank.oracles import Abstain, Terms, all_oracles
-from breakrank.verdict import CAUSES, Finding
+from breakrank.verdict import Finding
 from breakrank_agent import faults
 from breakrank_agent.protocol.trigger import at
 

@@ -13,7 +13,7 @@ OURS = {path: path.relative_to(HARNESS).with_suffix("").as_posix() for path in H
 #: From below to above. A room imports rooms of lower layers only, never one of its own layer. A root module is a room.
 LAYERS = {
     "breakrank": [
-        ("errors", "schemas"),
+        ("causes", "errors", "schemas"),
         ("files", "verdict"),
         ("plan", "host", "history"),
         ("analysis", "live"),

@@ -10,9 +10,9 @@ import itertools
 
 import pytest
 
+from breakrank.causes import CAUSES, CAUSES_BY_PROPERTY, PROPERTY_OF
 from breakrank.errors import BreakrankError
 from breakrank.verdict import (
-    CAUSES,
     SURVIVED,
     Blame,
     Ended,
@@ -177,13 +177,18 @@ def test_a_record_of_survival_refuses_a_finding() -> None:
 
 
 def test_a_record_with_an_unknown_cause_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(BreakrankError, match="'gremlins'; causes are lost update"):
+    with pytest.raises(BreakrankError, match="'gremlins'; causes are training incomplete"):
         silent(cause="gremlins")
 
 
 def test_a_finding_with_an_unknown_cause_is_refused() -> None:
     with pytest.raises(ValueError, match="gremlins"):
         Finding("replicas", "gremlins")
+
+
+def test_each_cause_belongs_to_one_property() -> None:
+    assert len(CAUSES) == sum(map(len, CAUSES_BY_PROPERTY.values()))
+    assert PROPERTY_OF.keys() == CAUSES.keys() and set(PROPERTY_OF.values()) == set(CAUSES_BY_PROPERTY)
 
 
 @pytest.mark.parametrize("cause", CAUSES)

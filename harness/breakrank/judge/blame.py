@@ -10,8 +10,9 @@ from typing import Any
 
 from breakrank.analysis.digests import outside_majority
 from breakrank.analysis.endings import reported, where_at
+from breakrank.causes import HAZARDS
 from breakrank.history.reader import History, RankHistory
-from breakrank.verdict import HAZARDS, Blame, Finding, name_ranks
+from breakrank.verdict import Blame, Finding, name_ranks
 
 #: The words of a report about a lost peer or connection: a rank with such a report may be a victim.
 LOST = re.compile(

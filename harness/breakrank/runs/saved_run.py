@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from breakrank.causes import CAUSES
 from breakrank.errors import BreakrankError
 from breakrank.files.bounded import Folder
 from breakrank.history.reader import History, read_history
@@ -23,7 +24,7 @@ from breakrank.runners import all_runners
 from breakrank.runs.provenance import read_meta
 from breakrank.runs.retention import is_held
 from breakrank.schemas.shape import shape
-from breakrank.verdict import CAUSES, Outcome, Verdict
+from breakrank.verdict import Outcome, Verdict
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.trigger import PlanError
 from breakrank_agent.schedules import all_policies

@@ -1,0 +1,145 @@
+"""Causes: all that a finding can object to, each with its sentence, below the property of a training it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# In a sentence `{who}` is one or several ranks, `{step}` a step, and the other names come from the finding's evidence.
+
+_ENDS = {
+    "training incomplete": "{who} ended with exit code 0 after {done} of {expected} steps",
+    "killed by a signal": "{who} died of {signal} at step {step} {where}{meanwhile}",
+    "out of memory": "the kernel killed {who} at step {step}: its control group had no memory left",
+    "endless training": "{who} did not end by itself: a job of {expected} steps had come to step {step}",
+    "no progress": "{who} reached no new point for {seconds} s, last seen in {where} at step {step}{absent}",
+    "peer stopped": "{who} {waits} in {where} at step {step} for rank {peer}, which stands still{would}",
+    "peer ended": "{who} {waits} in {where} at step {step} for rank {peer}, which has ended{would}",
+    "deadlock": "{who} {waits} in {where} at step {step} for each other, and for nobody else{would}",
+    "participant missing": "{wait}, which {whom} will never enter{elsewhere}{would}",
+    "crossed process groups": "{wait}, which {whom} will enter only after a collective of "
+    "another group{elsewhere}{would}",
+    "unmatched receive": "{wait}, which {whom} never sends{elsewhere}{would}",
+    "unmatched send": "{wait}, which {whom} never receives{elsewhere}{would}",
+    "blocked in a lock": "{wait}, which {whom} will never enter, waiting for a lock "
+    "or queue of its own process{elsewhere}{would}",
+    "lock cycle": "{who} cannot go on at step {step}: {cycle}",
+    "rank missing": "{wait}, to which {whom} will never come{elsewhere}{would}",
+    "duplicate rank": "{wait}, to which {whom} came under the number of another rank{elsewhere}{would}",
+    "world size mismatch": "{wait}, but {whom} came with another world size{elsewhere}{would}",
+    "master mismatch": "{wait}, but {whom} came to another master{elsewhere}{would}",
+    "backend mismatch": "{wait}, but {whom} came with another backend{elsewhere}{would}",
+    "interface mismatch": "{wait}, but {whom} came on another interface{elsewhere}{would}",
+    "cluster mismatch": "{wait}, but {whom} came with another list of workers{elsewhere}{would}",
+    "proxy in path": "{wait}, but {whom} asks a proxy for the way to its peers{elsewhere}{would}",
+    "connection held by orphan": "{who} {waits} in {where} at step {step} for rank {peer}, which has ended and left a "
+    "process behind that holds its connections open{would}",
+    "unreachable": "{wait}, and {shown}{elsewhere}{would}",
+}
+
+_REPLICAS = {
+    "replicas differ": "the parameters of {who} part from {others} at step {step}{first}",
+    "local replicas differ": "the replicas of {who} part at step {step}{first}",
+    "wrapper bypassed": "replicas part at step {step}{first}: {who} went past the wrapper that reduces gradients",
+    "gradients not reduced": "replicas part at step {step}{first}: the last backward of {who} reduced nothing",
+    "parameter replaced": "replicas part at step {step}{first}: put in later, the wrapper of {who} does not know it",
+    "unused parameter": "replicas part at step {step}{first}: {who} had no gradient for it, and others had",
+    "reduction incomplete": "replicas part at step {step}{first}: for lack of {lacking}, {who} did not reduce it",
+    "unreduced assignment": "replicas part at step {step}{first}: {site} assigns to it {how}, with nothing to reduce",
+    "variable not mirrored": "{who} trained {names} at step {step}, beside the {kind}: nothing holds replicas alike",
+    "strategy bypassed": "{who} made step {step} past the {kind}: of {replicas} replicas one computed",
+    "device missing": "{who} asked for {device}, which is not there, and trained on {on} at step {step}",
+    "single device": "all that {who} trained at step {step} lay on {device}, and nothing of it on {idle}",
+}
+
+_SAMPLES = {
+    "samples lost": "{count} of {expected} samples did not reach the final state, the first at step {step}",
+    "samples duplicated": "{count} samples were trained on more often than in the control, the first at step {step}",
+    "samples changed": "{count} of the samples of {who} are none of the control's, the first at step {step}",
+    "duplicate shard": "{who} trained on the same samples, from step {step} on: "
+    "{count} of {expected} took others' places",
+    "batch mismatch": "the result differs from the control's at step {step}, where {who} alone had another batch{how}",
+    "batch not split": "{who} handed one batch to all {replicas} replicas of the {kind} at step {step}",
+    "idle replica": "{idle} had an empty batch at step {step}, and the others {samples} samples",
+}
+
+_COLLECTIVES = {
+    "collective mismatch": "collective {number} of a group is not the same on all ranks at step {step}: {held}",
+    "root mismatch": "{op} {number} has no one root at step {step}: {held}",
+    "reduce op mismatch": "{op} {number} reduces in several ways at step {step}: {held}",
+    "dtype mismatch": "{op} {number} is of several dtypes at step {step}: {held}",
+    "shape mismatch": "{op} {number} is of several sizes at step {step}: {held}",
+    "layout mismatch": "{op} {number} takes the elements in several orders at step {step}: {held}",
+    "order mismatch": "collective {number} of a group is out of order at step {step}: {held}",
+    "calls misaligned": "collective {number} of a group came out of turn at step {step}: {held}",
+    "collective skipped": "{who} left out {op} ({site}) at step {step}, which is collective {number} of {others}",
+    "collective added": "{who} called {op} ({site}) as collective {number} at step {step}, which {others} did not",
+    "wrong collective result": "{op} {number} ({site}) is wrong on {who} at step {step}: {how}",
+    "buffer overrun": "{op} {number} ({site}) changed what it must not on {who} at step {step}",
+}
+
+_GRADIENTS = {
+    "parameters frozen": "the parameters of {who} did not change at step {step}",
+    "per-rank loss scaling": "{who} weigh samples otherwise than one rank would, from "
+    "step {step} on: batches of {sizes}",
+    "reference mismatch": "the parameters of {who} part from those of one rank on the "
+    "same batches at step {step}{first}",
+    "aliased parameters": "{who} trained {names} twice at step {step}: two layers have one memory",
+    "replica not aggregated": "the result of {who} differs from the control's at step {step}: no gradient of {whose} "
+    "goes into {into} ({site})",
+    "stale gradients": "the result of {who} differs from the control's at step {step}: into {into} goes what was kept, "
+    "and no gradient of that step ({site})",
+}
+
+_NUMBERS = {
+    "non-finite value": "{what} in {who} at step {step}",
+    "loss not decreasing": "{who} ended with loss {loss}, and its program asks for less than {goal}",
+}
+
+_MEMORY = {
+    "leak": "at each step from step {step} on, {who} kept {more}, {made}",
+    "native leak": "from step {step} on, {who} kept {bytes_per_step} bytes more of the C heap at each step",
+}
+
+_RACES = {
+    "data race": "at step {step} {one} and {other}, with nothing between them: {what}",
+    "lost update": "{how}",
+}
+
+_FILES = {
+    "file race": "at step {step} {one} and {other} with nothing between them",
+    "rename race": "at step {step} {one} and {other} with nothing between them: it is whoever comes last's",
+    "append race": "at step {step} {one} and {other}, in whichever order they come",
+    "interleaved file": "{path} holds what no rank has written: the writes of {who} at step {step} are mixed",
+    "lost write": "{path} lacks what rank {loser} wrote at step {step}: rank {winner} {how}",
+}
+
+_CHECKPOINT = {
+    "no checkpoint": "nothing can be resumed from: {what}",
+    "torn checkpoint": "the checkpoint {path}, read by {who}, is not as it was written",
+    "partial restore": "{who} went on at step {step} with less of the checkpoint {path} than the control: {said}",
+}
+
+_RESUME = {
+    "wrong result": "the result of {who} differs from the control's, first at step {step}",
+}
+
+#: The properties of a training, in the order in which a check-up lists them, each with its causes.
+CAUSES_BY_PROPERTY: Mapping[str, Mapping[str, str]] = {
+    "ends": _ENDS,
+    "replicas": _REPLICAS,
+    "samples": _SAMPLES,
+    "collectives": _COLLECTIVES,
+    "gradients and optimizer": _GRADIENTS,
+    "numbers": _NUMBERS,
+    "memory": _MEMORY,
+    "races": _RACES,
+    "files": _FILES,
+    "checkpoint": _CHECKPOINT,
+    "resume": _RESUME,
+}
+#: The closed list of causes, each with its sentence.
+CAUSES: Mapping[str, str] = {cause: said for causes in CAUSES_BY_PROPERTY.values() for cause, said in causes.items()}
+#: The property that each cause belongs to.
+PROPERTY_OF: Mapping[str, str] = {cause: name for name, causes in CAUSES_BY_PROPERTY.items() for cause in causes}
+#: Causes that are found whether or not they did harm in this run.
+HAZARDS = frozenset(("data race", "file race", "rename race", "append race"))
