@@ -43,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return explain_running(options.pids)
         if options.command == "watch":
             return watch_job(options)
+        if options.command == "check":
+            return check_script(options)
         if options.command == "sweep":
             return sweep(options.dry_run, options.session)
         if options.command == "image":
@@ -71,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("run", type=Path, metavar="RUN", help="a run directory")
     command = commands.add_parser("why", help="say where the ranks of a running job are, and which is the odd one")
     command.add_argument("pids", type=int, nargs="+", metavar="PID", help="a launcher, or ranks of one job")
+    _add_check(commands)
     _add_watch(commands)
     _add_image(commands)
     command = commands.add_parser("sweep", help="remove what sessions left behind whose pytest is dead")
@@ -79,6 +82,17 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("list", help="list the scenarios and their cases")
     commands.add_parser("doctor", help="say what this machine has and lacks")
     return parser
+
+
+def _add_check(commands: argparse._SubParsersAction[_Parser]) -> None:
+    command = commands.add_parser("check", help="run a script three times undisturbed, and say what is wrong with it")
+    command.add_argument("--ranks", default="", metavar="N", help="number of ranks (2), unless a launcher starts them")
+    command.add_argument("--steps", default="", metavar="N", help="end each run after N steps")
+    command.add_argument("--step", default="", metavar="MODULE:FUNCTION", help="the function whose return ends a step")
+    command.add_argument("--framework", default="", metavar="NAME", help="the script's framework, if it imports several")
+    command.add_argument("--json", action="store_true", help="print one JSON object in place of the sheet")
+    command.add_argument("--runs", type=Path, default=Path(".breakrank"), metavar="DIR", help="folder for the records")
+    command.add_argument("job", nargs=argparse.REMAINDER, metavar="CMD", help="a script, or a job as torchrun train.py")
 
 
 def _add_watch(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -124,6 +138,14 @@ def sweep(dry_run: bool, session: str) -> int:
             print(f"nothing of the runner {kind.name} was looked for: {' '.join(str(error).split())}")
     print("\n".join(left) if left else "nothing is left of dead sessions")
     return 0
+
+
+def check_script(options: argparse.Namespace) -> int:
+    """Check a script; return 0, 1 if something is wrong, 2 if too little was seen."""
+    from breakrank.cli.check import Wishes, check
+
+    wishes = Wishes(options.ranks, options.steps, options.step, options.framework)
+    return check(options.job, options.runs, wishes, options.json)
 
 
 def watch_job(options: argparse.Namespace) -> int:

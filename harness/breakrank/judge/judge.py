@@ -54,12 +54,14 @@ def judge(
     void: Sequence[str] = (),
     reference: History | None = None,
     silent: Collection[str] = (),
+    compared: Collection[str] | None = None,
 ) -> Verdict:
     """Return the verdict on a saved run.
 
     `control` is what the run is compared with, `reference` the same training as one rank; None where there is none.
     `void` holds reasons known before why nothing can be said: the control failed, a replay diverged. Oracles in
-    `silent` are not asked; every other one judges what there is. Of a case, which has a record, only the oracles that
+    `silent` are not asked; every other one judges what there is, with the control if it is in `compared` (None: all
+    are). Of a case, which has a record, only the oracles that
     its scenario names decide the outcome. Only this function and those it calls read fault events; the oracles and
     blame get the history without them.
     """
@@ -67,7 +69,7 @@ def judge(
     ends = {attempt: endings.classify(history, attempt) for attempt in history.attempts}
     _see_enough(history, control, plan, account)
     _see_strikes(history, plan, ends, account)
-    findings, abstained = _consult(history, control, reference, plan, silent, account)
+    findings, abstained = _consult(history, control, reference, plan, silent, account, compared)
     last = ends[history.attempts[-1]] if ends else {}
     if last and set(last.values()) == {Ended.STRUCK}:
         account.void.append("the injector ended every rank of the last attempt")
@@ -249,6 +251,7 @@ def _consult(
     plan: Plan,
     silent: Collection[str],
     account: Account,
+    compared: Collection[str] | None,
 ) -> tuple[list[Finding], dict[str, str]]:
     """Ask every oracle, those of the plan first; return findings by attempt, step and that order, and who abstained."""
     bare = history.without_faults()
@@ -266,7 +269,7 @@ def _consult(
         if name not in known or name in silent:
             continue
         try:
-            findings += known[name](bare, model, terms)
+            findings += known[name](bare, model if compared is None or name in compared else None, terms)
         except Abstain as reason:
             abstained[name] = str(reason)
         except Exception as error:

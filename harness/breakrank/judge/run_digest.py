@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from breakrank.analysis.endings import acted, classify
 from breakrank.history.reader import History, RankHistory, signal_name
@@ -36,17 +36,54 @@ def digest(history: History) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
 
 
+class Difference(NamedTuple):
+    """The first coordinate in which two runs part, and the line that says so."""
+
+    attempt: int
+    step: int
+    rank: int
+    words: str
+
+
 def explain_difference(a: History, b: History, results: bool = False) -> str:
-    """Name in one line the first coordinate in which two runs part; empty if their digests are equal.
+    """Name in one line the first coordinate in which two runs part; empty if their digests are equal."""
+    difference = first_difference(a, b, results)
+    return difference.words if difference is not None else ""
+
+
+def first_difference(a: History, b: History, results: bool = False) -> Difference | None:
+    """Return where two runs part; None if their digests are equal.
 
     Of `results` alone, who came before whom does not count: a thread that nobody schedules may be early or late, and
-    the ranks still compute the same.
+    the ranks still compute the same. Nor does a step count that one of the runs alone has digested.
     """
     bare = [history.without("access", "sync") if results else history for history in (a, b)]
     one, other = map(sequences, bare)
-    parted = [_parting(key, one.get(key), other.get(key)) for key in sorted({*one, *other})]
-    found = [p for p in parted if p is not None]
-    return min(found, key=lambda p: p[0])[1] if found else ""
+    keys = sorted({*one, *other})
+    if results:
+        for key in one.keys() & other.keys():
+            common = _digested(one[key]) & _digested(other[key])
+            one[key], other[key] = _as_digested(one[key], common), _as_digested(other[key], common)
+    parted = [_parting(key, one.get(key), other.get(key)) for key in keys]
+    return min((p for p in parted if p is not None), default=None)
+
+
+def _digested(sequence: list[Coordinate]) -> set[tuple[str, int | None]]:
+    """Return of which steps a sequence has digests, of the parameters and of batches."""
+    return {(c["of"], c.get("step")) for c in sequence if c["kind"] == "payload" and ("params" in c or "batch" in c)}
+
+
+def _as_digested(sequence: list[Coordinate], common: set[tuple[str, int | None]]) -> list[Coordinate]:
+    """Return a sequence without the digests of all steps but the common ones."""
+    kept = []
+    for coordinate in sequence:
+        if coordinate["kind"] == "payload" and (coordinate["of"], coordinate.get("step")) not in common:
+            if coordinate["of"] == "step":
+                continue
+            if coordinate["of"] == "load":
+                coordinate = {name: value for name, value in coordinate.items() if name not in ("batch", "samples")}
+        kept.append(coordinate)
+    return kept
 
 
 def sequences(history: History) -> Sequences:
@@ -205,14 +242,14 @@ def _class(history: History, lived: RankHistory, end: Ended) -> str:
 
 def _parting(
     key: tuple[int, int, str], one: list[Coordinate] | None, other: list[Coordinate] | None
-) -> tuple[tuple[int, int, int], str] | None:
-    """Return where in logical time two sequences part, and the line that says so; None if they are equal."""
+) -> Difference | None:
+    """Return where in logical time two sequences part; None if they are equal."""
     attempt, rank, sequence = key
     where = f"attempt {attempt}, rank {rank}" + (f", {sequence}" if sequence != "main" else "")
     for index, (left, right) in enumerate(_side_by_side(one or [], other or [])):
         if left != right:
             step = max(int(c.get("step", 0)) for c in [*(one or [])[: index + 1], *(other or [])[: index + 1]])
-            return (attempt, step, rank), f"{where}, step {step}: {_words(left, right)}"
+            return Difference(attempt, step, rank, f"{where}, step {step}: {_words(left, right)}")
     return None
 
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -119,21 +119,47 @@ class Bench:
 
     def run(self, request: Request) -> Result:
         """Run a plan and judge it. Raises `BreakrankError` if it cannot be run here."""
+        began = time.monotonic()
+        folder = self._prepare(request)
+        void: list[str] = []
+        with self._within_room(void):
+            request, steps, failed = self._controls.control(request, folder)
+            void += failed
+            void += self._controls.reference(request, folder, steps, bool(void))
+            if not (void and request.plan.command):
+                void += self._conduct(request, folder, steps=steps)
+        verdict = judge_saved(load_run(folder), list(dict.fromkeys(void)))
+        result = Result(request.plan, verdict, folder, time.monotonic() - began, request.record)
+        result.save()
+        return result
+
+    def record(self, request: Request, phase: str, steps: int = 0) -> tuple[Path, list[str]]:
+        """Run a plan by itself, and judge nothing yet; return its run directory, and why nothing can be said of it.
+
+        The ranks make `steps` steps, if that is known. Raises `BreakrankError` if it cannot be run here.
+        """
+        folder = self._prepare(request)
+        void: list[str] = []
+        with self._within_room(void):
+            void += self._conduct(request, folder, phase, steps)
+        return folder, list(dict.fromkeys(void))
+
+    def _prepare(self, request: Request) -> Path:
+        """Make the run directory of a plan. Raises `BreakrankError` if it cannot be run here."""
         plan = request.plan
         lack = missing_framework(plan.framework, plan.runner, plan.image)
         if lack:
             raise BreakrankError(lack)
         check_quotas(plan.ranks)
         self._session.renew()
-        began = time.monotonic()
         find_runner(plan.runner).warm_up(self._resources, plan)
-        folder = self._new_folder(plan, request.where or request.code)
-        void: list[str] = []
+        return self._new_folder(plan, request.where or request.code)
+
+    @contextlib.contextmanager
+    def _within_room(self, void: list[str]) -> Iterator[None]:
+        """Note in `void` that the disk was full, or that the session was cut short."""
         try:
-            request, steps, void = self._controls.control(request, folder)
-            void += self._controls.reference(request, folder, steps, bool(void))
-            if not (void and plan.command):
-                void += self._conduct(request, folder, steps=steps)
+            yield
         except NoSpaceError:
             void.append(f"no space left in {self.runs}")
         except CutShortError as error:
@@ -142,10 +168,6 @@ class Bench:
             if error.errno not in FULL:
                 raise
             void.append(f"no space left in {self.runs}")
-        verdict = judge_saved(load_run(folder), list(dict.fromkeys(void)))
-        result = Result(request.plan, verdict, folder, time.monotonic() - began, request.record)
-        result.save()
-        return result
 
     def watch(
         self,
