@@ -83,7 +83,7 @@ class Scenario:
     """A named experiment: one file in `scenarios/`, one value `SCENARIO`.
 
     `on_scripts` are strikes for a user's own script, each tried by itself, where the scenario's own strike only what
-    comes with its programs. `without` says of a framework that has no case here why not. `name`, `summary` and `path`
+    comes with its programs. A `checkup` runs a script three times undisturbed, and strikes nothing. `without` says of a framework that has no case here why not. `name`, `summary` and `path`
     come from the file.
     """
 
@@ -93,6 +93,7 @@ class Scenario:
     schedule: Schedule = field(default_factory=Schedule)
     oracles: Sequence[str] = DEFAULT_ORACLES
     on_scripts: Sequence[Strike] = ()
+    checkup: bool = False
     without: Mapping[str, str] = field(default_factory=dict)
     family: str = ""
     name: str = ""

@@ -18,11 +18,12 @@ from breakrank.plan.for_scripts import make_script_plans
 from breakrank.plan.scenario import Case, Scenario
 from breakrank.plan.script import title
 from breakrank.plugin.command_line import PREFIX
-from breakrank.plugin.items import ReplayItem, ScenarioItem
+from breakrank.plugin.items import CheckupItem, ReplayItem, ScenarioItem
 from breakrank.plugin.options import Options
 from breakrank.plugin.usage_errors import one_line
 from breakrank.report import plan_words, saved_verdict
 from breakrank.runners import PLAIN, find_runner, offered_runners
+from breakrank.runs.checkup import light_plan
 from breakrank.runs.provenance import is_ours, read_meta
 from breakrank.runs.saved_run import SavedRun, load_run, programs_of
 from breakrank.verdict import SURVIVED, Record
@@ -41,6 +42,11 @@ class Subject:
     case: Case
     plan: Plan | None = None
     skip: str = ""
+
+    @property
+    def checks(self) -> bool:
+        """True if the subject is the check-up of a user's script."""
+        return self.scenario.checkup and self.plan is not None and bool(self.plan.command)
 
     @property
     def nodeid(self) -> str:
@@ -141,12 +147,33 @@ def _scripts(scenario: Scenario, options: Options) -> list[Subject]:
     """Return the subjects that a user's script makes with a scenario: one for each way in which it strikes."""
     unknown = Case(title(options.train), "", SURVIVED)
     try:
+        if scenario.checkup:
+            plan = light_plan(options.train, _choices_of_checkup(options))
+            return [Subject(scenario, unknown, plan, doctor.missing_for(plan))]
         plans = make_script_plans(scenario, options.train, choices(options))
     except (BreakrankError, PlanError) as error:
         return [Subject(scenario, unknown, skip=f"{_NO_PLAN}{scenario.name}: {one_line(error)}")]
     return [
         Subject(scenario, replace(unknown, name=name), plan, doctor.missing_for(plan)) for name, plan in plans.items()
     ]
+
+
+def _choices_of_checkup(options: Options) -> Choices:
+    """Return what the options decide of a check-up. Raises `BreakrankError` for those that have no part in one."""
+    idle = {
+        "-restarts": options.restarts is not None,
+        "-patience": options.patience_s is not None,
+        "-tolerance": options.tolerance is not None,
+        "-repeat": options.repeat > 1,
+        "-seeds": bool(options.seeds),
+        "-in-place": options.in_place,
+        "-image": bool(options.image),
+        "-runner": options.runner not in (AUTO, PLAIN),
+    }
+    for suffix, given in idle.items():
+        if given:
+            raise BreakrankError(f"a check-up runs plain processes undisturbed; leave out {PREFIX}{suffix}")
+    return choices(options)
 
 
 def _subject(scenario: Scenario, case: Case, options: Options) -> Subject:
@@ -215,7 +242,8 @@ class ScenarioCollector(pytest.Collector):
     def collect(self) -> Iterable[pytest.Item]:
         """Return the selected cases."""
         for subject in self.subjects:
-            item = ScenarioItem.from_parent(self, name=subject.case.name)
+            kind = CheckupItem if subject.checks else ScenarioItem
+            item = kind.from_parent(self, name=subject.case.name)
             item.prepare(subject.scenario, subject.case, subject.plan, subject.record, subject.skip)
             yield item
 

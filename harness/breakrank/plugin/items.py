@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from breakrank_agent.plan import Plan
 
 if TYPE_CHECKING:
     from breakrank.plugin.options import Options
+    from breakrank.report.health import Health
     from breakrank.runs.result import Result
     from breakrank.runs.saved_run import SavedRun
 
@@ -35,6 +37,9 @@ class Active(Protocol):
 
     def at_seed(self, scenario: Scenario, case: Case, plan: Plan, seed: int) -> Plan:
         """Return a case's plan at another seed."""
+
+    def check(self, title: str, plan: Plan) -> Health:
+        """Make the runs of a check-up, each when the machine has room for its ranks, and return the sheet."""
 
     def replay(self, title: str, folder: Path, plan: Plan) -> tuple[Result, dict[str, Any]]:
         """Run a saved run's plan again; return the result and the saved verdict."""
@@ -164,6 +169,25 @@ class ScenarioItem(BreakrankItem):
         if not search.stands():
             lines = "\n  ".join([f"{self.nodeid}: {search.words()}", *search.objections()])
             raise Failed(f"{lines}\n{active.explain(search.shown.folder)}")
+
+
+class CheckupItem(ScenarioItem):
+    """A check-up of a user's script: it passes if nothing is wrong, and is skipped if too little was seen."""
+
+    def runtest(self) -> None:
+        """Check the script. Raises `Failed` with the sheet if something is wrong."""
+        with self.at_the_boundary() as active:
+            if self.plan is None:
+                raise BreakrankError("there is no plan to run")
+            sheet = active.check(self.nodeid, self.plan)
+            look = sheet.shown
+            self.tell_result(look.result)
+            self.tell(sentence=sheet.headline, seconds=f"{sheet.checkup.seconds:.2f}")
+            if sheet.wrong:
+                repeat = ["pytest", "--scenario=checkup", f"--scenario-train={shlex.join(self.plan.command)}"]
+                raise Failed(f"{self.nodeid}\n{sheet.text(shlex.join(repeat))}")
+            if sheet.status:
+                pytest.skip(sheet.headline)
 
 
 class ReplayItem(BreakrankItem):

@@ -15,7 +15,9 @@ from breakrank.plan.scenario import DEFAULT_ORACLES, Job, Scenario
 from breakrank.plan.script import check_script, check_step, framework_of
 from breakrank.plugin import options, workers
 from breakrank.report import explain
+from breakrank.report.health import Health, health
 from breakrank.runs.bench import Bench
+from breakrank.runs.checkup import Order, check_up, light_plan
 from breakrank.runs.request import Request
 from breakrank.runs.result import Result
 from breakrank.runs.saved_run import SavedRun, load_run
@@ -90,6 +92,37 @@ class Launched:
         return explain(self.saved)
 
 
+@dataclass(frozen=True)
+class Checked:
+    """The result of a check-up."""
+
+    health: Health
+
+    @property
+    def well(self) -> bool:
+        """True if nothing is wrong, and enough was seen to say so."""
+        return self.health.well
+
+    @property
+    def wrong(self) -> dict[str, str]:
+        """The sentence about each property that is wrong."""
+        return {line.property: line.words for line in self.health.wrong}
+
+    @property
+    def sheet(self) -> dict[str, str]:
+        """The state of each property: `well`, `wrong` or `not seen`."""
+        return {line.property: line.state for line in self.health.lines}
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All that was found, the first first."""
+        return self.health.findings
+
+    def explain(self) -> str:
+        """Return the whole sheet, with the blame and where the runs are."""
+        return self.health.text(f"launch.check({' '.join(self.health.checkup.order.plan.command)!r})")
+
+
 class Launcher:
     """Launches scripts of one test. Call it: `launch("train.py --epochs 2", ranks=2, faults=[...])`."""
 
@@ -122,13 +155,7 @@ class Launcher:
         `in_place`, in the folder.
         Raises `BreakrankError` for what cannot be run.
         """
-        words = command.split() if isinstance(command, str) else list(command)
-        if not words:
-            raise BreakrankError("launch() needs a command, as in launch('train.py --epochs 2')")
-        folder = self._folder_of(words)
-        check_script(words, folder)
-        if step:
-            check_step(step, words, folder)
+        words, folder = self._find(command, step)
         job = Job(steps=0, deadline_s=deadline_s, patience_s=patience_s, data="")
         scenario = Scenario((), job, tuple(faults), oracles=tuple(oracles), name=self._name)
         choices = Choices(seed=seed, ranks=ranks, restarts=restarts, tolerance=tolerance, steps=steps, step=step)
@@ -138,6 +165,38 @@ class Launcher:
         except PlanError as error:
             raise BreakrankError(str(error)) from None
         return Launched(self._open_bench().run(Request(plan, where=folder, in_place=in_place)))
+
+    def check(
+        self,
+        command: str | Sequence[str],
+        *,
+        ranks: int | None = None,
+        steps: int | None = None,
+        step: str = "",
+        deadline_s: float = 30.0,
+    ) -> Checked:
+        """Run a script three times undisturbed, each time with other evidence, and say what is wrong with it.
+
+        With `steps` each run ends after that many; the rest is as for a launch. Raises `BreakrankError`.
+        """
+        words, folder = self._find(command, step)
+        choices = Choices(ranks=ranks, steps=steps, step=step, framework=framework_of(words, folder))
+        try:
+            plan = light_plan(words, choices, deadline_s)
+        except PlanError as error:
+            raise BreakrankError(str(error)) from None
+        return Checked(health(check_up(self._open_bench(), Order(plan, folder))))
+
+    def _find(self, command: str | Sequence[str], step: str) -> tuple[list[str], Path]:
+        """Return the words of a command, and the folder of its script. Raises `BreakrankError`."""
+        words = command.split() if isinstance(command, str) else list(command)
+        if not words:
+            raise BreakrankError("launch() needs a command, as in launch('train.py --epochs 2')")
+        folder = self._folder_of(words)
+        check_script(words, folder)
+        if step:
+            check_step(step, words, folder)
+        return words, folder
 
     def _folder_of(self, words: Sequence[str]) -> Path:
         script = next((word for word in words if word.endswith(".py")), words[0]).removeprefix("./")

@@ -40,6 +40,12 @@ class Live:
             back = f"\x1b[{self._column}C" if self._column else ""
             self._write(f"\r\x1b[K\x1b[A\r{back}")
 
+    def tell(self, text: str) -> None:
+        """Write a line that stays, where nobody rewrites one."""
+        if self._reporter is not None and not self._reporter.isatty:
+            with self._uncaptured():
+                self._reporter.write_line(f"{self._title}: {text}")
+
     def __call__(self, progress: Progress) -> None:
         """Show the progress, if it is time to."""
         if self._reporter is None:

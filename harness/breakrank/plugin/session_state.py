@@ -35,9 +35,11 @@ from breakrank.plugin.options import Options
 from breakrank.plugin.progress import Live
 from breakrank.plugin.usage_errors import one_line
 from breakrank.report import compare, explain, plan_words
+from breakrank.report.health import Health, health
 from breakrank.report.terminal import Row, headline, verdict_table
 from breakrank.runners.workdir import unprotected
 from breakrank.runs.bench import Bench
+from breakrank.runs.checkup import Order, check_up
 from breakrank.runs.request import Request
 from breakrank.runs.result import Result
 from breakrank.runs.saved_run import load_run
@@ -136,6 +138,11 @@ class Active:
             # Scenarios of a user's own have their programs beside them.
             return bench.run(Request(plan, record, programs if programs.is_dir() else None, live))
 
+    def check(self, title: str, plan: Plan) -> Health:
+        """Make the runs of a check-up, when the machine has room for its ranks, and return the sheet."""
+        with core_tokens.hold(self.options.runs / "slots", plan.ranks or 1), Live(self._config, title) as live:
+            return health(check_up(self._open_bench(), Order(plan, self.options.folder), live.tell, live))
+
     def at_seed(self, scenario: Scenario, case: Case, plan: Plan, seed: int) -> Plan:
         """Return a case's plan at another seed."""
         if plan.command:
@@ -203,7 +210,9 @@ class Active:
             f"seed {self.options.seed}, runner {self._runners()}, runs in {self.options.runs}"
         ]
         if self.options.train:
-            often = "three times a case: twice undisturbed, once struck; once where nothing is struck"
+            struck = "twice undisturbed, once struck; once where nothing is struck"
+            undisturbed = all(s.scenario.checkup for s in self._subjects)
+            often = "three times undisturbed" if undisturbed else f"three times a case: {struck}"
             lines.append(f"breakrank: {' '.join(self.options.train)} runs {often}, {self._how_long()}")
             # In an image a script works on a copy of its folder.
             if not self.options.in_place and not self.options.image:

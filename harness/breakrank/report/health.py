@@ -107,6 +107,12 @@ class Health:
         return tuple(finding for _, finding in _found(self.checkup.looks))
 
     @property
+    def shown(self) -> Look:
+        """The run that shows what is wrong, else the first one."""
+        run = self.wrong[0].run if self.wrong else ""
+        return self.checkup.look(run) or self.checkup.looks[0]
+
+    @property
     def headline(self) -> str:
         """Say in one line what came of it."""
         if self.wrong:
@@ -120,8 +126,7 @@ class Health:
         """Return the sheet, the headline with blame, where the runs are, and the line that repeats it."""
         lines = [*self._table(colour), *(f"note: {note}" for note in self.notes()), "", self.headline]
         if self.wrong:
-            look = self.checkup.look(self.wrong[0].run) or self.checkup.looks[0]
-            lines.append(f"blame: {look.verdict.blame.words()}")
+            lines.append(f"blame: {self.shown.verdict.blame.words()}")
         lines += [
             f"{look.name + ':':<10}{look.verdict.outcome}, {look.seconds:.1f} s, {look.saved.folder}"
             for look in self.checkup.looks

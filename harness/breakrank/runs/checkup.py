@@ -35,8 +35,8 @@ CHECKUP = "checkup"
 LIGHT, CONTENTS, CENSUS = "light", "contents", "census"
 #: The evidence of each of the three runs.
 EVIDENCE = {LIGHT: ("crashes",), CONTENTS: ("accesses", "contents", "crashes"), CENSUS: ("census", "crashes")}
-#: How many times as long as the light run each of the others takes, as a rule.
-_TIMES = {CONTENTS: 2.0, CENSUS: 2.0}
+#: How many times as long as in the light run a step of each of the others takes, as a rule.
+_TIMES = {CONTENTS: 2.0, CENSUS: 2.5}
 #: What is compared from run to run, or with a control that there is none of.
 _NOT_ASKED = ("control",)
 
@@ -57,6 +57,11 @@ class Look:
     saved: SavedRun
     verdict: Verdict
     seconds: float
+
+    @property
+    def result(self) -> Result:
+        """The run as others know it."""
+        return Result(self.saved.plan, self.verdict, self.saved.folder, self.seconds)
 
     @property
     def failed(self) -> bool:
@@ -97,7 +102,13 @@ def light_plan(command: Sequence[str], choices: Choices, deadline_s: float = 30.
     return _with_evidence(plan, LIGHT)
 
 
-def check_up(bench: Bench, order: Order, tell: Callable[[str], None], progress: Watch | None = None) -> Checkup:
+def _unheard(text: str) -> None:
+    """Tell nobody."""
+
+
+def check_up(
+    bench: Bench, order: Order, tell: Callable[[str], None] = _unheard, progress: Watch | None = None
+) -> Checkup:
     """Make the runs of a check-up, one after the other, and judge them. Raises `BreakrankError` if none can be made.
 
     `tell` is told in lines what will be done, and how long it takes.
@@ -130,7 +141,9 @@ def _announced(plan: Plan) -> str:
 
 def _how_long(light: Look, names: Sequence[str]) -> str:
     """Say how long the first run took, and what the others will take."""
-    about = light.seconds * sum(_TIMES[name] for name in names)
+    moments = [e["t"] for lived in light.saved.history.last for e in lived.events if e["step"] > 0]
+    trained = max(moments) - min(moments) if moments else 0.0
+    about = sum(light.seconds + trained * (_TIMES[name] - 1) for name in names)
     runs = "the two others take" if len(names) > 1 else "the other one takes"
     return f"the first run took {light.seconds:.1f} s for {light.steps} steps; {runs} about {about:.0f} s"
 
@@ -198,7 +211,7 @@ class _Runs:
                 _lay_beside(look.saved.folder, peer.saved.folder)
                 saved = replace(look.saved, control=peer.saved.history)
                 look = replace(look, saved=saved, verdict=judge_saved(saved, void))
-            Result(look.saved.plan, look.verdict, look.saved.folder, look.seconds).save()
+            look.result.save()
             looks.append(look)
         return tuple(looks)
 
