@@ -28,7 +28,7 @@ _OF_FILES = ("show", "judge", "list")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Answer one command; return the exit code: 0, 1 if a judgement disagrees with the saved one, 4 for bad usage."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_args(_spelled_out(sys.argv[1:] if arguments is None else arguments))
     if isinstance(sys.stdout, io.TextIOWrapper):
         # The name of a folder may be no UTF-8: it is written as well as it can be.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -55,6 +55,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _USAGE
     except (KeyboardInterrupt, BrokenPipeError):
         return 130
+
+
+def _spelled_out(arguments: Sequence[str]) -> list[str]:
+    """Return a command line with `--resume` of a check as an option with an empty value, as the script follows it."""
+    words = list(arguments)
+    if words[:1] == ["check"] and "--resume" in words:
+        place = words.index("--resume")
+        # Behind the first word that is no option, and no value of one, all belongs to the script.
+        before = zip(words, words[1:place], strict=False)
+        if all(word.startswith("-") or (option.startswith("-") and "=" not in option) for option, word in before):
+            words[place] = "--resume="
+    return words
 
 
 class _Parser(argparse.ArgumentParser):
@@ -90,6 +102,10 @@ def _add_check(commands: argparse._SubParsersAction[_Parser]) -> None:
     command.add_argument("--steps", default="", metavar="N", help="end each run after N steps")
     command.add_argument("--step", default="", metavar="MODULE:FUNCTION", help="the function whose return ends a step")
     command.add_argument("--framework", default="", metavar="NAME", help="the script's framework, if it imports several")
+    command.add_argument("--reference", default="", metavar="CMD", help="the same training as one rank, to compare with")
+    command.add_argument(
+        "--resume", metavar="CMD", help="kill all ranks in the middle, and go on by CMD (--resume= by the same command)"
+    )
     command.add_argument("--json", action="store_true", help="print one JSON object in place of the sheet")
     command.add_argument("--runs", type=Path, default=Path(".breakrank"), metavar="DIR", help="folder for the records")
     command.add_argument("job", nargs=argparse.REMAINDER, metavar="CMD", help="a script, or a job as torchrun train.py")
@@ -144,7 +160,7 @@ def check_script(options: argparse.Namespace) -> int:
     """Check a script; return 0, 1 if something is wrong, 2 if too little was seen."""
     from breakrank.cli.check import Wishes, check
 
-    wishes = Wishes(options.ranks, options.steps, options.step, options.framework)
+    wishes = Wishes(options.ranks, options.steps, options.step, options.framework, options.reference, options.resume)
     return check(options.job, options.runs, wishes, options.json)
 
 

@@ -99,7 +99,7 @@ class Plan:
     """Everything that one run depends on; equal plans on equal software give equal digests.
 
     `program` is `module:function`, looked up among the programs staged for the run; or it is empty, and `command` is
-    the user's script and its arguments. `reference` is the user's command for the same training as one rank, on the
+    the user's script and its arguments; later attempts run `resume`, if it is not empty. `reference` is the user's command for the same training as one rank, on the
     same global batches. `steps` is 0 if only the control can tell, `ranks` if a launcher starts them. Ranks end after
     the step `until`, if it is not 0; `step` is the function (`module:function`) whose return ends a step, unless the
     agent finds it out. An `elastic` job goes on with fewer ranks: a rank that a signal has ended is not started again.
@@ -139,6 +139,7 @@ class Plan:
     strikes: tuple[Strike, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = ()
+    resume: tuple[str, ...] = ()
     reference: tuple[str, ...] = ()
     until: int = 0
     step: str = ""
@@ -151,6 +152,7 @@ class Plan:
         raw["evidence"] = list(self.evidence)
         raw["closely"] = list(self.closely)
         raw["command"] = list(self.command)
+        raw["resume"] = list(self.resume)
         raw["reference"] = list(self.reference)
         raw["environment"] = dict(self.environment)
         raw["schedule"] = self.schedule.to_json()
@@ -191,6 +193,10 @@ class Plan:
     def mechanism(self) -> str:
         """The faults and the runner of the plan, for which a record is known."""
         return ", ".join([*sorted({strike.fault.name() for strike in self.strikes}), self.runner])
+
+    def command_of(self, attempt: int) -> tuple[str, ...]:
+        """Return the user's command in an attempt."""
+        return self.resume if attempt and self.resume else self.command
 
     def key(self) -> str:
         """Return a short digest of all that the plan says."""

@@ -13,7 +13,7 @@ from breakrank.causes import CAUSES_BY_PROPERTY, PROPERTY_OF
 from breakrank.files.bounded import plain
 from breakrank.history.reader import RankHistory
 from breakrank.report.terminal import align
-from breakrank.runs.checkup import Checkup, Look
+from breakrank.runs.checkup import REFERENCE, RESUME, Checkup, Look
 from breakrank.runs.provenance import read_meta
 from breakrank.runs.saved_run import NOT_AMONG_PEERS
 from breakrank.verdict import Finding, Outcome
@@ -129,7 +129,7 @@ class Health:
             lines.append(f"blame: {self.shown.verdict.blame.words()}")
         lines += [
             f"{look.name + ':':<10}{look.verdict.outcome}, {look.seconds:.1f} s, {look.saved.folder}"
-            for look in self.checkup.looks
+            for look in self.checkup.every
         ]
         return "\n".join([*map(plain if not colour else str, lines), f"again: {plain(repeat)}"])
 
@@ -161,7 +161,7 @@ class Health:
             ],
             "findings": [{"run": look.name, **finding.to_json()} for look, finding in _found(self.checkup.looks)],
             "notes": self.notes(),
-            "runs": [_run_json(look) for look in self.checkup.looks],
+            "runs": [_run_json(look) for look in self.checkup.every],
             "seconds": round(self.checkup.seconds, 3),
             "versions": versions,
         }
@@ -206,21 +206,53 @@ def _line(name: str, checkup: Checkup) -> Line:
     if name == "samples":
         return Line(name, NOT_SEEN, checkup.samples) if checkup.samples else Line(name, WELL, _SEEN[name])
     if name == "resume":
-        return Line(name, NOT_SEEN, "no --resume was given")
+        return _resumed(checkup)
+    reference = checkup.reference
+    if reference is not None and "reference" in JUDGES[name] and reference.failed:
+        return Line(name, NOT_SEEN, f"the reference failed: {_error(reference)}", _place_of_error(reference), REFERENCE)
     return _judged(name, checkup)
 
 
 def _ends(checkup: Checkup) -> Line:
     """Return how the runs ended, if no finding says it."""
     for look in checkup.looks:
-        verdict = look.verdict
         if look.failed:
-            said = next(iter((*verdict.crashed, *verdict.reported)), verdict.sentence())
-            return Line("ends", WRONG, said, _place_of_error(look), look.name)
+            return Line("ends", WRONG, _error(look), _place_of_error(look), look.name)
     if checkup.looks[0].verdict.outcome is Outcome.VOID:
         return Line("ends", NOT_SEEN, checkup.looks[0].verdict.sentence())
     steps = " and ".join(dict.fromkeys(str(look.steps) for look in checkup.looks))
     return Line("ends", WELL, f"{len(checkup.looks)} runs of {steps} steps, each ended by itself")
+
+
+def _error(look: Look) -> str:
+    """Say how a job failed that did not come to its end."""
+    verdict = look.verdict
+    return next(iter((*verdict.crashed, *verdict.reported)), verdict.sentence())
+
+
+def _resumed(checkup: Checkup) -> Line:
+    """Return whether the job went on after its ranks were killed as if nobody had stopped it."""
+    look, name = checkup.resumed, "resume"
+    if look is None:
+        return Line(name, NOT_SEEN, checkup.unresumed or "no --resume was given")
+    verdict, history = look.verdict, look.saved.history
+    if look.failed and history.attempts[-1:] != [0]:
+        return Line(name, WRONG, f"the second start failed: {_error(look)}", _place_of_error(look), RESUME)
+    if verdict.outcome is Outcome.VOID:
+        return Line(name, NOT_SEEN, verdict.sentence())
+    compared = "control" not in verdict.abstained and not any(n.startswith("result not") for n in verdict.notes)
+    restored = any(lived.payloads("restore") or lived.of_kind("restored") for lived in history.last)
+    # If no restore is on record, nothing says which steps the state contained that the ranks went on from.
+    counted = [f for f in verdict.findings if restored or f.oracle not in ("ends", "samples")]
+    if counted:
+        return Line(name, WRONG, counted[0].sentence(), _place_of(counted[0]), RESUME)
+    if not restored and look.steps >= checkup.looks[0].steps:
+        return Line(name, NOT_SEEN, "the second start began anew: it restored nothing, and made every step again")
+    if compared:
+        return Line(name, WELL, _SEEN[name])
+    if restored and "samples" not in verdict.abstained:
+        return Line(name, WELL, "trained on the same samples; the result differs from run to run by itself")
+    return Line(name, NOT_SEEN, "the result differs from run to run by itself, and samples are not on record")
 
 
 def _judged(name: str, checkup: Checkup) -> Line:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from breakrank.errors import BreakrankError
 from breakrank.history.reader import History
 from breakrank.judge.run_digest import Difference, first_difference
 from breakrank.oracles import Abstain, Terms, all_oracles
@@ -21,20 +22,31 @@ from breakrank.plan.build import Choices
 from breakrank.plan.for_scripts import make_script_plans
 from breakrank.plan.scenario import DEFAULT_ORACLES, Job, Scenario
 from breakrank.plan.script import is_script
+from breakrank.runners import PLAIN
 from breakrank.runs.bench import Bench
 from breakrank.runs.request import Request, Watch
 from breakrank.runs.result import Result
 from breakrank.runs.retention import hold
 from breakrank.runs.saved_run import SavedRun, judge_saved, load_run
 from breakrank.verdict import Outcome, Verdict
+from breakrank_agent import faults
 from breakrank_agent.plan import Plan
-from breakrank_agent.protocol.trigger import PlanError
+from breakrank_agent.protocol.fault import Strike
+from breakrank_agent.protocol.trigger import at
 
 #: The scenario that a check-up's runs are of.
 CHECKUP = "checkup"
-LIGHT, CONTENTS, CENSUS = "light", "contents", "census"
-#: The evidence of each of the three runs.
-EVIDENCE = {LIGHT: ("crashes",), CONTENTS: ("accesses", "contents", "crashes"), CENSUS: ("census", "crashes")}
+LIGHT, CONTENTS, CENSUS, REFERENCE, RESUME = "light", "contents", "census", "reference", "resume"
+#: The evidence of each run.
+EVIDENCE = {
+    LIGHT: ("crashes",),
+    CONTENTS: ("accesses", "contents", "crashes"),
+    CENSUS: ("census", "crashes"),
+    REFERENCE: ("norms",),
+    RESUME: ("crashes",),
+}
+#: The runs that follow a light one that went well.
+_ALL = (CONTENTS, CENSUS)
 #: How many times as long as in the light run a step of each of the others takes, as a rule.
 _TIMES = {CONTENTS: 2.0, CENSUS: 2.5}
 #: What is compared from run to run, or with a control that there is none of.
@@ -43,10 +55,16 @@ _NOT_ASKED = ("control",)
 
 @dataclass(frozen=True)
 class Order:
-    """What is to be checked: the plan of its light run, and the folder of the script."""
+    """What is to be checked: the plan of its light run, and the folder of the script.
+
+    `reference` is the command for the same training as one rank, empty if there is none. `resume` is the command that
+    goes on after the ranks were killed, None if that is not tried.
+    """
 
     plan: Plan
     where: Path
+    reference: tuple[str, ...] = ()
+    resume: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -80,25 +98,34 @@ class Checkup:
     """What came of a check-up: its runs, and what they say together.
 
     `parted` is where two undisturbed runs part first, None if they do not; `samples` says why nothing can be said of
-    the samples, and is empty if each run was trained on the same.
+    the samples, and is empty if each run was trained on the same; `unresumed` why no run was killed and started again,
+    though it was asked for.
     """
 
     order: Order
     looks: tuple[Look, ...]
     parted: Difference | None = None
     samples: str = ""
+    reference: Look | None = None
+    resumed: Look | None = None
+    unresumed: str = ""
     seconds: float = 0.0
 
     def look(self, name: str) -> Look | None:
         """Return the run of that name, if there was one."""
-        return next((look for look in self.looks if look.name == name), None)
+        return next((look for look in self.every if look.name == name), None)
+
+    @property
+    def every(self) -> tuple[Look, ...]:
+        """All runs, in the order in which they were made."""
+        return (*self.looks, *(look for look in (self.reference, self.resumed) if look is not None))
 
 
 def light_plan(command: Sequence[str], choices: Choices, deadline_s: float = 30.0) -> Plan:
     """Return the plan of the light run of a script, or of a command that starts its ranks. Raises `BreakrankError`."""
     oracles = tuple(name for name in DEFAULT_ORACLES if name not in _NOT_ASKED)
     scenario = Scenario((), Job(steps=0, data="", deadline_s=deadline_s), oracles=oracles, name=CHECKUP)
-    (plan,) = make_script_plans(scenario, command, choices).values()
+    (plan,) = make_script_plans(scenario, command, replace(choices, reference=())).values()
     return _with_evidence(plan, LIGHT)
 
 
@@ -122,10 +149,20 @@ def check_up(
         if names:
             tell(_how_long(light, names))
         for name in names:
-            runs.make(_plan_after(light, name), name, light.steps)
-        looks = runs.judged()
-    checkup = Checkup(order, looks, _parting(looks), _samples(looks), time.monotonic() - began)
-    return checkup
+            runs.make(_plan_after(light, name, bool(order.reference)), name, light.steps)
+        reference = runs.refer(light) if order.reference and names == _ALL else None
+        looks = runs.judged(reference)
+        resumed, unresumed = runs.resume(looks) if order.resume is not None else (None, "")
+    return Checkup(
+        order=order,
+        looks=looks,
+        parted=_parting(looks),
+        samples=_samples(looks),
+        reference=reference,
+        resumed=resumed,
+        unresumed=unresumed,
+        seconds=time.monotonic() - began,
+    )
 
 
 def _announced(plan: Plan) -> str:
@@ -155,18 +192,19 @@ def _further(light: Look) -> tuple[str, ...]:
     on record may show whose memory it was.
     """
     if light.failed:
-        return (CONTENTS,) if light.verdict.outcome is Outcome.CRASHED else ()
-    return () if light.verdict.outcome is Outcome.VOID else (CONTENTS, CENSUS)
+        return _ALL[:1] if light.verdict.outcome is Outcome.CRASHED else ()
+    return () if light.verdict.outcome is Outcome.VOID else _ALL
 
 
-def _plan_after(light: Look, name: str) -> Plan:
-    """Return the plan of a later run, told by the first one.
+def _plan_after(light: Look, name: str, refers: bool) -> Plan:
+    """Return the plan of a later run, told by the first one; with norms if it is compared with one rank's.
 
     Replicas that part between two digests of the first run are looked at closely there; else each step is.
     """
     plan = _with_evidence(light.saved.plan, name)
     if name != CONTENTS:
         return plan
+    plan = replace(plan, evidence=(*plan.evidence, "norms")) if refers else plan
     apart = [f.step for f in light.verdict.findings if f.oracle == "replicas" and f.step]
     if not apart:
         return replace(plan, digests="every")
@@ -179,6 +217,30 @@ def _with_evidence(plan: Plan, name: str) -> Plan:
     """Return the plan of one of the three runs."""
     case = plan.case.removesuffix(f"-{LIGHT}")
     return replace(plan, case=f"{case}-{name}", digests="sparse", evidence=EVIDENCE[name])
+
+
+def _reference_plan(plan: Plan, command: tuple[str, ...]) -> Plan:
+    """Return the plan of the same training as one rank."""
+    return replace(_with_evidence(plan, REFERENCE), command=command, ranks=1, runner=PLAIN, digests="every")
+
+
+def _resume_plan(looks: Sequence[Look], command: tuple[str, ...]) -> Plan:
+    """Return the plan of a run that is killed in the middle, after its first checkpoint, and started again.
+
+    Raises `BreakrankError` if there is no such middle.
+    """
+    light = looks[0]
+    plan, last = light.saved.plan, {lived.last_step for lived in light.saved.history.last}
+    steps = min(last, default=0)
+    if len(last) != 1 or steps < 2:
+        made = " and ".join(map(str, sorted(last)))
+        raise BreakrankError(f"the ranks made {made} steps, and it takes two that all of them made")
+    saves = (int(e["done"]) for lived in light.saved.history.last for e in lived.payloads("save"))
+    saved = min((done for done in saves if 0 < done < steps), default=0)
+    trigger = at(rank="all", step=min(max(steps // 2, saved + 1), steps - 1), point="step")
+    strike = Strike(faults.Kill(), trigger, tuple(range(plan.ranks)))
+    made = _with_evidence(plan, RESUME)
+    return replace(made, resume=command, restarts=1, control="same", strikes=(strike,))
 
 
 class _Runs:
@@ -202,23 +264,54 @@ class _Runs:
         self._made.append((look, void))
         return look
 
-    def judged(self) -> tuple[Look, ...]:
-        """Judge each run beside another one, and save it."""
+    def refer(self, light: Look) -> Look:
+        """Run the same training as one rank."""
+        look = self.make(_reference_plan(light.saved.plan, self._order.reference), REFERENCE, light.steps)
+        self._made.pop()
+        look.result.save()
+        return look
+
+    def resume(self, looks: Sequence[Look]) -> tuple[Look | None, str]:
+        """Kill the ranks in the middle and start them again, and compare the end with that of two undisturbed runs.
+
+        Return the run, or why there is none.
+        """
+        if len(looks) < 2 or any(look.failed for look in looks):
+            return None, "there are no two undisturbed runs to compare with"
+        try:
+            plan = _resume_plan(looks, self._order.resume or ())
+        except BreakrankError as error:
+            return None, str(error)
+        look = self.make(plan, RESUME, looks[0].steps)
+        for other, name in zip(looks[:2], ("control", "control-again"), strict=True):
+            _lay_beside(look.saved.folder, other.saved.folder, name)
+        _, void = self._made.pop()
+        saved = replace(look.saved, control=looks[0].saved.history, second=looks[1].saved.history)
+        look = replace(look, saved=saved, verdict=judge_saved(saved, void))
+        look.result.save()
+        return look, ""
+
+    def judged(self, reference: Look | None) -> tuple[Look, ...]:
+        """Judge each run beside another one, that of the contents beside the reference as well, and save it."""
         looks = []
         for look, void in self._made:
             peer = next((other for other, _ in self._made if other is not look), None)
             if peer is not None:
                 _lay_beside(look.saved.folder, peer.saved.folder)
                 saved = replace(look.saved, control=peer.saved.history)
+                if reference is not None and not reference.failed and look.name == CONTENTS:
+                    _lay_beside(look.saved.folder, reference.saved.folder, REFERENCE)
+                    saved = replace(saved, reference=reference.saved.history)
                 look = replace(look, saved=saved, verdict=judge_saved(saved, void))
             look.result.save()
             looks.append(look)
         return tuple(looks)
 
 
-def _lay_beside(folder: Path, peer: Path) -> None:
-    """Lay the records of another run into a run directory, as its control: whoever judges it again finds them there."""
-    shutil.copytree(peer, folder / "control", ignore=shutil.ignore_patterns("work", "control", "verdict.json"))
+def _lay_beside(folder: Path, peer: Path, name: str = "control") -> None:
+    """Lay the records of another run into a run directory: whoever judges it again finds them there."""
+    left = ("work", "control", "control-again", REFERENCE, "verdict.json*")
+    shutil.copytree(peer, folder / name, ignore=shutil.ignore_patterns(*left))
 
 
 def _parting(looks: Sequence[Look]) -> Difference | None:
