@@ -1,8 +1,9 @@
-"""Checks a script that nobody has struck: three undisturbed runs, every oracle, and a sheet of what is well and wrong."""
+"""Checks a script that nobody has struck: three undisturbed runs, every oracle, and a sheet of what is wrong."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import shlex
 import sys
@@ -36,6 +37,7 @@ class Wishes:
     framework: str = ""
     reference: str = ""
     resume: str | None = None
+    budget: str = ""
 
 
 def check(command: Sequence[str], runs: Path, wishes: Wishes, as_json: bool) -> int:
@@ -70,13 +72,14 @@ def _order(command: Sequence[str], where: Path, wishes: Wishes) -> Order:
         step=wishes.step,
         framework=wishes.framework or framework_of(command, where),
     )
+    budget_s = float(_whole("--budget", wishes.budget) or math.inf)
     reference = _command("--reference", wishes.reference, where)
     resume = None if wishes.resume is None else _command("--resume", wishes.resume, where)
     if resume is not None and (wishes.steps or not is_script(command)):
         why = "compares how the script ends; leave out --steps" if wishes.steps else "needs a script without a launcher"
         raise BreakrankError(f"--resume {why}")
     try:
-        return Order(light_plan(command, choices), where, reference, resume)
+        return Order(light_plan(command, choices), where, reference, resume, budget_s)
     except PlanError as error:
         raise BreakrankError(str(error)) from None
 
@@ -104,7 +107,8 @@ def _whole(name: str, text: str) -> int | None:
 
 
 def _print(sheet: Health, command: Sequence[str], wishes: Wishes) -> None:
-    said = [f"--{name}={value}" if value else f"--{name}" for name, value in vars(wishes).items() if _given(name, value)]
+    given = {name: value for name, value in vars(wishes).items() if _given(name, value)}
+    said = [f"--{name}={value}" if value else f"--{name}" for name, value in given.items()]
     repeat = shlex.join(["breakrank", "check", *said, *command])
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     encoding = sys.stdout.encoding or "utf-8"

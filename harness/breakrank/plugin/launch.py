@@ -106,12 +106,12 @@ class Checked:
     @property
     def wrong(self) -> dict[str, str]:
         """The sentence about each property that is wrong."""
-        return {line.property: line.words for line in self.health.wrong}
+        return {line.name: line.words for line in self.health.wrong}
 
     @property
     def sheet(self) -> dict[str, str]:
         """The state of each property: `well`, `wrong` or `not seen`."""
-        return {line.property: line.state for line in self.health.lines}
+        return {line.name: line.state for line in self.health.lines}
 
     @property
     def findings(self) -> tuple[Finding, ...]:

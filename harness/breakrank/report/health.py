@@ -63,7 +63,7 @@ _SITE = re.compile(r"\S+\.py:\d+")
 class Line:
     """One property: its state, the sentence or reason, and the line of the user's code, if one is known."""
 
-    property: str
+    name: str
     state: str
     said: str
     place: str = ""
@@ -86,7 +86,7 @@ class Health:
     def wrong(self) -> tuple[Line, ...]:
         """The properties that are wrong; how the job ended comes last where another one explains it."""
         found = [line for line in self.lines if line.state == WRONG]
-        return tuple(sorted(found, key=lambda line: line.property == "ends"))
+        return tuple(sorted(found, key=lambda line: line.name == "ends"))
 
     @property
     def well(self) -> bool:
@@ -119,7 +119,7 @@ class Health:
             return f"{self.wrong[0].property}: {self.wrong[0].words}"
         if self.status:
             return f"too little was seen: {self.checkup.looks[0].verdict.sentence()}"
-        unseen = [line.property for line in self.lines if line.state == NOT_SEEN]
+        unseen = [line.name for line in self.lines if line.state == NOT_SEEN]
         return "nothing is wrong in what was seen" + (f"; not seen: {', '.join(unseen)}" if unseen else "")
 
     def text(self, repeat: str, colour: bool = False) -> str:
@@ -134,7 +134,7 @@ class Health:
         return "\n".join([*map(plain if not colour else str, lines), f"again: {plain(repeat)}"])
 
     def _table(self, colour: bool) -> Iterator[str]:
-        rows = align([[line.property, line.state, line.words] for line in self.lines])
+        rows = align([[line.name, line.state, line.words] for line in self.lines])
         for line, row in zip(self.lines, map(plain, rows), strict=True):
             code = _COLOURS[line.state]
             yield row.replace(line.state, f"\x1b[{code}m{line.state}\x1b[0m", 1) if colour else row
@@ -142,6 +142,10 @@ class Health:
     def notes(self) -> list[str]:
         """Return what limits the sheet."""
         found = []
+        cut = [f"{look.name} at step {look.steps}" for look in self.checkup.every if look.cut]
+        if cut:
+            budget = f"the budget of {self.checkup.order.budget_s:g} s"
+            found.append(f"{budget} was spent: runs were ended early, {', '.join(cut)}")
         if self.checkup.parted is not None:
             parted = self.checkup.parted
             found.append(f"not reproducible: from step {parted.step} on two undisturbed runs differ: {parted.words}")
@@ -156,7 +160,7 @@ class Health:
             "status": self.status,
             "headline": self.headline,
             "properties": [
-                {"name": one.property, "state": one.state, "said": one.said, "place": one.place, "run": one.run}
+                {"name": one.name, "state": one.state, "said": one.said, "place": one.place, "run": one.run}
                 for one in self.lines
             ],
             "findings": [{"run": look.name, **finding.to_json()} for look, finding in _found(self.checkup.looks)],
@@ -220,6 +224,8 @@ def _ends(checkup: Checkup) -> Line:
             return Line("ends", WRONG, _error(look), _place_of_error(look), look.name)
     if checkup.looks[0].verdict.outcome is Outcome.VOID:
         return Line("ends", NOT_SEEN, checkup.looks[0].verdict.sentence())
+    if all(look.cut for look in checkup.looks):
+        return Line("ends", NOT_SEEN, "each run was ended early")
     steps = " and ".join(dict.fromkeys(str(look.steps) for look in checkup.looks))
     return Line("ends", WELL, f"{len(checkup.looks)} runs of {steps} steps, each ended by itself")
 

@@ -7,6 +7,7 @@ reproducible, and results are compared with nothing.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import time
@@ -28,7 +29,7 @@ from breakrank.runs.request import Request, Watch
 from breakrank.runs.result import Result
 from breakrank.runs.retention import hold
 from breakrank.runs.saved_run import SavedRun, judge_saved, load_run
-from breakrank.verdict import Outcome, Verdict
+from breakrank.verdict import Outcome, Verdict, listed, name_ranks
 from breakrank_agent import faults
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.fault import Strike
@@ -45,6 +46,8 @@ EVIDENCE = {
     REFERENCE: ("norms",),
     RESUME: ("crashes",),
 }
+#: The share of the budget of each run, relative to the others.
+_SHARES = {LIGHT: 1.0, CONTENTS: 2.0, CENSUS: 2.5, REFERENCE: 1.0, RESUME: 1.5}
 #: The runs that follow a light one that went well.
 _ALL = (CONTENTS, CENSUS)
 #: How many times as long as in the light run a step of each of the others takes, as a rule.
@@ -58,13 +61,21 @@ class Order:
     """What is to be checked: the plan of its light run, and the folder of the script.
 
     `reference` is the command for the same training as one rank, empty if there is none. `resume` is the command that
-    goes on after the ranks were killed, None if that is not tried.
+    goes on after the ranks were killed, None if that is not tried. The whole takes at most `budget_s` seconds, and then
+    to the end of a step.
     """
 
     plan: Plan
     where: Path
     reference: tuple[str, ...] = ()
     resume: tuple[str, ...] | None = None
+    budget_s: float = math.inf
+
+    @property
+    def names(self) -> list[str]:
+        """The runs that are asked for, in the order in which they are made."""
+        asked = {REFERENCE: bool(self.reference), RESUME: self.resume is not None}
+        return [name for name in _SHARES if asked.get(name, True)]
 
 
 @dataclass(frozen=True)
@@ -86,6 +97,12 @@ class Look:
         """True if the job did not come to its end by itself: it hung, or a rank died or reported."""
         ends = (Outcome.HUNG, Outcome.CRASHED, Outcome.DETECTED)
         return self.verdict.outcome in ends or bool(self.verdict.reported or self.verdict.crashed)
+
+    @property
+    def cut(self) -> bool:
+        """True if the ranks were ended at the end of a step, as the time was over."""
+        ends = (lived.end for lived in self.saved.history.last)
+        return self.steps != self.saved.plan.until and any(end is not None and end["how"] == "steps" for end in ends)
 
     @property
     def steps(self) -> int:
@@ -149,7 +166,7 @@ def check_up(
         if names:
             tell(_how_long(light, names))
         for name in names:
-            runs.make(_plan_after(light, name, bool(order.reference)), name, light.steps)
+            runs.make(_plan_after(light, name, bool(order.reference)), name, 0 if light.cut else light.steps)
         reference = runs.refer(light) if order.reference and names == _ALL else None
         looks = runs.judged(reference)
         resumed, unresumed = runs.resume(looks) if order.resume is not None else (None, "")
@@ -230,17 +247,17 @@ def _resume_plan(looks: Sequence[Look], command: tuple[str, ...]) -> Plan:
     Raises `BreakrankError` if there is no such middle.
     """
     light = looks[0]
-    plan, last = light.saved.plan, {lived.last_step for lived in light.saved.history.last}
+    last = {lived.last_step for lived in light.saved.history.last}
     steps = min(last, default=0)
     if len(last) != 1 or steps < 2:
-        made = " and ".join(map(str, sorted(last)))
+        made = listed(map(str, sorted(last)))
         raise BreakrankError(f"the ranks made {made} steps, and it takes two that all of them made")
     saves = (int(e["done"]) for lived in light.saved.history.last for e in lived.payloads("save"))
     saved = min((done for done in saves if 0 < done < steps), default=0)
     trigger = at(rank="all", step=min(max(steps // 2, saved + 1), steps - 1), point="step")
+    plan = _with_evidence(light.saved.plan, RESUME)
     strike = Strike(faults.Kill(), trigger, tuple(range(plan.ranks)))
-    made = _with_evidence(plan, RESUME)
-    return replace(made, resume=command, restarts=1, control="same", strikes=(strike,))
+    return replace(plan, resume=command, restarts=1, control="same", strikes=(strike,))
 
 
 class _Runs:
@@ -252,11 +269,12 @@ class _Runs:
         self._progress = progress
         self._held = held
         self._made: list[tuple[Look, list[str]]] = []
+        self._began = time.monotonic()
 
     def make(self, plan: Plan, name: str, steps: int = 0) -> Look:
         """Make one run, and judge it by itself."""
         began = time.monotonic()
-        request = Request(plan, progress=self._progress, where=self._order.where)
+        request = Request(plan, progress=self._progress, where=self._order.where, most_s=self._time_for(name))
         folder, void = self._bench.record(request, name, steps)
         self._held.callback(os.close, hold(folder))
         saved = load_run(folder)
@@ -264,9 +282,16 @@ class _Runs:
         self._made.append((look, void))
         return look
 
+    def _time_for(self, name: str) -> float:
+        """Return the share of a run in what is left of the budget, in seconds."""
+        left = self._order.budget_s - (time.monotonic() - self._began)
+        names = self._order.names
+        return max(0.0, left) * _SHARES[name] / sum(_SHARES[other] for other in names[names.index(name) :])
+
     def refer(self, light: Look) -> Look:
         """Run the same training as one rank."""
-        look = self.make(_reference_plan(light.saved.plan, self._order.reference), REFERENCE, light.steps)
+        plan = _reference_plan(light.saved.plan, self._order.reference)
+        look = self.make(plan, REFERENCE, 0 if light.cut else light.steps)
         self._made.pop()
         look.result.save()
         return look
@@ -276,8 +301,8 @@ class _Runs:
 
         Return the run, or why there is none.
         """
-        if len(looks) < 2 or any(look.failed for look in looks):
-            return None, "there are no two undisturbed runs to compare with"
+        if len(looks) < 2 or any(look.failed or look.cut for look in looks):
+            return None, "there are no two undisturbed runs to compare with, each to its end"
         try:
             plan = _resume_plan(looks, self._order.resume or ())
         except BreakrankError as error:
@@ -315,7 +340,9 @@ def _lay_beside(folder: Path, peer: Path, name: str = "control") -> None:
 
 
 def _parting(looks: Sequence[Look]) -> Difference | None:
-    """Return where two of the undisturbed runs part first; None if all of them come to the same."""
+    """Return where two of the undisturbed runs part first; None if all of them come to the same, or are cut."""
+    if any(look.cut for look in looks):
+        return None
     first, *others = (look.saved.history for look in looks)
     return min((d for other in others if (d := first_difference(first, other, results=True))), default=None)
 
@@ -325,7 +352,23 @@ def _samples(looks: Sequence[Look]) -> str:
     first, *others = (look.saved.history.without_faults() for look in looks)
     if not others:
         return "it takes two runs to compare samples"
-    return next(filter(None, (_samples_of(other, first) for other in others)), "")
+    if any(look.cut for look in looks):
+        return "the runs were ended early, and are not compared"
+    return next(filter(None, (*(_samples_of(other, first) for other in others), *map(_shared, others))), "")
+
+
+def _shared(history: History) -> str:
+    """Say that several ranks, or several steps, were trained on one batch: that may be meant, as of a divided model."""
+    batches = {(lived.rank, int(e["step"])): e.get("batch") for lived in history.last for e in lived.payloads("load")}
+    for (_, step), batch in batches.items():
+        ranks = [rank for (rank, at), other in batches.items() if at == step and batch and other == batch]
+        if len(ranks) > 1:
+            return f"{name_ranks(ranks)} had one batch at step {step}: nothing says whether each was to have its own"
+    for rank in {rank for rank, _ in batches}:
+        own = [batch for (who, _), batch in batches.items() if who == rank and batch]
+        if len(own) > 2 and len(set(own)) == 1:
+            return f"rank {rank} had one batch at all {len(own)} steps: nothing says whether that is all its data"
+    return ""
 
 
 def _samples_of(one: History, other: History) -> str:
