@@ -116,7 +116,7 @@ class Health:
     def headline(self) -> str:
         """Say in one line what came of it."""
         if self.wrong:
-            return f"{self.wrong[0].property}: {self.wrong[0].words}"
+            return f"{self.wrong[0].name}: {self.wrong[0].words}"
         if self.status:
             return f"too little was seen: {self.checkup.looks[0].verdict.sentence()}"
         unseen = [line.name for line in self.lines if line.state == NOT_SEEN]

@@ -52,6 +52,8 @@ _SHARES = {LIGHT: 1.0, CONTENTS: 2.0, CENSUS: 2.5, REFERENCE: 1.0, RESUME: 1.5}
 _ALL = (CONTENTS, CENSUS)
 #: How many times as long as in the light run a step of each of the others takes, as a rule.
 _TIMES = {CONTENTS: 2.0, CENSUS: 2.5}
+#: Why nothing can be said of samples after one run.
+_ONE_RUN = "it takes two runs to compare samples"
 #: What is compared from run to run, or with a control that there is none of.
 _NOT_ASKED = ("control",)
 
@@ -122,7 +124,7 @@ class Checkup:
     order: Order
     looks: tuple[Look, ...]
     parted: Difference | None = None
-    samples: str = ""
+    samples: str = _ONE_RUN
     reference: Look | None = None
     resumed: Look | None = None
     unresumed: str = ""
@@ -351,7 +353,7 @@ def _samples(looks: Sequence[Look]) -> str:
     """Say why nothing can be said of the samples; empty if each run was trained on the same ones."""
     first, *others = (look.saved.history.without_faults() for look in looks)
     if not others:
-        return "it takes two runs to compare samples"
+        return _ONE_RUN
     if any(look.cut for look in looks):
         return "the runs were ended early, and are not compared"
     return next(filter(None, (*(_samples_of(other, first) for other in others), *map(_shared, others))), "")
