@@ -206,6 +206,9 @@ class Agent:
         self.injector.end()
         if self.services.works is not None:
             self.services.works.forget()
+        sketch = self.model.sketch()
+        if sketch:
+            self.record("sketch", **sketch)
         self.record("end", how=how, code=code, state=self._state, **self.model.summary())
         self.recorder.end()
         if self.turns is not None:
