@@ -40,7 +40,7 @@ class NamesEvent(RankEventBase):
 
 
 class SketchEvent(RankEventBase):
-    """The parameters at the end, in sums by which their distance from others is estimated.
+    """The parameters after the first step and at the end, in sums by which their distance from others is estimated.
 
     Each of the eight sums S_j = Σ s_j(i) x_i of a part has signs of its own, which are the same in each run. The mean
     of (S_j(a) - S_j(b))² is an unbiased estimate of |a - b|² (Alon, Matias, Szegedy, 1996).
