@@ -48,7 +48,8 @@ class Case:
     is imported; `patience_s` is how long a proven wait may go on, so that the framework's own time-out can speak. The
     record holds for just these: another debug mode or time-out is another case. It holds under every runner but those
     that `on` has another one for, by name, and for each number of ranks below the first one of `at`, which has another
-    record from there on. `sizes` are the numbers of ranks that the program is for, if it is not for any.
+    record from there on. `sizes` are the numbers of ranks that the program is for, if it is not for any; a program that
+    has one rank alone is for one.
     """
 
     name: str
@@ -122,6 +123,11 @@ class Scenario:
         # Before the results are looked at.
         before = DEFAULT_ORACLES.index("finite")
         return (*DEFAULT_ORACLES[:before], *own, *DEFAULT_ORACLES[before:])
+
+    def sizes_of(self, case: Case) -> tuple[int, ...]:
+        """Return the numbers of ranks that the program of a case is for; empty if it is for any, or is none of ours."""
+        ranks = self.job.ranks if case.ranks is None else case.ranks
+        return case.sizes or ((1,) if case.program and ranks == 1 else ())
 
     def named(self, name: str, summary: str, path: Path) -> Scenario:
         """Return the scenario with what its file says of it."""
