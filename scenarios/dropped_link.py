@@ -13,6 +13,9 @@ FOR_GOOD = [faults.DropLink(peer=0, lasting=True) @ at(rank=1, step=3, point="co
 WENT_ON_ALONE = silent(oracle="replicas", step=3, cause="replicas differ")
 FORGOT = silent(oracle="samples", cause="samples duplicated")
 
+# A third rank, whose own connections hold, learns nothing of the one that is gone: it waits on in the old group.
+FOR_TWO = (2,)
+
 SCENARIO = Scenario(
     family="network",
     job=Job(ranks=2, steps=8, data="digits"),
@@ -20,12 +23,18 @@ SCENARIO = Scenario(
     cases=[
         Case("torch-plain", "digits_ddp:plain", expect=DETECTED),
         Case("torch-alone", "digits_ddp:alone", expect=WENT_ON_ALONE),
-        Case("torch-reconnecting", "digits_ddp:reconnecting", expect=SURVIVED),
+        Case("torch-reconnecting", "digits_ddp:reconnecting", sizes=FOR_TWO, expect=SURVIVED),
         Case("torch-forgetful", "digits_ddp:forgetful", restarts=1, expect=FORGOT),
         Case("torch-resuming", "digits_ddp:resuming", restarts=1, expect=SURVIVED),
         Case("torch-plain-for-good", "digits_ddp:plain", restarts=1, strikes=FOR_GOOD, expect=DETECTED),
         Case("torch-alone-for-good", "digits_ddp:alone", strikes=FOR_GOOD, expect=WENT_ON_ALONE),
-        Case("torch-reconnecting-for-good", "digits_ddp:reconnecting", strikes=FOR_GOOD, expect=DETECTED),
+        Case(
+            "torch-reconnecting-for-good",
+            "digits_ddp:reconnecting",
+            sizes=FOR_TWO,
+            strikes=FOR_GOOD,
+            expect=DETECTED,
+        ),
         Case("torch-resuming-for-good", "digits_ddp:resuming", restarts=1, strikes=FOR_GOOD, expect=DETECTED),
         Case("tf-plain", "workers:plain", framework="tensorflow", expect=DETECTED),
         Case("tf-plain-for-good", "workers:plain", framework="tensorflow", strikes=FOR_GOOD, expect=DETECTED),

@@ -13,6 +13,8 @@ IN_THE_REDUCTION = [faults.Kill() @ at(rank=1, step=3, point="collective")]
 BEFORE_THE_UPDATE = [faults.Kill() @ at(rank=1, step=3, point="optimize")]
 
 WENT_ON_ALONE = silent(oracle="control", rank=0, cause="wrong result")
+# Of three ranks or more, two or more are left, and each goes on by itself: their parameters part before the end.
+EACH_WENT_ON = {3: silent(oracle="replicas", cause="replicas differ")}
 WENT_ON_OTHERWISE = silent(oracle="control", cause="wrong result")
 FORGOT = silent(oracle="samples", cause="samples duplicated")
 
@@ -22,11 +24,17 @@ SCENARIO = Scenario(
     strikes=IN_THE_REDUCTION,
     cases=[
         Case("torch-plain", "digits_ddp:plain", expect=DETECTED),
-        Case("torch-alone", "digits_ddp:alone", expect=WENT_ON_ALONE),
+        Case("torch-alone", "digits_ddp:alone", expect=WENT_ON_ALONE, at=EACH_WENT_ON),
         Case("torch-forgetful", "digits_ddp:forgetful", restarts=1, expect=FORGOT),
         Case("torch-resuming", "digits_ddp:resuming", restarts=1, expect=SURVIVED),
         Case("torch-plain-optimize", "digits_ddp:plain", strikes=BEFORE_THE_UPDATE, expect=DETECTED),
-        Case("torch-alone-optimize", "digits_ddp:alone", strikes=BEFORE_THE_UPDATE, expect=WENT_ON_ALONE),
+        Case(
+            "torch-alone-optimize",
+            "digits_ddp:alone",
+            strikes=BEFORE_THE_UPDATE,
+            expect=WENT_ON_ALONE,
+            at=EACH_WENT_ON,
+        ),
         Case("torch-forgetful-optimize", "digits_ddp:forgetful", restarts=1, strikes=BEFORE_THE_UPDATE, expect=FORGOT),
         Case("torch-resuming-optimize", "digits_ddp:resuming", restarts=1, strikes=BEFORE_THE_UPDATE, expect=SURVIVED),
         Case("torch-sharded-weights-only", "sharded:weights_only", restarts=1, expect=WENT_ON_OTHERWISE),

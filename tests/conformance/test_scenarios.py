@@ -27,13 +27,13 @@ def test_it_says_what_it_is(scenario):
 @pytest.mark.parametrize(("scenario", "case"), CASES, ids=IDS)
 def test_a_record_keeps_the_rules(scenario, case):
     struck = scenario.strikes if case.strikes is None else case.strikes
-    for record in (case.expect, *case.on.values()):
+    for record in (case.expect, *case.on.values(), *case.at.values()):
         assert record.outcome is not Outcome.VOID
         if record.outcome is Outcome.SURVIVED:
             assert record.cause is None and record.oracle is None
         if record.outcome is Outcome.SILENT:
             assert record.oracle and record.cause, "a silent case is on record with its finding"
-        # The runner makes a program neither sound nor broken.
+        # Neither the runner nor the number of ranks makes a program sound or broken.
         assert (record.outcome in (Outcome.SURVIVED, Outcome.DETECTED)) == case.sound
     # A broken case is compared with a sound one: a case without strikes needs a twin, or there is nothing to cure.
     assert struck or case.control or case.sound or scenario.name == "canary"

@@ -36,7 +36,8 @@ from breakrank_agent.protocol.fault import Strike
 def plan_of(name: str, image: str) -> tuple[Plan, object]:
     """Return the plan of `scenario::case` in containers of an image, and the case's record."""
     ((scenario, case),) = select(load_scenarios(), [name])
-    return make_plan(scenario, case, Choices(runner="docker", image=image)), case.record("docker")
+    plan = make_plan(scenario, case, Choices(runner="docker", image=image))
+    return plan, case.record("docker", plan.ranks)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +73,7 @@ def labelled(session: str) -> list[str]:
 def test_a_case_comes_to_its_record_in_containers(bench, image, name):
     for scenario, case in select(load_scenarios(), [name]):
         plan = make_plan(scenario, case, Choices(runner="docker", image=image))
-        result = bench.run(Request(plan, case.record("docker")))
+        result = bench.run(Request(plan, case.record("docker", plan.ranks)))
         assert result.as_recorded, result.verdict
 
 

@@ -49,7 +49,7 @@ def test_it_ends_alike_each_time_and_a_clean_job_runs_where_it_ran(bench, scenar
         pytest.skip(lack)
     ended, pythons = set(), set()
     for _ in range(RUNS):
-        result = bench.run(Request(plan, case.record(runner)))
+        result = bench.run(Request(plan, case.record(runner, plan.ranks)))
         assert result.as_recorded, f"{result.verdict.outcome}: {result.verdict.sentence()} ({result.folder})"
         history = load_run(result.folder).history
         assert not [e for e in history.seen("strike") if e["phase"] == "unhealed"]

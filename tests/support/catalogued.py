@@ -64,5 +64,5 @@ def assert_as_recorded(bench: Bench, scenario: Scenario, case: Case) -> None:
     lack = missing_framework(case.framework) or missing(needs)
     if lack:
         pytest.skip(lack)
-    result = bench.run(Request(plan, case.record(plan.runner)))
+    result = bench.run(Request(plan, case.record(plan.runner, plan.ranks)))
     assert result.as_recorded, f"{result.verdict.outcome}: {result.verdict.sentence()} ({result.folder})"

@@ -76,7 +76,7 @@ def _case(bench: Bench, scenario: Scenario, case: Case, choices: Choices, lack: 
         if reason:
             return mechanism, Stood("", sentence=reason)
         programs = scenario.path.parent / "programs"
-        request = Request(plan, case.record(plan.runner), programs if programs.is_dir() else None)
+        request = Request(plan, case.record(plan.runner, plan.ranks), programs if programs.is_dir() else None)
         verdict = bench.run(request).verdict
         return mechanism, Stood(str(verdict.outcome), finding(verdict), verdict.sentence())
     except (BreakrankError, PlanError) as error:

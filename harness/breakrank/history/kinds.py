@@ -39,6 +39,7 @@ from breakrank_agent.protocol.events import (
     RendezvousEvent,
     ReportEvent,
     RestoredEvent,
+    SketchEvent,
     SpawnedEvent,
     StacksEvent,
     StrikeEvent,
@@ -112,6 +113,9 @@ class RankKinds:
 
     @overload
     def of_kind(self, kind: Literal["names"]) -> list[NamesEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["sketch"]) -> list[SketchEvent]: ...
 
     @overload
     def of_kind(self, kind: Literal["unsynced"]) -> list[UnsyncedEvent]: ...

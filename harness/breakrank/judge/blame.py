@@ -17,13 +17,15 @@ from breakrank.verdict import Blame, Finding, name_ranks
 #: The words of a report about a lost peer or connection: a rank with such a report may be a victim.
 LOST = re.compile(
     r"connection (was |is )?(closed|reset|refused|aborted|lost)|closed by peer|reset by peer|broken pipe|"
-    r"socket closed|unavailable|heartbeat",
+    r"socket closed|failed to recv, got 0 bytes|errors while waiting for send/recv|"
+    # The kernel calls a resource so that has run out.
+    r"(?<!temporarily )unavailable|heartbeat",
     re.IGNORECASE,
 )
 #: Causes that lie between ranks: all ranks of the finding are to blame, even if they are all ranks of the job.
 _BETWEEN_RANKS = ("lost update", "replicas differ", "interleaved file", "lost write", *HAZARDS)
-#: The words by which a report names a rank.
-NAMED = re.compile(r"\brank (\d+)\b", re.IGNORECASE)
+#: The words by which a report names a rank, or several: `rank 1`, `Ranks 1, 2`, `ranks 1 and 2`.
+NAMED = re.compile(r"\branks \d+(?:(?:, and |, | and )\d+)*\b|\brank \d+\b", re.IGNORECASE)
 #: The words of a report about a wait that ended in vain.
 TIMED_OUT = re.compile(r"timed? ?-?out|deadline exceeded", re.IGNORECASE)
 
@@ -142,7 +144,7 @@ def _reported_first(history: History, findings: Sequence[Finding]) -> Blame | No
 
 def _accused(history: History, lived: RankHistory) -> set[int]:
     """Return the other ranks of the job that a report names."""
-    named = {int(number) for number in NAMED.findall(reported(lived))}
+    named = {int(number) for numbers in NAMED.findall(reported(lived)) for number in re.findall(r"\d+", numbers)}
     return named & {peer.rank for peer in history.last} - {lived.rank}
 
 

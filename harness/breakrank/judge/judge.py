@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from breakrank.analysis import endings
+from breakrank.analysis import endings, rounding
 from breakrank.analysis.lineage import lineage
 from breakrank.history.reader import History, RankHistory, signal_name
 from breakrank.judge.blame import accusations, blame
@@ -274,6 +274,7 @@ def _consult(
             abstained[name] = str(reason)
         except Exception as error:
             account.void.append(f"the oracle {name} raised {type(error).__name__}: {error}")
+    account.notes.extend(rounding.remarks(bare, model, terms.ranks, terms.steps) if model is not None else ())
     asked = [name for name in plan.oracles if name not in silent]
     if set(abstained).issuperset(asked) and not findings:
         said = "; ".join(f"{name}: {abstained[name]}" for name in asked)

@@ -1,5 +1,9 @@
 """Objects to a result that is not the control's.
 
+Equal means bit for bit. Only where the order of sums over ranks can differ (the job was started again, or had another
+number of ranks) a difference that rounding explains is none; `breakrank.analysis.rounding` has the bound, and what an
+unstable training makes of a last bit is beyond it. A number that the program named as its result is compared alike.
+
 If only some ranks had another batch, the finding names them. It also names replicas whose gradients go into no update,
 if that is on record here and not in the control.
 """
@@ -10,7 +14,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from breakrank.analysis import digests
+from breakrank.analysis import digests, rounding
 from breakrank.analysis.happens_before import Access, overwritten_in_turns
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
@@ -47,7 +51,15 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     compared = _comparable(rest, terms)
     if not named and not compared:
         raise Abstain("no rank recorded its parameters or a state, here and in the control")
-    return [*_states(history, named, terms), *_parameters(history, compared, terms)]
+    growth = 0.0 if terms.tolerance else rounding.growth(history, control, terms.ranks, terms.steps)
+    compared = [pair for pair in compared if not _is_rounded(pair, growth)]
+    return [*_states(history, named, terms, growth), *_parameters(history, compared, terms)]
+
+
+def _is_rounded(pair: Pair, growth: float) -> bool:
+    """Return whether rounding explains all that is between a rank's parameters and the control's."""
+    apart = rounding.apart(*pair, growth)
+    return apart is not None and apart.explained
 
 
 def _state(lived: RankHistory) -> dict[str, Any] | None:
@@ -147,9 +159,9 @@ def _form(here: Sequence[PayloadEvent], there: Sequence[PayloadEvent]) -> str:
     return ""
 
 
-def _states(history: History, pairs: Sequence[Pair], terms: Terms) -> list[Finding]:
+def _states(history: History, pairs: Sequence[Pair], terms: Terms, growth: float) -> list[Finding]:
     """Return the finding that the results which the program named are not the control's."""
-    wrong = [p for p in pairs if not _same_state(_state(p.lived) or {}, _state(p.model) or {}, terms)]
+    wrong = [p for p in pairs if not _same_state(p, terms.tolerance, growth * rounding.eps(*p))]
     if not wrong:
         return []
     fewer = [p for p in wrong if _updates(p.lived) < _updates(p.model)]
@@ -167,16 +179,20 @@ def _states(history: History, pairs: Sequence[Pair], terms: Terms) -> list[Findi
     return [Finding("control", "wrong result", ranks, step, wrong[0].lived.attempt, evidence=evidence)]
 
 
-def _same_state(here: dict[str, Any], there: dict[str, Any], terms: Terms) -> bool:
-    """Return whether two results name the same things with the same values, numbers within the tolerance."""
-    near = digests.within(terms.tolerance)
-    return here.keys() == there.keys() and all(
-        here[k] == there[k] or (_number(here[k]) and _number(there[k]) and near(here[k], there[k])) for k in here
-    )
+def _same_state(pair: Pair, tolerance: float, rounded: float) -> bool:
+    """Return whether two results name the same things with the same values.
+
+    Numbers are the same within the tolerance, and those that are no counts within what rounding explains.
+    """
+    here, there = _state(pair.lived) or {}, _state(pair.model) or {}
+    return here.keys() == there.keys() and all(_same_value(here[k], there[k], tolerance, rounded) for k in here)
 
 
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float))
+def _same_value(one: Any, other: Any, tolerance: float, rounded: float) -> bool:
+    if one == other or not isinstance(one, (int, float)) or not isinstance(other, (int, float)):
+        return bool(one == other)
+    counts = isinstance(one, int) and isinstance(other, int)
+    return digests.within(tolerance if counts else max(tolerance, rounded))(one, other)
 
 
 def _updates(lived: RankHistory) -> float:

@@ -47,6 +47,9 @@ def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
     ranks = ranks if choices.ranks is None else choices.ranks
     if not 1 <= ranks <= MOST_RANKS:
         raise BreakrankError(f"{ranks} ranks cannot be run here; choose 1 to {MOST_RANKS}")
+    if ranks not in (scenario.sizes_of(case) or (ranks,)):
+        sizes = " or ".join(map(str, scenario.sizes_of(case)))
+        raise BreakrankError(f"the program {case.program} is for {sizes} rank{'s' * (sizes != '1')}, not for {ranks}")
     declared = scenario.strikes if case.strikes is None else case.strikes
     try:
         strikes = tuple(resolve(s, i, ranks, choices.seed, scenario.name) for i, s in enumerate(declared))

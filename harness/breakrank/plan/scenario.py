@@ -47,7 +47,9 @@ class Case:
     The dimensions of a case: `environment`, such as `{"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}`, is set before a framework
     is imported; `patience_s` is how long a proven wait may go on, so that the framework's own time-out can speak. The
     record holds for just these: another debug mode or time-out is another case. It holds under every runner but those
-    that `on` has another one for, by name.
+    that `on` has another one for, by name, and for each number of ranks below the first one of `at`, which has another
+    record from there on. `sizes` are the numbers of ranks that the program is for, if it is not for any; a program that
+    has one rank alone is for one.
     """
 
     name: str
@@ -63,14 +65,19 @@ class Case:
     environment: Mapping[str, str] = field(default_factory=dict)
     patience_s: float | None = None
     on: Mapping[str, Record] = field(default_factory=dict)
+    at: Mapping[int, Record] = field(default_factory=dict)
+    sizes: tuple[int, ...] = ()
 
-    def record(self, runner: str) -> Record:
-        """Return what is known of the case under a runner."""
-        return self.on.get(runner, self.expect)
+    def record(self, runner: str, ranks: int) -> Record:
+        """Return what is known of the case under a runner, with a number of ranks."""
+        reached = [size for size in self.at if size <= ranks]
+        return self.at[max(reached)] if reached else self.on.get(runner, self.expect)
 
     def words(self) -> str:
-        """Say the record, and those of single runners."""
-        return "; ".join([self.expect.words(), *(f"in {name}: {r.words()}" for name, r in sorted(self.on.items()))])
+        """Say the record, and those of single runners and of more ranks."""
+        others = [f"in {name}: {record.words()}" for name, record in sorted(self.on.items())]
+        others += [f"from {size} ranks on: {record.words()}" for size, record in sorted(self.at.items())]
+        return "; ".join([self.expect.words(), *others])
 
     @property
     def sound(self) -> bool:
@@ -117,6 +124,11 @@ class Scenario:
         # Before the results are looked at.
         before = DEFAULT_ORACLES.index("finite")
         return (*DEFAULT_ORACLES[:before], *own, *DEFAULT_ORACLES[before:])
+
+    def sizes_of(self, case: Case) -> tuple[int, ...]:
+        """Return the numbers of ranks that the program of a case is for; empty if it is for any, or is none of ours."""
+        ranks = self.job.ranks if case.ranks is None else case.ranks
+        return case.sizes or ((1,) if case.program and ranks == 1 else ())
 
     def named(self, name: str, summary: str, path: Path) -> Scenario:
         """Return the scenario with what its file says of it."""

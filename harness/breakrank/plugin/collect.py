@@ -58,7 +58,7 @@ class Subject:
         """The record of the case; a user's script has none."""
         if self.plan is None:
             return self.case.expect
-        return None if self.plan.command else self.case.record(self.plan.runner)
+        return None if self.plan.command else self.case.record(self.plan.runner, self.plan.ranks)
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,8 @@ class Agent:
         plan = self.plan
         if is_digested(self.clock.done, plan.digests, plan.closely):
             self.payload("step", **self.model.summary())
+            if self.clock.done == 1:
+                self._sketch()
         for follow in self.on.step_end:
             follow()
         if self.clock.done == plan.until or 0 < self.recorder.last_step() <= self.clock.done:
@@ -206,10 +208,17 @@ class Agent:
         self.injector.end()
         if self.services.works is not None:
             self.services.works.forget()
+        self._sketch()
         self.record("end", how=how, code=code, state=self._state, **self.model.summary())
         self.recorder.end()
         if self.turns is not None:
             self.turns.leave()
+
+    def _sketch(self) -> None:
+        """Record the sketches of the parameters, if there are any."""
+        sketch = self.model.sketch()
+        if sketch:
+            self.record("sketch", **sketch)
 
     def linger(self) -> None:
         """Have `take_leave` wait: peers may still be taking what this rank has sent them when it is through."""

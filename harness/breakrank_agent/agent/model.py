@@ -9,6 +9,8 @@ from breakrank_agent.protocol.payload import Call, Part, Payload, Wrapper
 
 #: Appends a note to the record.
 Note = Callable[[str], None]
+#: Returns facts of the parameters, by their names in the record.
+Facts = Callable[[], "dict[str, Any]"]
 
 
 class Model:
@@ -17,20 +19,28 @@ class Model:
     def __init__(self, note: Note) -> None:
         self._note = note
         self.handles: Optional[Payload] = None
-        self._summarize: Callable[[], dict[str, Any]] = dict
+        self._summarize: Facts = dict
+        self._sketch: Facts = dict
 
-    def adopt(self, handles: Payload, summarize: Callable[[], dict[str, Any]], trains: bool = True) -> None:
+    def adopt(self, handles: Payload, summarize: Facts, sketch: Facts, trains: bool = True) -> None:
         """Take what a framework's hook offers: from whichever is imported first, until another one `trains`."""
         if trains or self.handles is None:
-            self.handles, self._summarize = handles, summarize
+            self.handles, self._summarize, self._sketch = handles, summarize, sketch
 
     def summary(self) -> dict[str, Any]:
         """Return what is to be said of the parameters: nothing where they cannot be read, and then why, once."""
+        return self._read(self._summarize)
+
+    def sketch(self) -> dict[str, Any]:
+        """Return the sketches of the parameters, as `breakrank_agent.agent.sketch` makes them; as `summary`."""
+        return self._read(self._sketch)
+
+    def _read(self, read: Facts) -> dict[str, Any]:
         try:
-            return self._summarize()
+            return read()
         except Exception as error:
             # Torch has tensors of many kinds, and users make more: what we do not understand is not theirs to suffer.
-            self._summarize = dict
+            self._summarize = self._sketch = dict
             self._note(f"the parameters cannot be read: {type(error).__name__}: {error}")
             return {}
 

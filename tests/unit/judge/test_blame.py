@@ -249,3 +249,33 @@ def test_nobody_stands_out_where_all_or_none_told_something_else() -> None:
     wrong = Finding("control", "wrong result", (0, 1, 2), 1)
     assert named(told("a", "b", "c").ends_well(), wrong) == ()
     assert named(told("a", "a", "a").ends_well(), wrong) == ()
+
+
+def test_all_ranks_that_one_report_lists_are_to_blame() -> None:
+    job = Golden(ranks=4).trains(2)
+    job[0].reports("RuntimeError", "[Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 1000 ms")
+    job[2].reports("RuntimeError", "Rank 2 reached monitoredBarrier, but received errors while waiting for send/recv")
+    found = blame(job.ended_by_us().history(), [])
+    assert found.ranks == (1, 3) and "is named by rank 0" in found.reason
+
+
+def test_who_only_waited_in_vain_for_the_accuser_does_not_accuse_it() -> None:
+    job = Golden(ranks=3).trains(2)
+    said = "Rank 2 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0"
+    job[2].reports("RuntimeError", said)
+    job[0].reports("RuntimeError", "[Rank 0]: Ranks 1 failed to pass monitoredBarrier in 1000 ms")
+    assert blame(job.ended_by_us().history(), []).ranks == (1,)
+
+
+def test_of_three_ranks_the_one_that_had_left_is_to_blame_for_a_store_that_is_gone() -> None:
+    job = Golden(ranks=3).trains(1)
+    job[1].ends()
+    job[2].reports("DistNetworkError", "Failed to recv, got 0 bytes. Connection was likely closed.")
+    assert blame(job.ended_by_us().history(), []).ranks == (1,)
+
+
+def test_a_rank_without_resources_reports_for_itself() -> None:
+    job = Golden(ranks=3).trains(2)
+    job[1].reports("BlockingIOError", "[Errno 11] Resource temporarily unavailable")
+    job[0].reports("RuntimeError", "Connection closed by peer")
+    assert blame(job.ended_by_us().history(), []).ranks == (1,)

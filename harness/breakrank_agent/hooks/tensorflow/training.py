@@ -30,6 +30,7 @@ from breakrank_agent.hooks.tensorflow.variables import (
     name_of,
     parts_apart,
     raw_bytes,
+    sketch_of,
     summary_of_replica,
 )
 
@@ -46,7 +47,7 @@ def install(agent: Agent) -> None:
     import tensorflow as tf
 
     training = training_of(agent)
-    agent.model.adopt(training, training.summarize, trains=False)
+    agent.model.adopt(training, training.summarize, training.sketch, trains=False)
     agent.sites.add_foreign(os.path.dirname(tf.__file__))
     # It wraps TensorFlow's own iterators and decorators.
     for name in ("wrapt", "tensorflow_io_gcs_filesystem"):
@@ -189,7 +190,7 @@ class Training(NoHandles):
 
         if self.optimizer is None:
             self.optimizer, self.steps_by = optimizer, f"optimizer {type(optimizer).__name__}"
-            self._agent.model.adopt(self, self.summarize)
+            self._agent.model.adopt(self, self.summarize, self.sketch)
         if not context.executing_eagerly():
             for traced in _around(ops.get_default_graph()):
                 traced.optimizers.add(id(optimizer))
@@ -212,7 +213,7 @@ class Training(NoHandles):
 
         if not self.constructed and not self.sources:
             self.sources = [one for one in tf.nest.flatten(sources) if hasattr(one, "assign")]
-            self._agent.model.adopt(self, self.summarize)
+            self._agent.model.adopt(self, self.summarize, self.sketch)
         if not context.executing_eagerly():
             for traced in _around(ops.get_default_graph()):
                 traced.derives = True
@@ -292,6 +293,11 @@ class Training(NoHandles):
         if not summary["finite"]:
             summary.pop("norms", None)
         return summary
+
+    def sketch(self) -> dict[str, Any]:
+        """Return the sketches of the parameters' parts, each with all replicas in this process; empty without any."""
+        with self._agent.quietly():
+            return sketch_of(self.parameters())
 
 
 def _no_collectives(*_: Any) -> None:

@@ -7,6 +7,7 @@ import hashlib
 from typing import Any
 
 from breakrank_agent.agent.parameter_digest import NAME_LIMIT, in_parts, summary_of
+from breakrank_agent.agent.sketch import Sketch
 
 
 def components(variable: Any) -> list[Any]:
@@ -48,6 +49,22 @@ def summary_of_replica(parameters: list[Any], replica: int, norms: bool) -> dict
         parts.append(digest.digest())
         squares.append(square)
     return summary_of(parts, squares, norms)
+
+
+def sketch_of(parameters: list[Any]) -> dict[str, Any]:
+    """Return the sketches of the parts of the parameters, each with all components of its variables."""
+    import numpy
+
+    def numbers(variable: Any) -> Any:
+        array = numpy.ascontiguousarray(variable.numpy())
+        return (array.view(array.real.dtype) if array.dtype.kind == "c" else array).astype("float64").reshape(-1)
+
+    sketch = Sketch(lambda signs: numpy.frombuffer(signs, "int8").astype("float64"))
+    # Infinities of both signs are no news for the user: numpy would warn of their sum.
+    with numpy.errstate(all="ignore"):
+        for part in in_parts(parameters):
+            sketch.add(numbers(component) for variable in part for component in components(variable))
+        return sketch.facts()
 
 
 def parts_apart(replicas: list[list[str]]) -> list[int]:

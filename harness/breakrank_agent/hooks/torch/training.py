@@ -22,6 +22,7 @@ from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.model import NoHandles
 from breakrank_agent.agent.parameter_digest import in_parts, summary_of
+from breakrank_agent.agent.sketch import Sketch
 from breakrank_agent.hooks import after_import
 from breakrank_agent.hooks.python.files import digest_file
 from breakrank_agent.protocol.log import members
@@ -54,7 +55,7 @@ def install(agent: Agent) -> None:
         torch.set_num_threads(1)
         torch.use_deterministic_algorithms(True, warn_only=True)
     training = Training(agent)
-    agent.model.adopt(training, training.summarize, trains=False)
+    agent.model.adopt(training, training.summarize, training.sketch, trains=False)
     agent.record("note", text=f"torch {torch.__version__}", torch=torch.__version__)
     after_import("torch._dynamo.trace_rules", warm_up)
     _wrap_backward(agent, training)
@@ -132,6 +133,16 @@ class Training(NoHandles):
                 squares.append(square)
         return summary_of(parts, squares, norms="norms" in self._agent.plan.evidence)
 
+    def sketch(self) -> dict[str, Any]:
+        """Return the sketches of the parameters' parts; empty without any."""
+        import torch
+
+        with self._agent.quietly(), torch.no_grad():
+            sketch = Sketch(lambda signs: torch.frombuffer(bytearray(signs), dtype=torch.int8).double())
+            for part in in_parts(self.parameters()):
+                sketch.add(_numbers(held) for parameter in part for held in held_of(parameter))
+        return sketch.facts()
+
 
 def flatten(value: Any, into: list[Any]) -> list[Any]:
     """Append what is not None in nested lists to `into`, and return that."""
@@ -141,6 +152,14 @@ def flatten(value: Any, into: list[Any]) -> list[Any]:
     elif value is not None:
         into.append(value)
     return into
+
+
+def _numbers(tensor: Any) -> Any:
+    """Return a plain tensor's numbers as a vector in 64-bit floating point, a complex one's parts one by one."""
+    import torch
+
+    here = tensor.detach().cpu()
+    return (torch.view_as_real(here.resolve_conj()) if here.is_complex() else here).double().reshape(-1)
 
 
 def held_of(tensor: Any) -> list[Any]:
@@ -229,7 +248,7 @@ def _hook_optimizers(agent: Agent, training: Training) -> None:
         if training.optimizer is None:
             training.optimizer = optimizer
             training.steps_by = f"optimizer {type(optimizer).__name__}"
-            agent.model.adopt(training, training.summarize)
+            agent.model.adopt(training, training.summarize, training.sketch)
         agent.reach("optimize")
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:

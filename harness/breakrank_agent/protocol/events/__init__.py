@@ -60,6 +60,7 @@ from breakrank_agent.protocol.events.state import (
     NamesEvent,
     PlacedEvent,
     RestoredEvent,
+    SketchEvent,
     UnsyncedEvent,
 )
 
@@ -84,6 +85,7 @@ RankLine = Union[
     RendezvousEvent,
     GroupingEvent,
     NamesEvent,
+    SketchEvent,
     UnsyncedEvent,
     AssignedEvent,
     PlacedEvent,
@@ -154,6 +156,7 @@ __all__ = [
     "RendezvousEvent",
     "ReportEvent",
     "RestoredEvent",
+    "SketchEvent",
     "SpawnedEvent",
     "StacksEvent",
     "StrikeEvent",

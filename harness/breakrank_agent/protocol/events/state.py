@@ -39,6 +39,22 @@ class NamesEvent(RankEventBase):
     """The distance from 1 to the next number in the coarsest dtype among the parameters."""
 
 
+class SketchEvent(RankEventBase):
+    """The parameters after the first step and at the end, in sums by which their distance from others is estimated.
+
+    Each of the eight sums S_j = Σ s_j(i) x_i of a part has signs of its own, which are the same in each run. The mean
+    of (S_j(a) - S_j(b))² is an unbiased estimate of |a - b|² (Alon, Matias, Szegedy, 1996).
+    """
+
+    kind: Literal["sketch"]
+    sums: list[list[float]]
+    """The sums of each part of the parameters, in the optimizer's order."""
+    norms: list[float]
+    """The Euclidean norm of each part."""
+    sizes: list[Count]
+    """The number of elements of each part."""
+
+
 class UnsyncedEvent(RankEventBase):
     """A step whose gradients were not all reduced. At least one of the fields below is there."""
 
