@@ -70,7 +70,7 @@ CAUSES: dict[str, str] = {
     "lock cycle": "{who} cannot go on at step {step}: {cycle}",
     "file race": "at step {step} {one} and {other} with nothing between them",
     "rename race": "at step {step} {one} and {other} with nothing between them: it is whoever comes last's",
-    "killed by a signal": "{who} died of {signal} at step {step} {where}{meanwhile}",
+    "killed by a signal": "{who} died of {signal} {when} {where}{meanwhile}",
     "connection held by orphan": "{who} {waits} in {where} at step {step} for rank {peer}, which has ended and left a "
     "process behind that holds its connections open{would}",
     "unreachable": "{wait}, and {shown}{elsewhere}{would}",
@@ -137,7 +137,8 @@ class Finding:
         """Say the finding in one sentence."""
         waits = "wait" if len(self.ranks) > 1 else "waits"
         step = f"{self.step} of attempt {self.attempt}" if self.attempt else str(self.step)
-        facts = {"waits": waits, **self.evidence, "who": name_ranks(self.ranks), "step": step}
+        when = f"at step {step}" if self.step else "before the first step"
+        facts = {"waits": waits, "when": when, **self.evidence, "who": name_ranks(self.ranks), "step": step}
         return CAUSES[self.cause].format_map(_Facts(facts))
 
     def to_json(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -17,7 +17,8 @@ from breakrank.plan.scenario import DEFAULT_ORACLES
 from breakrank.runners import find_runner
 from breakrank.verdict import Blame, Ended, Finding, Verdict, decide, name_ranks
 from breakrank_agent.plan import Plan
-from breakrank_agent.protocol.events import LauncherEvent
+from breakrank_agent.protocol.clock import MAIN
+from breakrank_agent.protocol.events import LauncherEvent, PointEvent
 from breakrank_agent.protocol.fault import Strike
 
 #: Kinds of events whose text may be cut without loss: nothing is judged by it.
@@ -37,6 +38,8 @@ _WAITS = (
     *("world size mismatch", "master mismatch"),
     *("backend mismatch", "interface mismatch", "connection held by orphan", "unreachable"),
 )
+#: Ends of ranks that say something, whatever else was seen.
+_SPEAKING = frozenset((Ended.REPORTED, Ended.CRASHED, Ended.HUNG))
 
 
 @dataclass
@@ -65,10 +68,12 @@ def judge(
     """
     account = Account(void=list(void))
     ends = {attempt: endings.classify(history, attempt) for attempt in history.attempts}
+    last = ends[history.attempts[-1]] if ends else {}
     _see_enough(history, control, plan, account)
+    _see_something(history, control, plan, last, account)
     _see_strikes(history, plan, ends, account)
     findings, abstained = _consult(history, control, reference, plan, silent, account)
-    last = ends[history.attempts[-1]] if ends else {}
+    _hear_some(plan, abstained, findings, silent, last, account)
     if last and set(last.values()) == {Ended.STRUCK}:
         account.void.append("the injector ended every rank of the last attempt")
     judged = _set_aside(history, findings, last, account)
@@ -131,9 +136,51 @@ def _see_enough(history: History, control: History | None, plan: Plan, account: 
         cut = [e for e in lived.events if "cut" in e and e["kind"] not in _PROSE]
         if cut:
             account.void.append(f"a record of rank {lived.rank} was too long and lost its {cut[0]['cut']}")
-    # A hang before the first step is a proven fact; anything else without a step is too little to judge.
-    if not history.seen("hung") and not any(_steps_seen(side) for side in (history, control) if side is not None):
-        account.void.append(f"no step was seen: {_why_no_step(history, plan)}")
+
+
+def _see_something(
+    history: History, control: History | None, plan: Plan, last: dict[int, Ended], account: Account
+) -> None:
+    """Give the reason why nothing was seen of ranks that ended well: an end of another kind is a fact to judge."""
+    if not history.attempts or not _SPEAKING.isdisjoint(last.values()) or history.launcher_failures:
+        return
+    if not any(_is_seen(side) for side in (history, control) if side is not None):
+        named = f"{plan.step} never returned, and " if plan.step else ""
+        account.void.append(
+            f"nothing was seen: {named}between its start and its end no rank loaded a batch, called a module, took "
+            "gradients, stepped an optimizer, called a collective, or saved or restored a file"
+        )
+    elif plan.step and not any(_steps_seen(side) for side in (history, control) if side is not None):
+        account.notes.append(f"no step was seen: {plan.step} never returned")
+
+
+def _is_seen(history: History) -> bool:
+    """Return whether some rank did what is on record, beyond its start and its end."""
+    return any(
+        (e["kind"] == "point" and e["point"] not in ("start", "end")) or e["kind"] == "told" or e.get("state")
+        for lived in history.ranks.values()
+        for e in lived.events
+    )
+
+
+def _hear_some(
+    plan: Plan,
+    abstained: Mapping[str, str],
+    findings: Sequence[Finding],
+    silent: Collection[str],
+    last: dict[int, Ended],
+    account: Account,
+) -> None:
+    """Give the reason why a case cannot be judged, if none of its scenario's oracles did, and no rank failed.
+
+    A script's shape is its own: the oracles that have nothing to judge in it are those that abstained.
+    """
+    asked = [name for name in plan.oracles if name not in silent]
+    if plan.command or findings or not _SPEAKING.isdisjoint(last.values()):
+        return
+    if set(abstained).issuperset(asked):
+        said = "; ".join(f"{name}: {abstained[name]}" for name in asked)
+        account.void.append(f"every oracle abstained: {said}")
 
 
 def say_damage(history: History, whose: str = "") -> Iterator[str]:
@@ -141,15 +188,6 @@ def say_damage(history: History, whose: str = "") -> Iterator[str]:
     for event in history.seen("damaged"):
         who = "the Conductor" if event["rank"] is None else f"rank {event['rank']}"
         yield f"the record of {who}{whose} is damaged: {event['why']}"
-
-
-def _why_no_step(history: History, plan: Plan) -> str:
-    """Say why no rank made a step: it failed before the first, or did not do what is taken for one."""
-    failed = [lived for lived in history.last if lived.report is not None or (lived.status or 0) > 0]
-    if failed:
-        return f"rank {failed[0].rank} reported {endings.reported(failed[0])} before the first"
-    unseen = "no rank stepped an optimizer or called breakrank_agent.step()"
-    return f"{plan.step} never returned" if plan.step else unseen
 
 
 def why_no_rank(history: History, plan: Plan) -> str:
@@ -173,8 +211,8 @@ def _left(launcher: LauncherEvent) -> str:
 
 
 def _steps_seen(history: History) -> bool:
-    """Return whether some rank entered the first step or a later one."""
-    return any(e["step"] > 0 for lived in history.ranks.values() for e in lived.of_kind("point"))
+    """Return whether some rank came to the end of a step."""
+    return any(lived.last_step for lived in history.ranks.values())
 
 
 def _see_strikes(history: History, plan: Plan, ends: dict[int, dict[int, Ended]], account: Account) -> None:
@@ -218,16 +256,26 @@ def _why_missed(history: History, index: int, rank: int) -> str:
 
 
 def _what_there_is(history: History, strike: Strike, rank: int) -> str:
-    """Say which points the rank does have at the strike's step."""
+    """Say which points the rank does have at the strike's step, or in all where it names none."""
     trigger = strike.trigger
     lived = history.ranks.get((trigger.attempt, rank))
     if lived is None:
         return f"there was no attempt {trigger.attempt}" if rank < _world(history) else f"there is no rank {rank}"
-    visits = Counter(e["point"] for e in lived.of_kind("point") if e["step"] == trigger.step)
-    if not visits:
-        return f"rank {rank} came to step {endings.where_at(lived)}"
-    names = [_name_visits(point, count, trigger.point) for point, count in visits.items()]
-    return f"rank {rank} at step {trigger.step} has {', '.join(names)}"
+    points = [e for e in lived.of_kind("point") if e["seq"] == MAIN or e["point"] == "step"]
+    if trigger.step is None:
+        return f"rank {rank} has {_name_all(points, trigger.point)} in all"
+    there = [e for e in points if e["step"] == trigger.step]
+    if there:
+        return f"rank {rank} at step {trigger.step} has {_name_all(there, trigger.point)}"
+    if not lived.last_step and points:
+        return f"rank {rank} has no steps, but {_name_all(points, trigger.point)}; a trigger without a step strikes one"
+    return f"rank {rank} came to step {endings.where_at(lived)}"
+
+
+def _name_all(points: Sequence[PointEvent], sought: str) -> str:
+    """Name the points, each with its number of visits."""
+    visits = Counter(e["point"] for e in points)
+    return ", ".join(_name_visits(point, count, sought) for point, count in visits.items())
 
 
 def _name_visits(point: str, count: int, sought: str) -> str:
@@ -271,10 +319,6 @@ def _consult(
             abstained[name] = str(reason)
         except Exception as error:
             account.void.append(f"the oracle {name} raised {type(error).__name__}: {error}")
-    asked = [name for name in plan.oracles if name not in silent]
-    if set(abstained).issuperset(asked) and not findings:
-        said = "; ".join(f"{name}: {abstained[name]}" for name in asked)
-        account.void.append(f"every oracle abstained: {said}")
     return sorted(findings, key=lambda f: (f.attempt, f.step)), abstained
 
 

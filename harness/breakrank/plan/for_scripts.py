@@ -65,7 +65,7 @@ def _plan_way(scenario: Scenario, strikes: tuple[Strike, ...], command: Sequence
         oracles = (*made.oracles, "reference")
         made = replace(made, reference=choices.reference, oracles=oracles, evidence=evidence_for(oracles))
     if choices.steps is not None:
-        last = max((strike.trigger.step for strike in strikes), default=0)
+        last = max((strike.trigger.step or 0 for strike in strikes), default=0)
         made = replace(made, until=last + choices.steps)
     if is_script(command) and made.schedule.mode == "controlled":
         made = replace(made, control="same")
