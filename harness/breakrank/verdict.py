@@ -60,6 +60,7 @@ CAUSES: dict[str, str] = {
     "wrapper bypassed": "replicas part at step {step}{first}: {who} went past the wrapper that reduces gradients",
     "gradients not reduced": "replicas part at step {step}{first}: the last backward of {who} reduced nothing",
     "parameter replaced": "replicas part at step {step}{first}: put in later, the wrapper of {who} does not know it",
+    "module not wrapped": "replicas part at step {step}{first}: {who} had it in no wrapper that reduces gradients",
     "unused parameter": "replicas part at step {step}{first}: {who} had no gradient for it, and others had",
     "reduction incomplete": "replicas part at step {step}{first}: for lack of {lacking}, {who} did not reduce it",
     "per-rank loss scaling": "{who} weigh samples otherwise than one rank would, from "

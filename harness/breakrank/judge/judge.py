@@ -124,11 +124,7 @@ def _see_enough(history: History, control: History | None, plan: Plan, account: 
             account.void.append("the launcher had to be ended by us: its ranks had ended, or none had come")
         elif history.attempts and account.void:
             account.void += launcher["closed"]
-    for held in history.seen("held"):
-        account.void.append(
-            f"rank {held['rank']} had made its {plan.until} steps while {name_ranks(held['waiting'])} waited for it: "
-            "they do not count steps alike; name by --scenario-step=module:function what ends one"
-        )
+    _see_steps_alike(history, control, plan, account)
     for lost in history.seen("dropped"):
         if lost["count"]:
             account.void.append(f"{lost['count']} records of rank {lost['rank']} were dropped")
@@ -136,6 +132,21 @@ def _see_enough(history: History, control: History | None, plan: Plan, account: 
         cut = [e for e in lived.events if "cut" in e and e["kind"] not in _PROSE]
         if cut:
             account.void.append(f"a record of rank {lived.rank} was too long and lost its {cut[0]['cut']}")
+
+
+def _see_steps_alike(history: History, control: History | None, plan: Plan, account: Account) -> None:
+    """Note who had to go past the plan's last step; a strike cannot be told from that where the control had to, too."""
+    unlike = {}
+    for held in history.seen("held"):
+        waiting = name_ranks(held["waiting"])
+        said = f"rank {held['rank']} had made its {plan.until} steps while {waiting} waited for it"
+        unlike[held["rank"]] = f"{said}, and {'went on' if held['on'] else 'ended'}"
+    account.notes += unlike.values()
+    if unlike and plan.strikes and control is not None and control.seen("held"):
+        account.void.append(
+            f"ranks do not count steps alike, in the control neither: {next(iter(unlike.values()))}; name by "
+            "--scenario-step=module:function what ends one"
+        )
 
 
 def _see_something(

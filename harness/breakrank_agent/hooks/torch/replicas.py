@@ -6,6 +6,7 @@ DistributedDataParallel, its last forward pass was to reduce them. Only runs tha
 
 from __future__ import annotations
 
+import math
 import sys
 import weakref
 from typing import Any, Optional
@@ -14,7 +15,7 @@ from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose, receiver
 from breakrank_agent.agent.parameter_digest import NAME_LIMIT, in_parts, name_part
 from breakrank_agent.hooks import after_import
-from breakrank_agent.hooks.torch.training import Training
+from breakrank_agent.hooks.torch.training import Training, held_of
 
 WAITS_FOR = "torch"
 
@@ -90,7 +91,7 @@ class _Stages:
 
 
 class _Parameters:
-    """The parameters of the optimizer that counts the steps, as they are after each step."""
+    """The parameters of the optimizers, as they are after each step."""
 
     def __init__(self, agent: Agent, wrappers: _Wrappers, stages: _Stages) -> None:
         self._agent = agent
@@ -109,17 +110,21 @@ class _Parameters:
         here = [id(parameter) for parameter in parameters]
         if here != self._known:
             self._known = here
-            names = _name(parts, [*wrappers, *_alive(training.modules)], self._stages.numbers())
-            sharded = _sharded(training, parts)
-            self._agent.record("names", names=names, eps=_coarsest(parameters), **sharded)
+            modules = [getattr(module, "module", module) for module in (*wrappers, *_alive(training.modules))]
+            names = _name(parts, modules, self._stages.numbers(), training.optimizers())
+            held = _sizes(training, parts)
+            self._agent.record("names", names=names, eps=_coarsest(parameters), **held)
         found: dict[str, Any] = {"missing": _which(parts, lambda p: p.requires_grad and p.grad is None)}
         if wrappers:
             wrapped = {id(parameter) for wrapper in wrappers for parameter in wrapper._module_parameters}
+            inside = wrapped.union(id(p) for wrapper in wrappers for p in wrapper.module.parameters())
             found["unwrapped"] = _which(parts, lambda p: p.requires_grad and id(p) not in wrapped)
+            found["outside"] = _which(parts, lambda p: p.requires_grad and id(p) not in inside)
             reduces, self._wrappers.reduces = self._wrappers.reduces, None
             found["bypassed"], found["unreduced"] = reduces is None, reduces is False
             # Without a gradient that it was not told to do without, a wrapper never reduces those of the same bucket.
-            found["unfinished"] = bool(found["missing"] and reduces and not any(map(_spares, wrappers)))
+            lacks = any(p.requires_grad and p.grad is None for p in training.first() if id(p) in wrapped)
+            found["unfinished"] = bool(lacks and reduces and not any(map(_spares, wrappers)))
         found = {name: value for name, value in found.items() if value}
         if found:
             self._agent.record("unsynced", **found)
@@ -134,19 +139,29 @@ def _spares(wrapper: Any) -> bool:
     return bool(wrapper.find_unused_parameters or wrapper.static_graph)
 
 
-def _sharded(training: Training, parts: list[list[Any]]) -> dict[str, Any]:
-    """Return the parts of which each rank has a shard: no other rank has the same, nor is meant to."""
+def _sizes(training: Training, parts: list[list[Any]]) -> dict[str, Any]:
+    """Return how many elements of each part are here, and which parts are shards: of how many each, 0 if that differs.
+
+    No other rank has the same shard, nor is meant to.
+    """
     kind = getattr(sys.modules.get("torch.distributed.fsdp"), "FullyShardedDataParallel", ())
     modules = [inner for module in _alive(training.modules) for inner in module.modules() if isinstance(inner, kind)]
-    flat = any(module.sharding_strategy.name != "NO_SHARD" for module in modules)
-    sharded = _which(parts, lambda parameter: flat or _is_sharded(parameter))
-    return {"sharded": sharded} if sharded else {}
+    flat = max((m.process_group.size() for m in modules if m.sharding_strategy.name != "NO_SHARD"), default=1)
+    shards = [{max(flat, _shards(parameter)) for parameter in part} for part in parts]
+    sizes = [sum(held.numel() for parameter in part for held in held_of(parameter)) for part in parts]
+    sharded = [number for number, counts in enumerate(shards) if max(counts) > 1]
+    if not sharded:
+        return {"sizes": sizes}
+    of = [counts.pop() if len(counts) == 1 else 0 for counts in (shards[number] for number in sharded)]
+    return {"sizes": sizes, "sharded": sharded, "shards": of}
 
 
-def _is_sharded(parameter: Any) -> bool:
-    """Return whether a parameter is a DTensor that is divided among several ranks."""
+def _shards(parameter: Any) -> int:
+    """Return among how many ranks a parameter is divided: a DTensor among those of the axes that it has shards on."""
     placements, mesh = getattr(parameter, "placements", ()), getattr(parameter, "device_mesh", None)
-    return any(p.is_shard() and mesh.size(axis) > 1 for axis, p in enumerate(placements) if mesh is not None)
+    if mesh is None:
+        return 1
+    return math.prod(mesh.size(axis) for axis, placement in enumerate(placements) if placement.is_shard())
 
 
 def _coarsest(parameters: list[Any]) -> float:
@@ -161,19 +176,38 @@ def _which(parts: list[list[Any]], holds: Any) -> list[int]:
     return [number for number, part in enumerate(parts) if any(holds(parameter) for parameter in part)]
 
 
-def _name(parts: list[list[Any]], modules: list[Any], stages: dict[int, int]) -> list[str]:
+def _name(
+    parts: list[list[Any]], modules: list[Any], stages: dict[int, int], optimizers: list[Any]
+) -> list[str]:
     """Return a name for each part: of its first parameter, in the module that was found first, or its number.
 
-    The name of a parameter of a pipeline's stage begins with the stage.
+    The name of a parameter of a pipeline's stage begins with the stage. If parameters of two optimizers have one name,
+    it ends with the class of the module and the number of the optimizer.
     """
-    names: dict[int, str] = {}
+    names: dict[int, tuple[str, str]] = {}
     for module in modules:
-        inner = getattr(module, "module", module)
-        for name, parameter in inner.named_parameters():
-            names.setdefault(id(parameter), name[:NAME_LIMIT])
+        for name, parameter in module.named_parameters():
+            names.setdefault(id(parameter), (name[:NAME_LIMIT], type(module).__name__[:NAME_LIMIT]))
+    owners = _owners(optimizers)
+    known: dict[str, set[int]] = {}
+    for part in parts:
+        if id(part[0]) in names:
+            known.setdefault(names[id(part[0])][0], set()).add(owners.get(id(part[0]), 0))
     number, found = 0, []
     for part in parts:
-        first, stage = names.get(id(part[0]), f"parameter {number}"), stages.get(id(part[0]))
+        (first, kind), stage = names.get(id(part[0]), (f"parameter {number}", "")), stages.get(id(part[0]))
+        if len(known.get(first, ())) > 1:
+            first = f"{first} of {kind} (optimizer {owners.get(id(part[0]), 0) + 1})"
         found.append(name_part(first if stage is None else f"stage {stage}: {first}", part))
         number += len(part)
     return found
+
+
+def _owners(optimizers: list[Any]) -> dict[int, int]:
+    """Return the number of the optimizer that has each parameter, by its identity; of several, the first."""
+    owners: dict[int, int] = {}
+    for number, optimizer in enumerate(optimizers):
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                owners.setdefault(id(parameter), number)
+    return owners

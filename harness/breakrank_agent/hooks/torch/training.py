@@ -74,7 +74,7 @@ def warm_up() -> None:
 
 
 class Training(NoHandles):
-    """The training of a rank: the parameters of the optimizer that counts the steps, else of the outermost module."""
+    """The training of a rank: the parameters of its optimizers. The first that ever stepped counts the steps."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
@@ -82,14 +82,56 @@ class Training(NoHandles):
         #: The first optimizer that ever stepped, and how the record names it.
         self.optimizer: Any = None
         self.steps_by = ""
+        #: The others that have stepped since, in that order: a program may make new ones as it goes, and let them go.
+        self._others: list[weakref.ref[Any]] = []
+        #: Those of them that were there when a step ended: they are not let go before the end is on record.
+        self._kept: list[Any] = []
         #: The outermost modules that were called in the first step, by weak reference: they know the parameters' names.
         self.modules: list[weakref.ref[Any]] = []
 
-    def parameters(self) -> list[Any]:
-        """Return the parameters, in the optimizer's order."""
+    def take(self, optimizer: Any) -> None:
+        """Take in an optimizer that is about to step."""
         if self.optimizer is None:
-            return []
-        return [p for group in self.optimizer.param_groups for p in group["params"]]
+            self.optimizer, self.steps_by = optimizer, f"optimizer {type(optimizer).__name__}"
+            self._agent.model.adopt(self, self.summarize)
+        elif optimizer is not self.optimizer and not any(known() is optimizer for known in self._others):
+            self._others.append(weakref.ref(optimizer))
+
+    def keep(self) -> None:
+        """Hold on to the optimizers that have stepped by the end of a step."""
+        self._others = [known for known in self._others if known() is not None]
+        self._kept = [known() for known in self._others]
+
+    def optimizers(self) -> list[Any]:
+        """Return the optimizers that have stepped and are alive, in the order of their first steps."""
+        first = [] if self.optimizer is None else [self.optimizer]
+        return first + [other for known in self._others if (other := known()) is not None]
+
+    def first(self) -> list[Any]:
+        """Return the parameters of the optimizer that counts the steps, in its order."""
+        return [p for one in self.optimizers()[:1] for group in one.param_groups for p in group["params"]]
+
+    def parameters(self) -> list[Any]:
+        """Return the parameters, each once, in the optimizers' order."""
+        every = (p for one in self.optimizers() for group in one.param_groups for p in group["params"])
+        return list({id(p): p for p in every}.values())
+
+    def left(self) -> dict[str, Any]:
+        """Return a digest of the parameters of the outermost modules, where no optimizer has stepped; empty without any.
+
+        Nothing says that they are replicas: they are compared with the same rank's of another run alone.
+        """
+        import torch
+
+        modules = [module for known in self.modules if (module := known()) is not None]
+        parameters = {id(p): p for module in modules for p in module.parameters()}
+        if self.optimizer is not None or not parameters:
+            return {}
+        digest = hashlib.blake2b(digest_size=8)
+        with self._agent.quietly(), torch.no_grad():
+            for held in (held for parameter in parameters.values() for held in held_of(parameter)):
+                digest.update(raw_bytes(held.detach().cpu().contiguous()))
+        return {"modules": digest.hexdigest()}
 
     def buffers(self) -> list[tuple[str, memoryview]]:
         """Return (name, writable bytes) of every parameter. Raises `RuntimeError` when there are none yet."""
@@ -226,14 +268,12 @@ def _hook_optimizers(agent: Agent, training: Training) -> None:
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
         if agent.services.sharded.makes_state:
             return
-        if training.optimizer is None:
-            training.optimizer = optimizer
-            training.steps_by = f"optimizer {type(optimizer).__name__}"
-            agent.model.adopt(training, training.summarize)
+        training.take(optimizer)
         agent.reach("optimize")
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
         if optimizer is training.optimizer and not agent.services.sharded.makes_state:
+            training.keep()
             agent.close_step(training.steps_by)
 
     module.register_optimizer_step_pre_hook(before)
