@@ -17,6 +17,9 @@ from breakrank_agent.protocol.fault import Strike
 from breakrank_agent.protocol.frameworks import DEFAULT, all_frameworks
 from breakrank_agent.protocol.trigger import PlanError
 
+#: The points to which a program comes once in many steps, or once in all: a script may save once an epoch.
+_RARE = ("load", "save", "restore", "write")
+
 
 def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choices) -> dict[str, Plan]:
     """Return the plans of a user's script under a scenario, by name: one for each way in which the scenario strikes.
@@ -44,7 +47,7 @@ def _ways(scenario: Scenario) -> list[tuple[Strike, ...]]:
     for strikes in [(strike,) for strike in scenario.on_scripts] or own:
         # A fault in the data of our programs cannot strike a script.
         if strikes and all(strike.fault.strikes_scripts for strike in strikes):
-            ways.setdefault(str(strikes), tuple(strikes))
+            ways.setdefault(str(strikes), tuple(map(_whenever, strikes)))
     if not ways and (scenario.strikes or any(case.strikes for case in scenario.cases)):
         raise BreakrankError("it strikes only the programs that come with it, not a script")
     if not ways and _lies_in_programs(scenario):
@@ -53,6 +56,14 @@ def _ways(scenario: Scenario) -> list[tuple[Strike, ...]]:
             "undisturbed; use --scenario=baseline for that"
         )
     return list(ways.values())
+
+
+def _whenever(strike: Strike) -> Strike:
+    """Return a strike without its step, if a script may come to its point rarely, and nothing says at which steps."""
+    trigger = strike.trigger
+    if trigger.point not in _RARE or not trigger.step:
+        return strike
+    return replace(strike, trigger=replace(trigger, step=None, visit=1))
 
 
 def _plan_way(scenario: Scenario, strikes: tuple[Strike, ...], command: Sequence[str], choices: Choices) -> Plan:

@@ -6,7 +6,6 @@ DistributedDataParallel, its last forward pass was to reduce them. Only runs tha
 
 from __future__ import annotations
 
-import math
 import sys
 import weakref
 from typing import Any, Optional
@@ -15,7 +14,7 @@ from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose, receiver
 from breakrank_agent.agent.parameter_digest import NAME_LIMIT, in_parts, name_part
 from breakrank_agent.hooks import after_import
-from breakrank_agent.hooks.torch.training import Training, held_of
+from breakrank_agent.hooks.torch.training import Training, held_of, parameters_of
 
 WAITS_FOR = "torch"
 
@@ -111,9 +110,9 @@ class _Parameters:
         if here != self._known:
             self._known = here
             modules = [getattr(module, "module", module) for module in (*wrappers, *_alive(training.modules))]
-            names = _name(parts, modules, self._stages.numbers(), training.optimizers())
-            held = _sizes(training, parts)
-            self._agent.record("names", names=names, eps=_coarsest(parameters), **held)
+            names = _name(parts, modules, self._stages.numbers(), training.optimizers.all())
+            facts = {"eps": _coarsest(parameters), "sizes": _sizes(parts), **_sharded(training, parts)}
+            self._agent.record("names", names=names, **facts)
         found: dict[str, Any] = {"missing": _which(parts, lambda p: p.requires_grad and p.grad is None)}
         if wrappers:
             wrapped = {id(parameter) for wrapper in wrappers for parameter in wrapper._module_parameters}
@@ -123,7 +122,8 @@ class _Parameters:
             reduces, self._wrappers.reduces = self._wrappers.reduces, None
             found["bypassed"], found["unreduced"] = reduces is None, reduces is False
             # Without a gradient that it was not told to do without, a wrapper never reduces those of the same bucket.
-            lacks = any(p.requires_grad and p.grad is None for p in training.first() if id(p) in wrapped)
+            own = [p for p in parameters_of(training.optimizers.first) if id(p) in wrapped]
+            lacks = any(p.requires_grad and p.grad is None for p in own)
             found["unfinished"] = bool(lacks and reduces and not any(map(_spares, wrappers)))
         found = {name: value for name, value in found.items() if value}
         if found:
@@ -139,29 +139,24 @@ def _spares(wrapper: Any) -> bool:
     return bool(wrapper.find_unused_parameters or wrapper.static_graph)
 
 
-def _sizes(training: Training, parts: list[list[Any]]) -> dict[str, Any]:
-    """Return how many elements of each part are here, and which parts are shards: of how many each, 0 if that differs.
-
-    No other rank has the same shard, nor is meant to.
-    """
+def _sharded(training: Training, parts: list[list[Any]]) -> dict[str, Any]:
+    """Return the parts of which each rank has a shard: no other rank has the same, nor is meant to."""
     kind = getattr(sys.modules.get("torch.distributed.fsdp"), "FullyShardedDataParallel", ())
     modules = [inner for module in _alive(training.modules) for inner in module.modules() if isinstance(inner, kind)]
-    flat = max((m.process_group.size() for m in modules if m.sharding_strategy.name != "NO_SHARD"), default=1)
-    shards = [{max(flat, _shards(parameter)) for parameter in part} for part in parts]
-    sizes = [sum(held.numel() for parameter in part for held in held_of(parameter)) for part in parts]
-    sharded = [number for number, counts in enumerate(shards) if max(counts) > 1]
-    if not sharded:
-        return {"sizes": sizes}
-    of = [counts.pop() if len(counts) == 1 else 0 for counts in (shards[number] for number in sharded)]
-    return {"sizes": sizes, "sharded": sharded, "shards": of}
+    flat = any(module.sharding_strategy.name != "NO_SHARD" for module in modules)
+    sharded = _which(parts, lambda parameter: flat or _is_sharded(parameter))
+    return {"sharded": sharded} if sharded else {}
 
 
-def _shards(parameter: Any) -> int:
-    """Return among how many ranks a parameter is divided: a DTensor among those of the axes that it has shards on."""
+def _is_sharded(parameter: Any) -> bool:
+    """Return whether a parameter is a DTensor that is divided among several ranks."""
     placements, mesh = getattr(parameter, "placements", ()), getattr(parameter, "device_mesh", None)
-    if mesh is None:
-        return 1
-    return math.prod(mesh.size(axis) for axis, placement in enumerate(placements) if placement.is_shard())
+    return any(p.is_shard() and mesh.size(axis) > 1 for axis, p in enumerate(placements) if mesh is not None)
+
+
+def _sizes(parts: list[list[Any]]) -> list[int]:
+    """Return how many elements of each part this rank has: of a whole all of them, of one that is divided its shard."""
+    return [sum(held.numel() for parameter in part for held in held_of(parameter)) for part in parts]
 
 
 def _coarsest(parameters: list[Any]) -> float:
@@ -176,9 +171,7 @@ def _which(parts: list[list[Any]], holds: Any) -> list[int]:
     return [number for number, part in enumerate(parts) if any(holds(parameter) for parameter in part)]
 
 
-def _name(
-    parts: list[list[Any]], modules: list[Any], stages: dict[int, int], optimizers: list[Any]
-) -> list[str]:
+def _name(parts: list[list[Any]], modules: list[Any], stages: dict[int, int], optimizers: list[Any]) -> list[str]:
     """Return a name for each part: of its first parameter, in the module that was found first, or its number.
 
     The name of a parameter of a pipeline's stage begins with the stage. If parameters of two optimizers have one name,
@@ -207,7 +200,6 @@ def _owners(optimizers: list[Any]) -> dict[int, int]:
     """Return the number of the optimizer that has each parameter, by its identity; of several, the first."""
     owners: dict[int, int] = {}
     for number, optimizer in enumerate(optimizers):
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                owners.setdefault(id(parameter), number)
+        for parameter in parameters_of(optimizer):
+            owners.setdefault(id(parameter), number)
     return owners

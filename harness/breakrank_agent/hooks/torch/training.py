@@ -21,6 +21,7 @@ from typing import Any, Callable
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.model import NoHandles
+from breakrank_agent.agent.optimizers import Optimizers
 from breakrank_agent.agent.parameter_digest import in_parts, summary_of
 from breakrank_agent.hooks import after_import
 from breakrank_agent.hooks.python.files import digest_file
@@ -79,45 +80,24 @@ class Training(NoHandles):
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self.constructed = False
-        #: The first optimizer that ever stepped, and how the record names it.
-        self.optimizer: Any = None
+        #: The optimizers that have stepped, and how the record names the one that counts the steps.
+        self.optimizers = Optimizers()
         self.steps_by = ""
-        #: The others that have stepped since, in that order: a program may make new ones as it goes, and let them go.
-        self._others: list[weakref.ref[Any]] = []
-        #: Those of them that were there when a step ended: they are not let go before the end is on record.
-        self._kept: list[Any] = []
         #: The outermost modules that were called in the first step, by weak reference: they know the parameters' names.
         self.modules: list[weakref.ref[Any]] = []
 
     def take(self, optimizer: Any) -> None:
         """Take in an optimizer that is about to step."""
-        if self.optimizer is None:
-            self.optimizer, self.steps_by = optimizer, f"optimizer {type(optimizer).__name__}"
+        if self.optimizers.take(optimizer):
+            self.steps_by = f"optimizer {type(optimizer).__name__}"
             self._agent.model.adopt(self, self.summarize)
-        elif optimizer is not self.optimizer and not any(known() is optimizer for known in self._others):
-            self._others.append(weakref.ref(optimizer))
-
-    def keep(self) -> None:
-        """Hold on to the optimizers that have stepped by the end of a step."""
-        self._others = [known for known in self._others if known() is not None]
-        self._kept = [known() for known in self._others]
-
-    def optimizers(self) -> list[Any]:
-        """Return the optimizers that have stepped and are alive, in the order of their first steps."""
-        first = [] if self.optimizer is None else [self.optimizer]
-        return first + [other for known in self._others if (other := known()) is not None]
-
-    def first(self) -> list[Any]:
-        """Return the parameters of the optimizer that counts the steps, in its order."""
-        return [p for one in self.optimizers()[:1] for group in one.param_groups for p in group["params"]]
 
     def parameters(self) -> list[Any]:
         """Return the parameters, each once, in the optimizers' order."""
-        every = (p for one in self.optimizers() for group in one.param_groups for p in group["params"])
-        return list({id(p): p for p in every}.values())
+        return list({id(p): p for one in self.optimizers.all() for p in parameters_of(one)}.values())
 
     def left(self) -> dict[str, Any]:
-        """Return a digest of the parameters of the outermost modules, where no optimizer has stepped; empty without any.
+        """Return a digest of the outermost modules' parameters, where no optimizer has stepped; empty without any.
 
         Nothing says that they are replicas: they are compared with the same rank's of another run alone.
         """
@@ -125,7 +105,7 @@ class Training(NoHandles):
 
         modules = [module for known in self.modules if (module := known()) is not None]
         parameters = {id(p): p for module in modules for p in module.parameters()}
-        if self.optimizer is not None or not parameters:
+        if self.optimizers.first is not None or not parameters:
             return {}
         digest = hashlib.blake2b(digest_size=8)
         with self._agent.quietly(), torch.no_grad():
@@ -173,6 +153,11 @@ class Training(NoHandles):
                 parts.append(digest.digest())
                 squares.append(square)
         return summary_of(parts, squares, norms="norms" in self._agent.plan.evidence)
+
+
+def parameters_of(optimizer: Any) -> list[Any]:
+    """Return the parameters of one optimizer, in its order."""
+    return [p for group in optimizer.param_groups for p in group["params"]]
 
 
 def flatten(value: Any, into: list[Any]) -> list[Any]:
@@ -272,8 +257,8 @@ def _hook_optimizers(agent: Agent, training: Training) -> None:
         agent.reach("optimize")
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if optimizer is training.optimizer and not agent.services.sharded.makes_state:
-            training.keep()
+        if optimizer is training.optimizers.first and not agent.services.sharded.makes_state:
+            training.optimizers.keep()
             agent.close_step(training.steps_by)
 
     module.register_optimizer_step_pre_hook(before)

@@ -35,10 +35,8 @@ class NamesEvent(RankEventBase):
     """A name for each part of the parameters, in the optimizer's order."""
     sharded: NotRequired[list[int]]
     """The parts of which each rank has a shard; absent if there are none."""
-    shards: NotRequired[list[Count]]
-    """Of how many shards each of these parts is one, 0 if that differs within a part; absent if there are none."""
     sizes: NotRequired[list[Count]]
-    """The number of elements of each part on this rank; absent where each rank has all that it trains."""
+    """The number of elements that this rank has of each part; absent where each rank has all that it trains."""
     eps: float
     """The distance from 1 to the next number in the coarsest dtype among the parameters."""
 
