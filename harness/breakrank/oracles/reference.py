@@ -55,7 +55,10 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     for step in shared:
         limit = (terms.tolerance or ULPS * eps * terms.ranks * step) * _norm(alone[step])
         pairs = list(_pairs(here[step], alone[step]))
-        parted = {name: ranks for name, ranks, here_is, there_is in pairs if not abs(here_is - there_is) <= limit}
+        parted: dict[str, tuple[int, ...]] = {}
+        for name, ranks, norm, other in pairs:
+            if not abs(norm - other) <= limit:
+                parted[name] = (*parted.get(name, ()), *ranks)
         if parted:
             return [_finding(history, step, parted)]
         compared += len(pairs)

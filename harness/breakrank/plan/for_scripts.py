@@ -44,10 +44,13 @@ def _ways(scenario: Scenario) -> list[tuple[Strike, ...]]:
     """Return the ways in which a scenario strikes a script, none if it strikes nothing. Raises `BreakrankError`."""
     ways: dict[str, tuple[Strike, ...]] = {}
     own = [scenario.strikes, *(case.strikes for case in scenario.cases if case.strikes is not None)]
+    if scenario.cases:
+        # Their steps are those of the programs that come with the scenario.
+        own = [[_whenever(strike) for strike in strikes] for strikes in own]
     for strikes in [(strike,) for strike in scenario.on_scripts] or own:
         # A fault in the data of our programs cannot strike a script.
         if strikes and all(strike.fault.strikes_scripts for strike in strikes):
-            ways.setdefault(str(strikes), tuple(map(_whenever, strikes)))
+            ways.setdefault(str(strikes), tuple(strikes))
     if not ways and (scenario.strikes or any(case.strikes for case in scenario.cases)):
         raise BreakrankError("it strikes only the programs that come with it, not a script")
     if not ways and _lies_in_programs(scenario):
