@@ -29,7 +29,7 @@ SCENARIO = Scenario(
     family="data",
     job=Job(ranks=3, steps=8, data="digits"),
     # Of a script only the batches are known, as its loader hands them out.
-    on_scripts=[fault @ at(rank=1, step=2, point="load") for fault in BATCHES],
+    on_scripts=[fault @ at(rank=1, point="load") for fault in BATCHES],
     cases=[
         Case("torch-trusting-width", "shards:trusting", strikes=WIDTH, expect=DETECTED),
         Case("torch-agreeing-width", "shards:agreeing", strikes=WIDTH, expect=DETECTED),

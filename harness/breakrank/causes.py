@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 _ENDS = {
     "training incomplete": "{who} ended with exit code 0 after {done} of {expected} steps",
-    "killed by a signal": "{who} died of {signal} at step {step} {where}{meanwhile}",
+    "killed by a signal": "{who} died of {signal} {when} {where}{meanwhile}",
     "out of memory": "the kernel killed {who} at step {step}: its control group had no memory left",
     "endless training": "{who} did not end by itself: a job of {expected} steps had come to step {step}",
     "no progress": "{who} reached no new point for {seconds} s, last seen in {where} at step {step}{absent}",
@@ -42,6 +42,7 @@ _REPLICAS = {
     "wrapper bypassed": "replicas part at step {step}{first}: {who} went past the wrapper that reduces gradients",
     "gradients not reduced": "replicas part at step {step}{first}: the last backward of {who} reduced nothing",
     "parameter replaced": "replicas part at step {step}{first}: put in later, the wrapper of {who} does not know it",
+    "module not wrapped": "replicas part at step {step}{first}: {who} had it in no wrapper that reduces gradients",
     "unused parameter": "replicas part at step {step}{first}: {who} had no gradient for it, and others had",
     "reduction incomplete": "replicas part at step {step}{first}: for lack of {lacking}, {who} did not reduce it",
     "unreduced assignment": "replicas part at step {step}{first}: {site} assigns to it {how}, with nothing to reduce",

@@ -48,7 +48,8 @@ class Finding:
         """Say the finding in one sentence."""
         waits = "wait" if len(self.ranks) > 1 else "waits"
         step = f"{self.step} of attempt {self.attempt}" if self.attempt else str(self.step)
-        facts = {"waits": waits, **self.evidence, "who": name_ranks(self.ranks), "step": step}
+        when = f"at step {step}" if self.step else "before the first step"
+        facts = {"waits": waits, "when": when, **self.evidence, "who": name_ranks(self.ranks), "step": step}
         return CAUSES[self.cause].format_map(_Facts(facts))
 
     def to_json(self) -> dict[str, Any]:

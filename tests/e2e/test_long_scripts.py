@@ -127,7 +127,7 @@ def test_a_step_ends_when_the_function_returns_that_was_named(launch, step):
 def test_a_function_that_never_returns_is_no_step(launch):
     result, _ = launch("import torch\n", step="torch:nowhere", ranks=1)
     assert result.verdict.outcome is Outcome.VOID
-    assert "no step was seen: torch:nowhere never returned" in result.verdict.sentence()
+    assert "nothing was seen: torch:nowhere never returned" in result.verdict.sentence()
 
 
 def test_a_script_that_does_not_end_when_struck_is_ended_at_ten_times_its_controls_steps(launch):
@@ -139,10 +139,11 @@ def test_a_script_that_does_not_end_when_struck_is_ended_at_ten_times_its_contro
     assert [lived.last_step for lived in saved.control.last] == [3, 3]
 
 
-def test_ranks_that_count_steps_otherwise_say_nothing(launch):
-    result, _ = launch(UNLIKE, steps=4)
-    assert result.verdict.outcome is Outcome.VOID
-    assert "rank 0 had made its 4 steps while rank 1 waited for it" in result.verdict.sentence()
+def test_a_rank_that_counts_steps_otherwise_goes_on_until_the_others_have_made_theirs(launch):
+    result, saved = launch(UNLIKE, steps=4)
+    assert any("rank 0 had made its 4 steps while rank 1 waited for it, and went on" in n for n in result.verdict.notes)
+    assert [lived.last_step for lived in saved.history.last] == [7, 4]
+    assert [(lived.ended_well, lived.end["how"]) for lived in saved.history.last] == [(True, "steps")] * 2
 
 
 @pytest.mark.parametrize(

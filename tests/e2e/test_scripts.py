@@ -92,7 +92,7 @@ def test_a_script_that_does_not_train_says_nothing(bench, tmp_path):
     (tmp_path / "idle.py").write_text("print('hello')\n")
     result = bench.run(Request(plan_of_script("idle.py"), where=tmp_path))
     assert result.verdict.outcome is Outcome.VOID
-    assert "no step was seen" in result.verdict.sentence()
+    assert "nothing was seen" in result.verdict.sentence()
     assert (result.folder / "attempt-0" / "rank-0.out").read_text() == "hello\n"
 
 

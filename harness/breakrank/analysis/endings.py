@@ -60,7 +60,8 @@ def strikes(history: History, phase: str, attempt: int, rank: int) -> list[Strik
 
 def describe(lived: RankHistory, end: Ended) -> str:
     """Say in a clause how a rank ended."""
-    where = f"at step {where_at(lived)}"
+    step = where_at(lived)
+    where = f"at step {step}" if step else "before the first step"
     if end is Ended.REPORTED:
         return f"rank {lived.rank} reported {reported(lived)} {where}"
     if end is Ended.CRASHED:

@@ -93,7 +93,9 @@ class Attempt:
             if self._run.room.lack:
                 return self._end_unrecorded(self._run.room.lack)
             reason = self._reason_to_end()
-            if reason is not None and self._may_end(reason):
+            if reason is None or self._departures.let_on(reason, self._strikes.landed):
+                continue
+            if self._may_end(reason):
                 return self._departures.end(reason)
         return False
 

@@ -50,16 +50,27 @@ class Departures:
                 rank.leaves = False
                 self._group.answer(number, {})
 
-    def end(self, reason: dict[str, Any]) -> bool:
-        """End every rank that is left, after their stacks were taken; return whether this was a hang, and final.
+    def let_on(self, reason: dict[str, Any], struck: bool) -> bool:
+        """Let ranks on that have made the plan's last step, if others wait for one; return whether there are any.
 
-        A wait for a rank that the plan has stopped is no hang: that rank would have gone on.
+        They count steps otherwise than those that wait, and go on until these have made theirs, too. After a strike it
+        may be the strike that made them come first: then they end, as they do in a job of so many steps.
         """
+        ranks = self._group.ranks
+        held = [n for n in reason.get("peers", ()) if n in ranks and ranks[n].done]
+        for number in held:
+            rank = ranks[number]
+            if rank.live and not rank.released:
+                rank.done, rank.released = struck, struck
+                self._group.write("held", rank=number, waiting=reason["ranks"], on=not struck)
+                self._group.answer(number, {"on": not struck})
+                self._group.move()
+        return bool(held)
+
+    def end(self, reason: dict[str, Any]) -> bool:
+        """End every rank that is left, after their stacks were taken; return whether this was a hang, and final."""
         group, session = self._group, self._run.session
-        held = [n for n in reason.get("peers", ()) if n in group.ranks and group.ranks[n].done]
-        hung = bool(reason["why"]) and not held
-        if held:
-            group.write("held", rank=held[0], waiting=reason["ranks"])
+        hung = bool(reason["why"])
         if hung:
             group.write("hung", **reason)
         standing = group.live
@@ -74,7 +85,7 @@ class Departures:
                 session.signal(rank.process.pid, what)
         while group.live:
             self._inbox.wait()
-        return hung or bool(held)
+        return hung
 
     def tell_what_is_left(self) -> None:
         """Write down the bytes of each file that the ranks wrote in the working folder, now that nobody writes."""

@@ -22,7 +22,8 @@ _TOLD = ("op", "group", "c", "p", "peer", "root", "site", "shapes", "dtype", "sa
 class Rank:
     """One rank: its process, its files, its last point, and its end.
 
-    `done`: it has made the plan's last step, and stands by until the others have. `leaves`: its work is over, and it
+    `done`: it has made the plan's last step, and stands by until the others have. `released`: it was told to end before
+    they have. `leaves`: its work is over, and it
     asks for leave to end. `children` are the logs of processes that it has started, and that are watched. `named` are
     the names of all that it said it has started. `outsiders`: it has started some, which are under no schedule.
     `spoke`: its agent has recorded something. `damaged`: its records and messages make no sense any more.
@@ -45,6 +46,7 @@ class Rank:
     reported: bool = False
     finished: bool = False
     done: bool = False
+    released: bool = False
     leaves: bool = False
     dropped: int = 0
     since: float | None = None

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 from math import inf
 
 from breakrank.analysis import endings, rounding
 from breakrank.analysis.lineage import lineage
-from breakrank.history.reader import History, RankHistory, signal_name
+from breakrank.history.reader import History, RankHistory
 from breakrank.judge.blame import accusations, blame
 from breakrank.judge.run_digest import digest
+from breakrank.judge.sufficiency import Account, hear_some, left_words, see_enough, see_something, see_strikes, world_of
 from breakrank.oracles import Abstain, Terms, all_oracles
 from breakrank.plan.scenario import DEFAULT_ORACLES
-from breakrank.runners import find_runner
-from breakrank.verdict import Blame, Ended, Finding, Verdict, decide, name_ranks
+from breakrank.verdict import Blame, Ended, Finding, Verdict, decide
 from breakrank_agent.plan import Plan
-from breakrank_agent.protocol.events import LauncherEvent
-from breakrank_agent.protocol.fault import Strike
 
-#: Kinds of events whose text may be cut without loss: nothing is judged by it.
-_PROSE = ("report", "raised", "note")
 #: Causes that say no more than that ranks had to be ended.
 _WAITS = (
     *(
@@ -37,14 +31,6 @@ _WAITS = (
     *("world size mismatch", "master mismatch"),
     *("backend mismatch", "interface mismatch", "connection held by orphan", "unreachable"),
 )
-
-
-@dataclass
-class Account:
-    """The reasons why nothing can be said, and remarks, gathered before the rules are read."""
-
-    void: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
 
 def judge(
@@ -67,10 +53,12 @@ def judge(
     """
     account = Account(void=list(void))
     ends = {attempt: endings.classify(history, attempt) for attempt in history.attempts}
-    _see_enough(history, control, plan, account)
-    _see_strikes(history, plan, ends, account)
-    findings, abstained = _consult(history, control, reference, plan, silent, account, compared)
     last = ends[history.attempts[-1]] if ends else {}
+    see_enough(history, control, plan, account)
+    see_something(history, control, plan, last, account)
+    see_strikes(history, plan, ends, account)
+    findings, abstained = _consult(history, control, reference, plan, silent, account, compared)
+    hear_some(plan, abstained, findings, silent, last, account)
     if last and set(last.values()) == {Ended.STRUCK}:
         account.void.append("the injector ended every rank of the last attempt")
     judged = _set_aside(history, findings, last, account)
@@ -85,7 +73,7 @@ def judge(
         also=tuple(also),
         blame=blame(history.without_faults(), named) if ends else Blame(),
         latency_s=_latency(history),
-        reported=(*_say(history.last, last, Ended.REPORTED), *(f"the launcher {_left(e)}" for e in launcher)),
+        reported=(*_say(history.last, last, Ended.REPORTED), *(f"the launcher {left_words(e)}" for e in launcher)),
         crashed=tuple(_say(history.last, last, Ended.CRASHED)),
         void=tuple(account.void),
         abstained=abstained,
@@ -103,147 +91,6 @@ def _limits(history: History) -> Iterator[str]:
     yield from (note for event in history.seen("view") for note in event["notes"])
 
 
-def _see_enough(history: History, control: History | None, plan: Plan, account: Account) -> None:
-    """Give the reasons why too little was seen."""
-    account.void += say_damage(history)
-    account.void += say_damage(control, " of the control") if control is not None else ()
-    if not history.attempts:
-        account.void.append(why_no_rank(history, plan))
-    for attempt in history.attempts:
-        for rank in range(history.world(attempt) if find_runner(plan.runner).joins or plan.elastic else plan.ranks):
-            lived = history.ranks.get((attempt, rank))
-            if lived is None or not lived.of_kind("rank"):
-                account.void.append(f"rank {rank} never started in attempt {attempt}")
-            elif lived.status is None:
-                account.void.append(f"rank {rank} has no end on record in attempt {attempt}")
-    for launcher in history.seen("launcher"):
-        if launcher["ended"] and not history.seen("hung"):
-            account.void.append("the launcher had to be ended by us: its ranks had ended, or none had come")
-        elif history.attempts and account.void:
-            account.void += launcher["closed"]
-    for held in history.seen("held"):
-        account.void.append(
-            f"rank {held['rank']} had made its {plan.until} steps while {name_ranks(held['waiting'])} waited for it: "
-            "they do not count steps alike; name by --scenario-step=module:function what ends one"
-        )
-    for lost in history.seen("dropped"):
-        if lost["count"]:
-            account.void.append(f"{lost['count']} records of rank {lost['rank']} were dropped")
-    for lived in history.ranks.values():
-        cut = [e for e in lived.events if "cut" in e and e["kind"] not in _PROSE]
-        if cut:
-            account.void.append(f"a record of rank {lived.rank} was too long and lost its {cut[0]['cut']}")
-    # A hang before the first step is a proven fact; anything else without a step is too little to judge.
-    if not history.seen("hung") and not any(_steps_seen(side) for side in (history, control) if side is not None):
-        account.void.append(f"no step was seen: {_why_no_step(history, plan)}")
-
-
-def say_damage(history: History, whose: str = "") -> Iterator[str]:
-    """Say whose record is damaged: it was read only as far as that."""
-    for event in history.seen("damaged"):
-        who = "the Conductor" if event["rank"] is None else f"rank {event['rank']}"
-        yield f"the record of {who}{whose} is damaged: {event['why']}"
-
-
-def _why_no_step(history: History, plan: Plan) -> str:
-    """Say why no rank made a step: it failed before the first, or did not do what is taken for one."""
-    failed = [lived for lived in history.last if lived.report is not None or (lived.status or 0) > 0]
-    if failed:
-        return f"rank {failed[0].rank} reported {endings.reported(failed[0])} before the first"
-    unseen = "no rank stepped an optimizer or called breakrank_agent.step()"
-    return f"{plan.step} never returned" if plan.step else unseen
-
-
-def why_no_rank(history: History, plan: Plan) -> str:
-    """Say why there is no rank: none was started, or none of a launcher's processes could be entered."""
-    launcher = history.seen("launcher")
-    if not launcher:
-        return "no rank was started"
-    closed = "; ".join(launcher[-1]["closed"])
-    hint = "ranks are Python processes with RANK and WORLD_SIZE that import torch, or call init_process_group"
-    left = f"it {_left(launcher[-1])} before" if launcher[-1]["status"] else ""
-    if launcher[-1]["ended"]:
-        left = f"none came within the deadline of {plan.deadline_s:g} s, which may be too short; else, {hint}"
-    return f"no rank of '{' '.join(plan.command)}' called home: {closed or left or hint}"
-
-
-def _left(launcher: LauncherEvent) -> str:
-    """Say how a launcher ended, and whom it blames."""
-    status, blames = launcher["status"] or 0, launcher["blames"]
-    how = f"was killed by {signal_name(-status)}" if status < 0 else f"ended with exit code {status}"
-    return f"{how}, and blames {name_ranks(blames)}" if blames else how
-
-
-def _steps_seen(history: History) -> bool:
-    """Return whether some rank entered the first step or a later one."""
-    return any(e["step"] > 0 for lived in history.ranks.values() for e in lived.of_kind("point"))
-
-
-def _see_strikes(history: History, plan: Plan, ends: dict[int, dict[int, Ended]], account: Account) -> None:
-    """Check that every strike fired and landed on each of its ranks; one that came too late is a note."""
-    for index, strike in enumerate(plan.strikes):
-        attempt = strike.trigger.attempt
-        name = f"strike {index} ({strike.words()})"
-        if not strike.ranks:
-            account.void.append(f"{name} names no ranks: the plan was not resolved")
-        for rank in strike.ranks:
-            on = f" on rank {rank}" if len(strike.ranks) > 1 else ""
-            landed = endings.landed(history, attempt, rank)
-            missed = _why_missed(history, index, rank)
-            account.void += [
-                f"{name} could not be undone{on}: {e['why']}"
-                for e in history.seen("strike")
-                if e["phase"] == "unhealed" and (e["strike"], e["rank"]) == (index, rank)
-            ]
-            if any(e["strike"] == index for e in landed) and not missed:
-                continue
-            if landed and ends.get(attempt, {}).get(rank) is Ended.STRUCK:
-                first = landed[0]["strike"]
-                account.notes.append(f"{name} was overtaken: strike {first} had struck rank {rank} before")
-            elif _fired(history, index, attempt, rank):
-                account.void.append(f"{name} fired{on}, but did not land{missed}")
-            else:
-                account.void.append(f"{name} never fired{on}: {_what_there_is(history, strike, rank)}")
-
-
-def _fired(history: History, index: int, attempt: int, rank: int) -> bool:
-    """Return whether the rank recorded that the strike fired."""
-    lived = history.ranks.get((attempt, rank))
-    return lived is not None and any(e["strike"] == index and e["phase"] == "fired" for e in lived.of_kind("strike"))
-
-
-def _why_missed(history: History, index: int, rank: int) -> str:
-    """Return what the Conductor says of a strike that missed a rank; a lasting one may miss when it strikes again."""
-    events = [e for e in history.seen("strike") if e["phase"] == "missed"]
-    said = [e["why"] for e in events if e["strike"] == index and e["rank"] == rank]
-    return f": {said[0]}" if said else ""
-
-
-def _what_there_is(history: History, strike: Strike, rank: int) -> str:
-    """Say which points the rank does have at the strike's step."""
-    trigger = strike.trigger
-    lived = history.ranks.get((trigger.attempt, rank))
-    if lived is None:
-        return f"there was no attempt {trigger.attempt}" if rank < _world(history) else f"there is no rank {rank}"
-    visits = Counter(e["point"] for e in lived.of_kind("point") if e["step"] == trigger.step)
-    if not visits:
-        return f"rank {rank} came to step {endings.where_at(lived)}"
-    names = [_name_visits(point, count, trigger.point) for point, count in visits.items()]
-    return f"rank {rank} at step {trigger.step} has {', '.join(names)}"
-
-
-def _name_visits(point: str, count: int, sought: str) -> str:
-    """Name a point, with its number of visits where it is the one sought, or there are several."""
-    if count > 1:
-        return f"{point} ({count} visits)"
-    return f"{point} (1 visit)" if point == sought else point
-
-
-def _world(history: History) -> int:
-    """Return how many ranks the job had."""
-    return 1 + max((rank for _, rank in history.ranks), default=-1)
-
-
 def _consult(
     history: History,
     control: History | None,
@@ -258,7 +105,7 @@ def _consult(
     model = control.without_faults() if control is not None else None
     # A user's script says nowhere how many steps it makes: its control does.
     steps = plan.steps or max((lived.last_step for lived in (control or history).last), default=0)
-    terms = Terms(plan.ranks or _world(history), steps, plan.tolerance, plan.deadline_s, reference)
+    terms = Terms(plan.ranks or world_of(history), steps, plan.tolerance, plan.deadline_s, reference)
     known = all_oracles()
     findings: list[Finding] = []
     abstained: dict[str, str] = {}
@@ -275,10 +122,6 @@ def _consult(
         except Exception as error:
             account.void.append(f"the oracle {name} raised {type(error).__name__}: {error}")
     account.notes.extend(rounding.remarks(bare, model, terms.ranks, terms.steps) if model is not None else ())
-    asked = [name for name in plan.oracles if name not in silent]
-    if set(abstained).issuperset(asked) and not findings:
-        said = "; ".join(f"{name}: {abstained[name]}" for name in asked)
-        account.void.append(f"every oracle abstained: {said}")
     return sorted(findings, key=lambda f: (f.attempt, f.step)), abstained
 
 

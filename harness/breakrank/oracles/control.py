@@ -74,15 +74,21 @@ def _measure(terms: Terms) -> digests.Compared:
 
 def _comparable(pairs: Sequence[Pair], terms: Terms) -> list[Pair]:
     """Return the pairs of which both sides recorded what is compared."""
-    return [pair for pair in pairs if all(digests.results([side], _measure(terms)) for side in pair)]
+    return [pair for pair in pairs if all(_results([side], _measure(terms)) for side in pair)]
+
+
+def _results(ranks: Sequence[RankHistory], name: digests.Compared) -> dict[int, Any]:
+    """Return by rank what it was left with: where nothing trained, the parameters of the modules that it called."""
+    modules = {r.rank: r.end["modules"] for r in ranks if name == "params" and r.end is not None and "modules" in r.end}
+    return {**modules, **digests.results(ranks, name)}
 
 
 def _parameters(history: History, pairs: Sequence[Pair], terms: Terms) -> list[Finding]:
     """Return the finding that some ranks' parameters at the end are not the control's."""
     name = _measure(terms)
     same = digests.within(terms.tolerance) if terms.tolerance else operator.eq
-    here = digests.results([p.lived for p in pairs], name)
-    there = digests.results([p.model for p in pairs], name)
+    here = _results([p.lived for p in pairs], name)
+    there = _results([p.model for p in pairs], name)
     wrong = sorted(rank for rank in here if not same(here[rank], there[rank]))
     if not wrong:
         return []

@@ -1,21 +1,41 @@
-"""Objects to parallel training that is not the training of one rank on the same global batches."""
+"""Objects to parallel training that is not the training of one rank on the same global batches.
+
+Ranks that hold shards are put together: the squares of the norms of all shards of a parameter make that of the whole.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
-from breakrank_agent.protocol.events import PayloadEvent
+from breakrank_agent.protocol.events import NamesEvent, PayloadEvent
 
 #: The units in the last place that a step may add to the error for each rank whose gradient is added.
 ULPS = 8
+#: What wrappers, compilers and stages of a pipeline put into the name of a parameter.
+_WRAPPING = re.compile(r"^stage \d+: |_fsdp_wrapped_module\.|_orig_mod\.|_checkpoint_wrapped_module\.|^module\.")
+
+
+class Held(NamedTuple):
+    """What one rank has of a part of the parameters: its squared norm, and its elements, None where nothing says it."""
+
+    rank: int
+    square: float
+    size: int | None
+
+
+#: What the ranks have of each part, by its name.
+Parts = dict[str, list[Held]]
 
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
-    """Compare the norms of the ranks' parameters, part by part, after each step, within what rounding explains.
+    """Compare the norms of the parameters, part by part, after each step, within what rounding explains.
 
     A sum over several ranks is rounded in another order than one rank's, and every step builds on the one before. A
     tolerance that the terms give replaces this bound. Both are relative to the norm of all parameters.
@@ -25,44 +45,106 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     if len(history.attempts) != 1:
         raise Abstain("the job was started again, and its steps are not those of one run")
     (one,) = terms.reference.last
-    model = {int(e["step"]): e for e in one.payloads("step") if "norms" in e}
-    pairs = [
-        (int(e["step"]), lived.rank, e["norms"], model[e["step"]]["norms"])
-        for lived in history.last
-        if lived.ended_well
-        for e in lived.payloads("step")
-        if "norms" in e and e["step"] in model
-    ]
-    if not pairs:
+    alone = _by_step([one])
+    here = _by_step([lived for lived in history.last if lived.ended_well])
+    shared = sorted(here.keys() & alone.keys())
+    if not shared:
         raise Abstain("no rank ended well and recorded its parameters, here and as one rank")
     eps = max((e["eps"] for e in one.of_kind("names")), default=0.0)
-    for step in sorted({step for step, *_ in pairs}):
-        bound = terms.tolerance or ULPS * eps * terms.ranks * step
-        parted = {rank: _parted(here, there, bound) for at, rank, here, there in pairs if at == step}
-        if any(parted.values()):
-            return [_finding(history, one, step, {rank: parts for rank, parts in parted.items() if parts})]
+    compared = 0
+    for step in shared:
+        limit = (terms.tolerance or ULPS * eps * terms.ranks * step) * _norm(alone[step])
+        pairs = list(_pairs(here[step], alone[step]))
+        parted: dict[str, tuple[int, ...]] = {}
+        for name, ranks, norm, other in pairs:
+            if not abs(norm - other) <= limit:
+                parted[name] = (*parted.get(name, ()), *ranks)
+        if parted:
+            return [_finding(history, step, parted)]
+        compared += len(pairs)
+    if not compared:
+        raise Abstain("the ranks hold neither the whole of what one rank trains nor shards that make it up")
     return []
 
 
-def _parted(here: Sequence[float], there: Sequence[float], bound: float) -> list[int]:
-    """Return the parts whose norms lie further apart than the bound; all, if there are others."""
-    if len(here) != len(there):
-        return list(range(max(len(here), len(there))))
-    whole = sum(norm * norm for norm in there) ** 0.5
-    return [part for part, (a, b) in enumerate(zip(here, there, strict=True)) if not abs(a - b) <= bound * whole]
+def _by_step(ranks: Sequence[RankHistory]) -> dict[int, Parts]:
+    """Return what each rank has of each part, by step."""
+    found: dict[int, Parts] = {}
+    for lived in ranks:
+        known = lived.of_kind("names")
+        for event in (e for e in lived.payloads("step") if "norms" in e):
+            step = int(event["step"])
+            parts, own = found.setdefault(step, {}), Counter[str]()
+            for (name, size), norm in zip(_describe(known, step, len(event["norms"])), event["norms"], strict=True):
+                own[name] += 1
+                # Two parts of one rank may have one name: layers of one class, say, that no module has in common.
+                named = name if own[name] == 1 else f"{name} ({own[name]})"
+                parts.setdefault(named, []).append(Held(lived.rank, norm * norm, size))
+    return found
 
 
-def _finding(history: History, one: RankHistory, step: int, parted: dict[int, list[int]]) -> Finding:
+def _describe(known: Sequence[NamesEvent], step: int, count: int) -> list[tuple[str, int | None]]:
+    """Return the name and the size of each of so many parts at the end of a step."""
+    by_then = [event for event in known if event["step"] <= step][-1:] or known[:1]
+    if not by_then or len(by_then[0]["names"]) != count:
+        return [(f"parameter {number}", None) for number in range(count)]
+    names = by_then[0]
+    sizes: Sequence[int | None] = names.get("sizes") or [None] * count
+    return [(_WRAPPING.sub("", name), size) for name, size in zip(names["names"], sizes, strict=True)]
+
+
+def _norm(alone: Parts) -> float:
+    """Return the norm of all parameters of the one rank."""
+    return math.sqrt(sum(one.square for held in alone.values() for one in held))
+
+
+def _pairs(here: Parts, alone: Parts) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
+    """Yield the name of each part that can be compared, the ranks that hold it, its norm there and that of one rank.
+
+    If the parts have other names, as those that lie in one flat parameter, only the norm of all is compared.
+    """
+    if here.keys() == alone.keys():
+        for name, (other,) in alone.items():
+            for ranks, norm in _norms(here[name], other.size):
+                yield name, ranks, norm, other.square**0.5
+        return
+    sizes = [one.size for held in alone.values() for one in held]
+    size = None if None in sizes else sum(filter(None, sizes))
+    every = [one for held in here.values() for one in held]
+    if size is not None and all(one.size is not None for one in every):
+        for ranks, norm in _together(every, size):
+            yield "", ranks, norm, _norm(alone)
+
+
+def _norms(held: Sequence[Held], size: int | None) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Yield the norms of a part of this size: of each rank that has the whole, and of all shards put together."""
+    shards = [one for one in held if None not in (size, one.size) and one.size != size]
+    for one in held:
+        if one not in shards:
+            yield (one.rank,), one.square**0.5
+    if shards and size:
+        yield from _together(shards, size)
+
+
+def _together(shards: Sequence[Held], size: int) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Yield the norm of the whole that shards make up once, or several times; they may be padded with zeros."""
+    elements = sum(one.size or 0 for one in shards)
+    times, padding = divmod(elements, size)
+    if times and padding < len(shards):
+        yield tuple(sorted({one.rank for one in shards})), (sum(one.square for one in shards) / times) ** 0.5
+
+
+def _finding(history: History, step: int, parted: Mapping[str, tuple[int, ...]]) -> Finding:
     """Return the finding; batches of several sizes explain it, where they were averaged as if they were alike."""
-    names: list[str] = next((e["names"] for e in one.of_kind("names")), [])
-    first = min(min(parts) for parts in parted.values())
+    first = next(iter(parted))
+    ranks = tuple(sorted({rank for held in parted.values() for rank in held}))
     sizes = {lived.rank: _batch(lived, step) for lived in history.last}
-    evidence: dict[str, Any] = {"first": f", in {names[first]} first" if first < len(names) else ""}
+    evidence: dict[str, Any] = {"first": f", in {first} first" if first else ""}
     cause = "reference mismatch"
     if len(set(sizes.values())) > 1:
         cause = "per-rank loss scaling"
         evidence["sizes"] = " and ".join(str(size) for size in sizes.values())
-    return Finding("reference", cause, tuple(sorted(parted)), step, evidence=evidence)
+    return Finding("reference", cause, ranks, step, evidence=evidence)
 
 
 def _batch(lived: RankHistory, step: int) -> int:

@@ -206,6 +206,12 @@ def _unreduced(told: Told, parted: Sequence[int], values: digests.Values) -> lis
     return [rank for rank, event in sorted(told.items()) if event.get("unreduced")]
 
 
+def _outside(told: Told, parted: Sequence[int], values: digests.Values) -> list[int]:
+    """Return the ranks that have what differs in no module that a wrapper was made for."""
+    out = {rank: set(event.get("outside", ())) for rank, event in sorted(told.items())}
+    return [rank for rank, parts in out.items() if parted and parts.issuperset(parted)]
+
+
 def _replaced(told: Told, parted: Sequence[int], values: digests.Values) -> list[int]:
     """Return the ranks whose wrapper knows none of the parameters that differ."""
     unknown = {rank: set(event.get("unwrapped", ())) for rank, event in sorted(told.items())}
@@ -226,6 +232,7 @@ def _unfinished(told: Told, parted: Sequence[int], values: digests.Values) -> li
 _REASONS = (
     _Reason("wrapper bypassed", _bypassed),
     _Reason("gradients not reduced", _unreduced),
+    _Reason("module not wrapped", _outside),
     _Reason("parameter replaced", _replaced),
     _Reason("reduction incomplete", _unfinished),
     _Reason("unused parameter", _unused),

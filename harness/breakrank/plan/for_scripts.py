@@ -17,6 +17,9 @@ from breakrank_agent.protocol.fault import Strike
 from breakrank_agent.protocol.frameworks import DEFAULT, all_frameworks
 from breakrank_agent.protocol.trigger import PlanError
 
+#: The points to which a program comes once in many steps, or once in all: a script may save once an epoch.
+_RARE = ("load", "save", "restore", "write")
+
 
 def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choices) -> dict[str, Plan]:
     """Return the plans of a user's script under a scenario, by name: one for each way in which the scenario strikes.
@@ -41,6 +44,9 @@ def _ways(scenario: Scenario) -> list[tuple[Strike, ...]]:
     """Return the ways in which a scenario strikes a script, none if it strikes nothing. Raises `BreakrankError`."""
     ways: dict[str, tuple[Strike, ...]] = {}
     own = [scenario.strikes, *(case.strikes for case in scenario.cases if case.strikes is not None)]
+    if scenario.cases:
+        # Their steps are those of the programs that come with the scenario.
+        own = [[_whenever(strike) for strike in strikes] for strikes in own]
     for strikes in [(strike,) for strike in scenario.on_scripts] or own:
         # A fault in the data of our programs cannot strike a script.
         if strikes and all(strike.fault.strikes_scripts for strike in strikes):
@@ -55,6 +61,14 @@ def _ways(scenario: Scenario) -> list[tuple[Strike, ...]]:
     return list(ways.values())
 
 
+def _whenever(strike: Strike) -> Strike:
+    """Return a strike without its step, if a script may come to its point rarely, and nothing says at which steps."""
+    trigger = strike.trigger
+    if trigger.point not in _RARE or not trigger.step:
+        return strike
+    return replace(strike, trigger=replace(trigger, step=None, visit=1))
+
+
 def _plan_way(scenario: Scenario, strikes: tuple[Strike, ...], command: Sequence[str], choices: Choices) -> Plan:
     """Return the plan of a script, or of a command, that is struck in one way."""
     framework = choices.framework or DEFAULT
@@ -65,7 +79,7 @@ def _plan_way(scenario: Scenario, strikes: tuple[Strike, ...], command: Sequence
         oracles = (*made.oracles, "reference")
         made = replace(made, reference=choices.reference, oracles=oracles, evidence=evidence_for(oracles))
     if choices.steps is not None:
-        last = max((strike.trigger.step for strike in strikes), default=0)
+        last = max((strike.trigger.step or 0 for strike in strikes), default=0)
         made = replace(made, until=last + choices.steps)
     if is_script(command) and made.schedule.mode == "controlled":
         made = replace(made, control="same")

@@ -14,7 +14,7 @@ from typing import Protocol
 from breakrank.files.disk_space import removed_if_cut_short
 from breakrank.files.private import make_part, seal
 from breakrank.history.reader import History, read_history
-from breakrank.judge.judge import say_damage, why_no_rank
+from breakrank.judge.sufficiency import say_damage, why_no_rank
 from breakrank.plan.build import control_plan, reference_plan
 from breakrank.plan.for_scripts import resolve_launched
 from breakrank.runners import find_runner

@@ -131,7 +131,7 @@ class Agent:
                 self._sketch()
         for follow in self.on.step_end:
             follow()
-        if self.clock.done == plan.until or 0 < self.recorder.last_step() <= self.clock.done:
+        if 0 < plan.until <= self.clock.done or 0 < self.recorder.last_step() <= self.clock.done:
             self._stop_here(self.clock.done)
 
     def digests_now(self) -> bool:
@@ -186,10 +186,10 @@ class Agent:
         self._state = values
 
     def _stop_here(self, step: int) -> None:
-        """End well after the last step that was asked for, at once, when no rank needs this one any more."""
+        """End well after the last step that was asked for, at once, when no rank needs this one; until then go on."""
+        if self.channel is not None and self.channel.ask({"done": step}).get("on"):
+            return
         self.finish("steps", 0)
-        if self.channel is not None:
-            self.channel.ask({"done": step})
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
@@ -209,7 +209,7 @@ class Agent:
         if self.services.works is not None:
             self.services.works.forget()
         self._sketch()
-        self.record("end", how=how, code=code, state=self._state, **self.model.summary())
+        self.record("end", how=how, code=code, state=self._state, **self.model.left())
         self.recorder.end()
         if self.turns is not None:
             self.turns.leave()

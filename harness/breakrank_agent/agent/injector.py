@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from typing import Any, Optional
 
 from breakrank_agent.agent.channel import Channel
@@ -38,7 +39,10 @@ class Injector:
         self._channel = channel
         self._model = model
         self._quiet = quiet
-        self._due: dict[tuple[int, str, int], list[Indexed]] = {}
+        #: Strikes that are armed, by step, point and visit; by point and visit of the run where they name no step.
+        self._due: dict[tuple[Optional[int], str, int], list[Indexed]] = {}
+        #: How often the rank has entered each point in this attempt.
+        self._entered: Counter[str] = Counter()
         #: Strikes of lasting faults that have begun, here or in an earlier attempt, by point.
         self._lasting: dict[str, list[Indexed]] = {}
         #: Strikes that have fired and wait for what a hook is to hand to them, by what that is.
@@ -60,7 +64,8 @@ class Injector:
 
     def strike(self, step: int, point: str, visit: int) -> None:
         """Fire the strikes that are due at a point."""
-        due = self._due.pop((step, point, visit), [])
+        self._entered[point] += 1
+        due = [*self._due.pop((step, point, visit), ()), *self._due.pop((None, point, self._entered[point]), ())]
         struck = [*self._lasting.get(point, []), *due]
         for index, strike in due:
             if strike.fault.lasts():
@@ -85,11 +90,14 @@ class Injector:
         if recorder.over or not recorder.here or recorder.sequences.find() != MAIN:
             return []
         visit = recorder.clock.next_visit("collective")
-        due = self._due.get((recorder.clock.step, "collective", visit), [])
-        taken = [item for item in due if item[1].fault.on == "collective"]
-        for item in taken:
-            due.remove(item)
-            recorder.record("strike", strike=item[0], phase="fired", point="collective", visit=visit)
+        keys = ((recorder.clock.step, "collective", visit), (None, "collective", self._entered["collective"] + 1))
+        taken = []
+        for due in (self._due.get(key, []) for key in keys):
+            now = [item for item in due if item[1].fault.on == "collective"]
+            for item in now:
+                due.remove(item)
+                recorder.record("strike", strike=item[0], phase="fired", point="collective", visit=visit)
+            taken += now
         return taken
 
     def take_strikes(self, on: str) -> list[Indexed]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Protocol
 
 from breakrank_agent.protocol.payload import Call, Part, Payload, Wrapper
 
@@ -13,16 +13,23 @@ Note = Callable[[str], None]
 Facts = Callable[[], "dict[str, Any]"]
 
 
+class Trained(Payload, Protocol):
+    """What a framework's hook offers: the handles for faults, and a digest of what is left at the end."""
+
+    def left(self) -> dict[str, Any]:
+        """Return a digest of the parameters that were used, where nothing trained; empty without any."""
+
+
 class Model:
     """The handles of what is trained, and its summary; nothing of either before a framework has offered them."""
 
     def __init__(self, note: Note) -> None:
         self._note = note
-        self.handles: Optional[Payload] = None
+        self.handles: Optional[Trained] = None
         self._summarize: Facts = dict
         self._sketch: Facts = dict
 
-    def adopt(self, handles: Payload, summarize: Facts, sketch: Facts, trains: bool = True) -> None:
+    def adopt(self, handles: Trained, summarize: Facts, sketch: Facts, trains: bool = True) -> None:
         """Take what a framework's hook offers: from whichever is imported first, until another one `trains`."""
         if trains or self.handles is None:
             self.handles, self._summarize, self._sketch = handles, summarize, sketch
@@ -44,6 +51,17 @@ class Model:
             self._note(f"the parameters cannot be read: {type(error).__name__}: {error}")
             return {}
 
+    def left(self) -> dict[str, Any]:
+        """Return what is to be said of the parameters at the end: where nothing trained, of those that were used."""
+        summary = self.summary()
+        if summary or self.handles is None:
+            return summary
+        try:
+            return self.handles.left()
+        except Exception as error:
+            self._note(f"the parameters cannot be read: {type(error).__name__}: {error}")
+            return {}
+
     def parameters(self) -> Optional[str]:
         """Return the digest of the parameters, None where there is none."""
         return self.summary().get("params")
@@ -58,6 +76,10 @@ class Model:
 
 class NoHandles:
     """The handles of a fault that strikes before any framework has offered some."""
+
+    def left(self) -> dict[str, Any]:
+        """Return nothing: no module is known."""
+        return {}
 
     def buffers(self) -> list[tuple[str, memoryview]]:
         """Raise `RuntimeError`: there are no parameters yet."""

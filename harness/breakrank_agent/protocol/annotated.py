@@ -47,6 +47,7 @@ def _is_plain(value: Any) -> bool:
 _TAKES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "bool": ("true or false", lambda value: type(value) is bool),
     "int": ("a whole number", _is_whole),
+    "Optional[int]": ("null or a whole number", lambda value: value is None or _is_whole(value)),
     "float": ("a finite number", _is_number),
     "str": ("a text", _is_text),
     "Union[int, str]": ("a whole number or a text", lambda value: _is_whole(value) or _is_text(value)),

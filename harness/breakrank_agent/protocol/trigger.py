@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Union
+from typing import Optional, Union
 
 #: Named places in logical time. `collective` includes point-to-point.
 POINTS = (
@@ -33,11 +33,11 @@ class Trigger:
     """Coordinates of logical time at which a fault strikes, on entering the point and before its operation.
 
     `rank` is a number, one of `SELECTORS`, or `all-but:N`. Ranks and attempts count from 0, steps and visits from 1;
-    step 0 is everything before the first step.
+    step 0 is everything before the first step. Visits count within the step; without a step, within the attempt.
     """
 
     rank: Union[int, str]
-    step: int
+    step: Optional[int] = None
     point: str = "step"
     visit: int = 1
     attempt: int = 0
@@ -47,7 +47,7 @@ class Trigger:
             raise PlanError(f"unknown point {self.point!r}; points are {', '.join(POINTS)}")
         if isinstance(self.rank, str) and self.rank not in SELECTORS and not re.fullmatch(r"all-but:-?\d+", self.rank):
             raise PlanError(f"unknown rank selector {self.rank!r}; use a number, {', '.join(SELECTORS)} or all_but(r)")
-        if self.step < 0 or self.visit < 1 or self.attempt < 0:
+        if (self.step or 0) < 0 or self.visit < 1 or self.attempt < 0:
             raise PlanError(f"step and attempt count from 0 and visit from 1, not {self}")
 
     def select(self, ranks: int, draw: int) -> tuple[int, ...]:
@@ -75,13 +75,24 @@ class Trigger:
         visit = f", visit {self.visit}" if self.visit > 1 else ""
         attempt = f", attempt {self.attempt}" if self.attempt else ""
         who = f"rank {self.rank}" if isinstance(self.rank, int) else f"{self.rank.replace(':', ' ')} of the ranks"
+        if self.step is None:
+            return f"{who}, {ordinal(self.visit)} {self.point} of the run{attempt}"
         return f"{who}, step {self.step}, {self.point}{visit}{attempt}"
 
 
-def at(rank: Union[int, str], step: int, point: str = "step", visit: int = 1, attempt: int = 0) -> Trigger:
+def ordinal(number: int) -> str:
+    """Return `1st`, `2nd`, `3rd`, `4th`, and so on."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number % 100 not in (11, 12, 13) else 0, "th")
+    return f"{number}{ending}"
+
+
+def at(
+    rank: Union[int, str], step: Optional[int] = None, point: str = "step", visit: int = 1, attempt: int = 0
+) -> Trigger:
     """Return the trigger `rank, step, point, visit`; without a point, the end of the step.
 
-    Raises `PlanError` for coordinates that cannot exist.
+    Without a step, the visit is one of the whole run: `at(rank=0, point="save", visit=2)` is the second save. Raises
+    `PlanError` for coordinates that cannot exist.
     """
     return Trigger(rank, step, point, visit, attempt)
 

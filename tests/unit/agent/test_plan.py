@@ -21,6 +21,7 @@ def full() -> Plan:
     strikes = (
         Strike(faults.Kill(), at("one", 3, "collective", visit=2, attempt=1), ranks=(1,)),
         Strike(faults.FlipBit(parameter=2, bit=7), at(all_but(0), 2), ranks=(1, 2)),
+        Strike(faults.Kill(), at(0, point="save", visit=2), ranks=(0,)),
     )
     return Plan(
         "killed_rank",
@@ -132,3 +133,8 @@ def test_a_selector_that_chooses_no_rank_of_the_job_is_refused(rank: int | str) 
 
 def test_a_strike_says_its_coordinates() -> None:
     assert Strike(faults.Kill(), at(1, 3, "collective", 2)).words() == "kill at rank 1, step 3, collective, visit 2"
+
+
+@pytest.mark.parametrize(("visit", "words"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (22, "22nd")])
+def test_a_trigger_without_a_step_says_which_visit_of_the_run(visit: int, words: str) -> None:
+    assert at(0, point="save", visit=visit).words() == f"rank 0, {words} save of the run"

@@ -221,19 +221,54 @@ class TestVoid:
     def test_a_rank_that_never_started(self) -> None:
         assert self.reasons(sound(2), plan(ranks=3)) == ("rank 2 never started in attempt 0",)
 
-    def test_a_run_without_a_step(self) -> None:
+    def test_a_run_of_which_nothing_is_on_record_but_starts_and_ends(self) -> None:
         job = Golden()
         for one in job.ranks:
-            one.ends()
-        (reason,) = self.reasons(job.history(), plan(steps=0, oracles=("replicas",)))
-        assert reason.startswith("no step was seen")
+            one.enters("start").ends()
+        for of in (plan(steps=0), plan(steps=0, command=("train.py",))):
+            (reason, *_) = self.reasons(job.history(), of)
+            assert reason.startswith("nothing was seen: between its start and its end no rank loaded a batch")
 
-    def test_a_run_without_a_step_says_what_a_rank_reported_before_the_first(self) -> None:
+    def test_a_script_without_steps_is_judged_by_what_it_does(self) -> None:
+        job = Golden()
+        for one in job.ranks:
+            one.enters("collective")
+        history = job.ends_well().history()
+        assert judge(history, None, plan(steps=0, command=("reduce.py",))).outcome is Outcome.SURVIVED
+
+    @pytest.mark.parametrize("command", [("train.py",), ()])
+    def test_a_failure_before_the_first_step_is_one(self, command: tuple[str, ...]) -> None:
         job = Golden()
         for one in job.ranks:
             one.reports("RuntimeError", "no GPU here")
-        reason, *_ = self.reasons(job.history(), plan(steps=0, oracles=("ends",)))
-        assert reason == "no step was seen: rank 0 reported RuntimeError: no GPU here before the first"
+        verdict = judge(job.history(), None, plan(steps=0, oracles=("replicas",), command=command))
+        assert verdict.outcome is Outcome.DETECTED
+        assert verdict.sentence() == "rank 0 reported RuntimeError: no GPU here before the first step"
+
+    def test_a_strike_without_a_step_that_never_fired_names_all_points(self) -> None:
+        strike = dataclasses.replace(KILL @ at(1, point="load", visit=9), ranks=(1,))
+        (reason,) = self.reasons(sound(), plan(strikes=(strike,)))
+        assert reason.startswith("strike 0 (kill at rank 1, 9th load of the run) never fired: rank 1 has ")
+        assert "load (3 visits)" in reason and reason.endswith(" in all")
+
+    def test_a_strike_at_a_step_of_a_script_without_steps_names_what_there_is(self) -> None:
+        job = Golden()
+        for one in job.ranks:
+            one.enters("collective").enters("collective")
+        of = plan(steps=0, command=("reduce.py",), strikes=(struck(KILL, 1, step=3),))
+        (reason,) = self.reasons(job.ends_well().history(), of)
+        assert reason.endswith("rank 1 has no steps, but collective (2 visits), end; a trigger without a step strikes one")
+
+    @pytest.mark.parametrize("unlike", [True, False])
+    def test_ranks_that_count_steps_otherwise_leave_a_strike_undecided(self, unlike: bool) -> None:
+        held = {"attempt": 0, "rank": 0, "waiting": [1]}
+        control = Golden().trains(3).ends_well()
+        struck_at = killed().says("held", on=False, **held)
+        if unlike:
+            control.says("held", on=True, **held)
+        verdict = judge(struck_at.history(), control.history(), of_a_kill(command=("train.py",), until=3))
+        assert (verdict.outcome is Outcome.VOID) is unlike
+        assert "rank 0 had made its 3 steps while rank 1 waited for it, and ended" in verdict.notes
 
     @pytest.mark.parametrize(
         ("status", "ended", "words"),
@@ -257,7 +292,7 @@ class TestVoid:
         assert judge(job.history(), sound(), of).outcome is Outcome.DETECTED
 
     def test_every_oracle_abstained(self) -> None:
-        (reason,) = self.reasons(killed().history(), of_a_kill(oracles=("replicas", "control")))
+        (reason,) = self.reasons(sound(1), plan(ranks=1, oracles=("replicas", "control")))
         assert reason.startswith("every oracle abstained: replicas: there are no two replicas")
 
     def test_an_unknown_oracle(self) -> None:

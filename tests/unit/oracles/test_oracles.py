@@ -342,6 +342,18 @@ class TestSamples:
 
 
 class TestControl:
+    @pytest.mark.parametrize(("left", "objects"), [("same", False), ("other", True)])
+    def test_compares_what_modules_are_left_with_where_nothing_trains(self, left: str, objects: bool) -> None:
+        def job(left: str) -> History:
+            made = Golden()
+            for one in made.ranks:
+                one.enters("collective").writes("end", how="returned", code=None, state=None, modules=left)
+                one.status = 0
+            return made.history()
+
+        found = ask("control", job(left), job("same"))
+        assert [(one.cause, one.ranks) for one in found] == [("wrong result", (0, 1))] * objects
+
     def test_objects_to_other_parameters_and_names_the_first_step(self) -> None:
         job = Golden().trains(1)
         for rank in (0, 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -116,6 +117,7 @@ class TestReplicas:
             ({1: {"bypassed": True}}, "wrapper bypassed", (1,)),
             ({0: {"unreduced": True}, 1: {"unreduced": True}}, "gradients not reduced", (0, 1)),
             ({0: {"unwrapped": [2]}, 1: {"unwrapped": [2]}}, "parameter replaced", (0, 1)),
+            ({r: {"unwrapped": [2], "outside": [2]} for r in (0, 1)}, "module not wrapped", (0, 1)),
             ({1: {"missing": [2]}}, "unused parameter", (1,)),
             ({0: {"missing": [0], "unfinished": True}}, "reduction incomplete", (0,)),
         ],
@@ -156,14 +158,20 @@ class TestReplicas:
         assert ask("replicas", parted({0: "abc", 1: "abc"}, told=told).history()) == []
 
 
-def job_of(*norms: list[float], ranks: int = 2, sizes: tuple[int, ...] = (4, 4)) -> History:
-    """Return a job with these norms of three parameters after each step, on batches of these sizes."""
+#: The names of the parts, as a rank records them.
+NAMED: dict[str, Any] = {"names": NAMES, "eps": 1e-7}
+
+
+def job_of(
+    *norms: list[float], ranks: int = 2, sizes: tuple[int, ...] = (4, 4), names: dict[str, Any] = NAMED
+) -> History:
+    """Return a job with these norms of the parameters after each step, on batches of these sizes."""
     job = Golden(ranks)
     for number, values in enumerate(norms):
         for one in job.ranks:
             one.trains(list(range(number * 4, number * 4 + sizes[one.rank])), norms=values)
             if not number:
-                one.writes("names", names=NAMES, eps=1e-7)
+                one.writes("names", **names)
     return job.ends_well().history()
 
 
@@ -193,6 +201,33 @@ class TestReference:
 
     def test_leaves_batches_of_several_sizes_alone_that_were_weighed(self) -> None:
         assert ask("reference", job_of(SAME, sizes=(4, 2)), reference=job_of(SAME, ranks=1)) == []
+
+    def test_puts_the_shards_of_a_part_together(self) -> None:
+        whole = {**NAMED, "sizes": [9, 3, 4]}
+        one = job_of(SAME, SAME, ranks=1, names=whole)
+        halves = [math.sqrt(4.5), 0.5, math.sqrt(2.0)]
+        of = {**NAMED, "sizes": [5, 3, 2], "sharded": [0, 2]}
+        assert ask("reference", job_of(halves, halves, names=of), reference=one) == []
+        (found,) = ask("reference", job_of(halves, [*halves[:2], 1.6], names=of), reference=one)
+        assert (found.ranks, found.step) == ((0, 1), 2)
+        assert f"in {NAMES[2]} first" in found.sentence()
+
+    def test_counts_shards_once_that_several_ranks_have(self) -> None:
+        one = job_of(SAME, ranks=1, names={**NAMED, "sizes": [8, 3, 4]})
+        of = {**NAMED, "sizes": [4, 3, 2], "sharded": [0, 2]}
+        halves = [math.sqrt(4.5), 0.5, math.sqrt(2.0)]
+        assert ask("reference", job_of(halves, ranks=4, sizes=(4,) * 4, names=of), reference=one) == []
+
+    @pytest.mark.parametrize(("norm", "objects"), [(math.sqrt(13.25 / 2), False), (2.0, True)])
+    def test_compares_a_flat_parameter_by_the_norm_of_all(self, norm: float, objects: bool) -> None:
+        one = job_of(SAME, ranks=1, names={**NAMED, "sizes": [8, 3, 4]})
+        flat = job_of([norm], names={"names": ["_flat_param"], "eps": 1e-7, "sizes": [8], "sharded": [0]})
+        assert bool(ask("reference", flat, reference=one)) is objects
+
+    def test_abstains_where_the_ranks_hold_no_shards_of_one_whole(self) -> None:
+        one = job_of(SAME, ranks=1, names={**NAMED, "sizes": [8, 8, 8]})
+        with pytest.raises(Abstain, match="nor shards"):
+            ask("reference", job_of(SAME, names={**NAMED, "sizes": [3, 3, 3]}), reference=one)
 
     def test_abstains_without_a_run_of_one_rank(self) -> None:
         with pytest.raises(Abstain, match="as one rank"):

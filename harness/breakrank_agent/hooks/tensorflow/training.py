@@ -12,7 +12,7 @@ import functools
 import hashlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from threading import get_ident
 from types import ModuleType
@@ -22,6 +22,7 @@ import breakrank_agent
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.model import NoHandles
+from breakrank_agent.agent.optimizers import Optimizers
 from breakrank_agent.agent.parameter_digest import in_parts, name_part
 from breakrank_agent.hooks.tensorflow.variables import (
     coarsest,
@@ -124,16 +125,17 @@ class Traced:
 
 
 class Training(NoHandles):
-    """The training of a rank: the variables of the optimizer that counts the steps, else those gradients were taken of.
+    """The training of a rank: the variables of its optimizers, else those gradients were taken of.
 
-    A piece is the outermost call on the main thread of what runs as one.
+    The first optimizer that ever stepped counts the steps. A piece is the outermost call on the main thread of what
+    runs as one.
     """
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self.constructed = False
-        #: The first optimizer that ever stepped, and how the record names it.
-        self.optimizer: Any = None
+        #: The optimizers that have stepped, and how the record names the one that counts the steps.
+        self.optimizers = Optimizers()
         self.steps_by = ""
         #: The variables that gradients were taken of, if there is no optimizer.
         self.sources: list[Any] = []
@@ -161,7 +163,7 @@ class Training(NoHandles):
             self._applied = self._derived = False
         if traced is not None and traced.derives:
             self._derived = True
-        if traced is not None and id(self.optimizer) in traced.optimizers:
+        if traced is not None and id(self.optimizers.first) in traced.optimizers:
             self._agent.reach("optimize")
             self._applied = True
         elif self._derived and self._depth == 0 and graph is not None:
@@ -178,6 +180,7 @@ class Training(NoHandles):
         finally:
             self._depth -= 1
         if self._depth == 0 and self._applied:
+            self.optimizers.keep()
             self._agent.close_step(self.steps_by)
         elif self._depth == 0 and self._derived and not self.constructed:
             # Without any optimizer, a step is a backward pass.
@@ -188,15 +191,15 @@ class Training(NoHandles):
         from tensorflow.python.eager import context
         from tensorflow.python.framework import ops
 
-        if self.optimizer is None:
-            self.optimizer, self.steps_by = optimizer, f"optimizer {type(optimizer).__name__}"
+        if self.optimizers.take(optimizer):
+            self.steps_by = f"optimizer {type(optimizer).__name__}"
             self._agent.model.adopt(self, self.summarize, self.sketch)
         if not context.executing_eagerly():
             for traced in _around(ops.get_default_graph()):
                 traced.optimizers.add(id(optimizer))
         elif self._depth and get_ident() != self._agent.main:
             # A replica's thread; the piece waits for it.
-            if optimizer is self.optimizer and not self._applied:
+            if optimizer is self.optimizers.first and not self._applied:
                 self._reach_for_main("optimize")
                 self._applied = True
         elif not self.ours:
@@ -237,10 +240,12 @@ class Training(NoHandles):
             self._agent.sequences.acting.discard(get_ident())
 
     def parameters(self) -> list[Any]:
-        """Return the variables that are trained and lie in this process, in the optimizer's order."""
-        trained = getattr(self.optimizer, "_trainable_variables", None) if self.optimizer is not None else self.sources
-        # Keras keeps the variable of TensorFlow inside of its own.
-        variables = [getattr(one, "_value", one) for one in trained or ()]
+        """Return the variables that are trained and lie in this process, in the optimizers' order."""
+        variables: list[Any] = []
+        for trained in [_trained_by(one) for one in self.optimizers.all()] or [_bare(self.sources)]:
+            # One that an optimizer has twice is there twice: two layers have one memory.
+            known = set(map(id, variables))
+            variables += [one for one in trained if id(one) not in known]
         return [one for one in variables if not is_served(one)]
 
     def name(self) -> None:
@@ -249,10 +254,18 @@ class Training(NoHandles):
         here = [id(parameter) for parameter in parameters]
         if not parameters or here == self._named:
             return
-        self._named, names = here, []
+        self._named, names, owners = here, [], self._owners()
         for part in in_parts(parameters):
-            names.append(name_part(name_of(part[0]), part))
+            names.append(name_part(_name_among(part[0], owners), part))
         self._agent.record("names", names=names, eps=coarsest(parameters))
+
+    def _owners(self) -> dict[int, tuple[str, int]]:
+        """Return the name of each variable and the number of its optimizer, by identity; of several, the first."""
+        owners: dict[int, tuple[str, int]] = {}
+        for number, optimizer in enumerate(self.optimizers.all(), 1):
+            for variable in _trained_by(optimizer):
+                owners.setdefault(id(variable), (name_of(variable), number))
+        return owners
 
     def buffers(self) -> list[tuple[str, memoryview]]:
         """Return (name, writable bytes) of every parameter here. Raises `RuntimeError` when there are none yet."""
@@ -298,6 +311,23 @@ class Training(NoHandles):
         """Return the sketches of the parameters' parts, each with all replicas in this process; empty without any."""
         with self._agent.quietly():
             return sketch_of(self.parameters())
+
+
+def _trained_by(optimizer: Any) -> list[Any]:
+    """Return the variables of one optimizer, in its order."""
+    return _bare(getattr(optimizer, "_trainable_variables", None) or ())
+
+
+def _bare(variables: Iterable[Any]) -> list[Any]:
+    """Return the variables of TensorFlow that Keras keeps inside of its own."""
+    return [getattr(one, "_value", one) for one in variables]
+
+
+def _name_among(variable: Any, owners: Mapping[int, tuple[str, int]]) -> str:
+    """Return the name of a variable, with the number of its optimizer if another one has a variable of that name."""
+    name, owner = owners.get(id(variable), (name_of(variable), 0))
+    several = any(known == name and other != owner for known, other in owners.values())
+    return f"{name} (optimizer {owner})" if several else name
 
 
 def _no_collectives(*_: Any) -> None:

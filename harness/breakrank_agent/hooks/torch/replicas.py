@@ -14,7 +14,7 @@ from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose, receiver
 from breakrank_agent.agent.parameter_digest import NAME_LIMIT, in_parts, name_part
 from breakrank_agent.hooks import after_import
-from breakrank_agent.hooks.torch.training import Training
+from breakrank_agent.hooks.torch.training import Training, held_of, parameters_of
 
 WAITS_FOR = "torch"
 
@@ -90,7 +90,7 @@ class _Stages:
 
 
 class _Parameters:
-    """The parameters of the optimizer that counts the steps, as they are after each step."""
+    """The parameters of the optimizers, as they are after each step."""
 
     def __init__(self, agent: Agent, wrappers: _Wrappers, stages: _Stages) -> None:
         self._agent = agent
@@ -109,17 +109,22 @@ class _Parameters:
         here = [id(parameter) for parameter in parameters]
         if here != self._known:
             self._known = here
-            names = _name(parts, [*wrappers, *_alive(training.modules)], self._stages.numbers())
-            sharded = _sharded(training, parts)
-            self._agent.record("names", names=names, eps=_coarsest(parameters), **sharded)
+            modules = [getattr(module, "module", module) for module in (*wrappers, *_alive(training.modules))]
+            names = _name(parts, modules, self._stages.numbers(), training.optimizers.all())
+            facts = {"eps": _coarsest(parameters), "sizes": _sizes(parts), **_sharded(training, parts)}
+            self._agent.record("names", names=names, **facts)
         found: dict[str, Any] = {"missing": _which(parts, lambda p: p.requires_grad and p.grad is None)}
         if wrappers:
             wrapped = {id(parameter) for wrapper in wrappers for parameter in wrapper._module_parameters}
+            inside = wrapped.union(id(p) for wrapper in wrappers for p in wrapper.module.parameters())
             found["unwrapped"] = _which(parts, lambda p: p.requires_grad and id(p) not in wrapped)
+            found["outside"] = _which(parts, lambda p: p.requires_grad and id(p) not in inside)
             reduces, self._wrappers.reduces = self._wrappers.reduces, None
             found["bypassed"], found["unreduced"] = reduces is None, reduces is False
             # Without a gradient that it was not told to do without, a wrapper never reduces those of the same bucket.
-            found["unfinished"] = bool(found["missing"] and reduces and not any(map(_spares, wrappers)))
+            own = [p for p in parameters_of(training.optimizers.first) if id(p) in wrapped]
+            lacks = any(p.requires_grad and p.grad is None for p in own)
+            found["unfinished"] = bool(lacks and reduces and not any(map(_spares, wrappers)))
         found = {name: value for name, value in found.items() if value}
         if found:
             self._agent.record("unsynced", **found)
@@ -149,6 +154,11 @@ def _is_sharded(parameter: Any) -> bool:
     return any(p.is_shard() and mesh.size(axis) > 1 for axis, p in enumerate(placements) if mesh is not None)
 
 
+def _sizes(parts: list[list[Any]]) -> list[int]:
+    """Return how many elements of each part this rank has: of a whole all of them, of one that is divided its shard."""
+    return [sum(held.numel() for parameter in part for held in held_of(parameter)) for part in parts]
+
+
 def _coarsest(parameters: list[Any]) -> float:
     """Return the distance from 1 to the next number in the dtype with the fewest digits; 0 without floating point."""
     import torch
@@ -161,19 +171,35 @@ def _which(parts: list[list[Any]], holds: Any) -> list[int]:
     return [number for number, part in enumerate(parts) if any(holds(parameter) for parameter in part)]
 
 
-def _name(parts: list[list[Any]], modules: list[Any], stages: dict[int, int]) -> list[str]:
+def _name(parts: list[list[Any]], modules: list[Any], stages: dict[int, int], optimizers: list[Any]) -> list[str]:
     """Return a name for each part: of its first parameter, in the module that was found first, or its number.
 
-    The name of a parameter of a pipeline's stage begins with the stage.
+    The name of a parameter of a pipeline's stage begins with the stage. If parameters of two optimizers have one name,
+    it ends with the class of the module and the number of the optimizer.
     """
-    names: dict[int, str] = {}
+    names: dict[int, tuple[str, str]] = {}
     for module in modules:
-        inner = getattr(module, "module", module)
-        for name, parameter in inner.named_parameters():
-            names.setdefault(id(parameter), name[:NAME_LIMIT])
+        for name, parameter in module.named_parameters():
+            names.setdefault(id(parameter), (name[:NAME_LIMIT], type(module).__name__[:NAME_LIMIT]))
+    owners = _owners(optimizers)
+    known: dict[str, set[int]] = {}
+    for part in parts:
+        if id(part[0]) in names:
+            known.setdefault(names[id(part[0])][0], set()).add(owners.get(id(part[0]), 0))
     number, found = 0, []
     for part in parts:
-        first, stage = names.get(id(part[0]), f"parameter {number}"), stages.get(id(part[0]))
+        (first, kind), stage = names.get(id(part[0]), (f"parameter {number}", "")), stages.get(id(part[0]))
+        if len(known.get(first, ())) > 1:
+            first = f"{first} of {kind} (optimizer {owners.get(id(part[0]), 0) + 1})"
         found.append(name_part(first if stage is None else f"stage {stage}: {first}", part))
         number += len(part)
     return found
+
+
+def _owners(optimizers: list[Any]) -> dict[int, int]:
+    """Return the number of the optimizer that has each parameter, by its identity; of several, the first."""
+    owners: dict[int, int] = {}
+    for number, optimizer in enumerate(optimizers):
+        for parameter in parameters_of(optimizer):
+            owners.setdefault(id(parameter), number)
+    return owners

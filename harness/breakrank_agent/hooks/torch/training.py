@@ -21,6 +21,7 @@ from typing import Any, Callable
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.model import NoHandles
+from breakrank_agent.agent.optimizers import Optimizers
 from breakrank_agent.agent.parameter_digest import in_parts, summary_of
 from breakrank_agent.agent.sketch import Sketch
 from breakrank_agent.hooks import after_import
@@ -75,22 +76,43 @@ def warm_up() -> None:
 
 
 class Training(NoHandles):
-    """The training of a rank: the parameters of the optimizer that counts the steps, else of the outermost module."""
+    """The training of a rank: the parameters of its optimizers. The first that ever stepped counts the steps."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self.constructed = False
-        #: The first optimizer that ever stepped, and how the record names it.
-        self.optimizer: Any = None
+        #: The optimizers that have stepped, and how the record names the one that counts the steps.
+        self.optimizers = Optimizers()
         self.steps_by = ""
         #: The outermost modules that were called in the first step, by weak reference: they know the parameters' names.
         self.modules: list[weakref.ref[Any]] = []
 
+    def take(self, optimizer: Any) -> None:
+        """Take in an optimizer that is about to step."""
+        if self.optimizers.take(optimizer):
+            self.steps_by = f"optimizer {type(optimizer).__name__}"
+            self._agent.model.adopt(self, self.summarize, self.sketch)
+
     def parameters(self) -> list[Any]:
-        """Return the parameters, in the optimizer's order."""
-        if self.optimizer is None:
-            return []
-        return [p for group in self.optimizer.param_groups for p in group["params"]]
+        """Return the parameters, each once, in the optimizers' order."""
+        return list({id(p): p for one in self.optimizers.all() for p in parameters_of(one)}.values())
+
+    def left(self) -> dict[str, Any]:
+        """Return a digest of the outermost modules' parameters, where no optimizer has stepped; empty without any.
+
+        Nothing says that they are replicas: they are compared with the same rank's of another run alone.
+        """
+        import torch
+
+        modules = [module for known in self.modules if (module := known()) is not None]
+        parameters = {id(p): p for module in modules for p in module.parameters()}
+        if self.optimizers.first is not None or not parameters:
+            return {}
+        digest = hashlib.blake2b(digest_size=8)
+        with self._agent.quietly(), torch.no_grad():
+            for held in (held for parameter in parameters.values() for held in held_of(parameter)):
+                digest.update(raw_bytes(held.detach().cpu().contiguous()))
+        return {"modules": digest.hexdigest()}
 
     def buffers(self) -> list[tuple[str, memoryview]]:
         """Return (name, writable bytes) of every parameter. Raises `RuntimeError` when there are none yet."""
@@ -142,6 +164,11 @@ class Training(NoHandles):
             for part in in_parts(self.parameters()):
                 sketch.add(_numbers(held) for parameter in part for held in held_of(parameter))
         return sketch.facts()
+
+
+def parameters_of(optimizer: Any) -> list[Any]:
+    """Return the parameters of one optimizer, in its order."""
+    return [p for group in optimizer.param_groups for p in group["params"]]
 
 
 def flatten(value: Any, into: list[Any]) -> list[Any]:
@@ -245,14 +272,12 @@ def _hook_optimizers(agent: Agent, training: Training) -> None:
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
         if agent.services.sharded.makes_state:
             return
-        if training.optimizer is None:
-            training.optimizer = optimizer
-            training.steps_by = f"optimizer {type(optimizer).__name__}"
-            agent.model.adopt(training, training.summarize, training.sketch)
+        training.take(optimizer)
         agent.reach("optimize")
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if optimizer is training.optimizer and not agent.services.sharded.makes_state:
+        if optimizer is training.optimizers.first and not agent.services.sharded.makes_state:
+            training.optimizers.keep()
             agent.close_step(training.steps_by)
 
     module.register_optimizer_step_pre_hook(before)

@@ -126,11 +126,13 @@ class HungEvent(AttemptEventBase):
 
 
 class HeldEvent(OneRankEventBase):
-    """Ranks waited for a rank that had made the plan's last step, and were ended. `rank` is that rank."""
+    """Ranks waited for a rank that had made the plan's last step. `rank` is that rank."""
 
     kind: Literal["held"]
     waiting: list[Count]
     """The ranks that waited for it."""
+    on: bool
+    """It went on, past that step; false: a strike had landed, and it ended."""
 
 
 class TurnEvent(OneRankEventBase):

@@ -35,6 +35,8 @@ class NamesEvent(RankEventBase):
     """A name for each part of the parameters, in the optimizer's order."""
     sharded: NotRequired[list[int]]
     """The parts of which each rank has a shard; absent if there are none."""
+    sizes: NotRequired[list[Count]]
+    """The number of elements that this rank has of each part; absent where each rank has all that it trains."""
     eps: float
     """The distance from 1 to the next number in the coarsest dtype among the parameters."""
 
@@ -62,7 +64,9 @@ class UnsyncedEvent(RankEventBase):
     missing: NotRequired[list[Count]]
     """The parts that had no gradient; absent if all had one."""
     unwrapped: NotRequired[list[Count]]
-    """The parts that the wrapper does not know; absent if it knows all of them."""
+    """The parts that no wrapper knows; absent if one knows each of them."""
+    outside: NotRequired[list[Count]]
+    """The parts that are in no module that a wrapper was made for; absent if there are none."""
     bypassed: NotRequired[Literal[True]]
     """No forward pass went through the wrapper; absent if one did."""
     unreduced: NotRequired[Literal[True]]
