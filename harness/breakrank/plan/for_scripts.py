@@ -9,7 +9,7 @@ from dataclasses import replace
 from breakrank.errors import BreakrankError
 from breakrank.plan.build import AUTO, MOST_RANKS, Choices, make_plan, resolve
 from breakrank.plan.scenario import DEFAULT_ORACLES, Case, Scenario
-from breakrank.plan.script import is_script, title
+from breakrank.plan.script import is_script, rank_cure, title
 from breakrank.verdict import SURVIVED
 from breakrank_agent.plan import Plan, Schedule
 from breakrank_agent.protocol.evidence import evidence_for
@@ -99,11 +99,13 @@ def _name_way(script: str, strikes: Sequence[Strike], taken: Container[str]) -> 
 
 def _check_launched(command: Sequence[str], choices: Choices) -> None:
     """Raise `BreakrankError` for what only the user's launcher can decide."""
+    cure = rank_cure(command)
+    itself = f"'{' '.join(command)}' starts its ranks itself"
     for value, name in ((choices.ranks, "ranks"), (choices.restarts, "restarts")):
         if value is not None:
-            raise BreakrankError(f"'{' '.join(command)}' starts its ranks itself: say there, not here, how many {name}")
+            raise BreakrankError(f"{itself}: say there, not here, how many {name}{f'; or {cure}' if cure else ''}")
     if choices.runner not in (AUTO, "process"):
-        raise BreakrankError(f"'{' '.join(command)}' starts its ranks itself: they cannot be isolated")
+        raise BreakrankError(f"{itself}: they cannot be isolated{f'; {cure}' if cure else ''}")
 
 
 def resolve_launched(plan: Plan, ranks: int) -> Plan:

@@ -1,0 +1,57 @@
+"""Tracebacks as text: an exception of another process comes as a message that holds the traceback from there.
+
+So say `torch.multiprocessing.spawn` ("-- Process 1 terminated with the following error:"), the loaders of torch
+("Original Traceback"), `concurrent.futures` and pools (a cause of the type `_RemoteTraceback`), and torch elastic.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Optional
+
+_BEGINS = re.compile(r"^(.*)Traceback \(most recent call last\):[ \t]*$", re.MULTILINE)
+_FRAME = re.compile(r'\s*File "([^"]+)", line (\d+)(?:, in (.+))?')
+#: The type of an exception as Python prints it, and its message.
+_ERROR = re.compile(r"((?:[^\W\d]\w*\.)*[^\W\d]\w*)(?:: ?(.*))?$")
+#: Lines that end the message of an exception: another one follows, or a table of torch elastic's.
+_OVER = re.compile(
+    r'\s*("""|The above exception was the direct cause|During handling of the above|-{20,}|={20,}|\[\w+\]:$|Root Cause)'
+)
+#: The most bytes of a text that are looked at, from its end.
+_MOST = 1 << 18
+
+
+class Told(NamedTuple):
+    """An exception as a traceback tells it; `frames` are (file, line, function), the innermost last."""
+
+    type: str
+    message: str
+    frames: list[list[object]]
+
+
+def innermost(text: str) -> Optional[Told]:
+    """Return the exception that the last traceback in a text ends with; None if there is no whole one."""
+    begins = None
+    for begins in _BEGINS.finditer(text, max(0, len(text) - _MOST)):
+        pass
+    if begins is None:
+        return None
+    margin = len(begins[1]) - len(begins[1].lstrip())
+    frames: list[list[object]] = []
+    lines = iter(text[begins.end() :].splitlines()[1:])
+    for line in lines:
+        bare = line[margin:] if not line[:margin].strip() else line.lstrip()
+        frame = _FRAME.match(bare)
+        if frame is not None:
+            frames.append([frame[1], int(frame[2]), frame[3] or ""])
+        elif bare[:1].strip():
+            error = _ERROR.match(bare)
+            if error is None:
+                return None
+            rest = [error[2] or ""]
+            for more in lines:
+                if _OVER.match(more):
+                    break
+                rest.append(more[margin:] if not more[:margin].strip() else more)
+            return Told(error[1].rpartition(".")[2], "\n".join(rest).strip(), frames)
+    return None
