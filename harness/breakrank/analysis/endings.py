@@ -62,7 +62,8 @@ def describe(lived: RankHistory, end: Ended) -> str:
     """Say in a clause how a rank ended."""
     where = f"at step {where_at(lived)}"
     if end is Ended.REPORTED:
-        through = ", raised in a process that it had started," if (lived.report or {}).get("through") else ""
+        told = lived.report is not None and "through" in lived.report
+        through = ", raised in a process that it had started," if told else ""
         return f"rank {lived.rank} reported {reported(lived)}{through} {where}"
     if end is Ended.CRASHED:
         call = last_call(lived)

@@ -12,6 +12,7 @@ from breakrank.analysis.lineage import lineage
 from breakrank.history.reader import History, RankHistory, signal_name
 from breakrank.judge.blame import accusations, blame
 from breakrank.judge.run_digest import digest
+from breakrank.judge.unseen import note_unseen, say_unseen, why_no_rank_came
 from breakrank.oracles import Abstain, Terms, all_oracles
 from breakrank.plan.scenario import DEFAULT_ORACLES
 from breakrank.runners import find_runner
@@ -68,6 +69,7 @@ def judge(
     _see_enough(history, control, plan, account)
     _see_strikes(history, plan, ends, account)
     findings, abstained = _consult(history, control, reference, plan, silent, account)
+    account.void += say_unseen(history, findings)
     last = ends[history.attempts[-1]] if ends else {}
     if last and set(last.values()) == {Ended.STRUCK}:
         account.void.append("the injector ended every rank of the last attempt")
@@ -75,7 +77,7 @@ def judge(
     named = [f for f in judged if plan.command or f.oracle in plan.oracles]
     also = [f for f in judged if f not in named]
     _remember(history, ends, account)
-    account.notes.extend(_limits(history))
+    account.notes.extend((*_limits(history), *note_unseen(history, plan)))
     launcher = history.launcher_failures
     return Verdict(
         outcome=decide(last, named, account.void, launcher_reported=bool(launcher)),
@@ -159,10 +161,12 @@ def why_no_rank(history: History, plan: Plan) -> str:
         return "no rank was started"
     closed = "; ".join(launcher[-1]["closed"])
     hint = "ranks are Python processes with RANK and WORLD_SIZE that import torch, or call init_process_group"
-    left = f"it {_left(launcher[-1])} before" if launcher[-1]["status"] else ""
+    said = f" ({launcher[-1]['said'].splitlines()[0]})" if launcher[-1].get("said") else ""
+    left = f"it {_left(launcher[-1])} before{said}" if launcher[-1]["status"] else ""
     if launcher[-1]["ended"]:
         left = f"none came within the deadline of {plan.deadline_s:g} s, which may be too short; else, {hint}"
-    return f"no rank of '{' '.join(plan.command)}' called home: {closed or left or hint}"
+    seen = why_no_rank_came(history, plan, closed or left or hint)
+    return f"no rank of '{' '.join(plan.command)}' called home: {seen}"
 
 
 def _left(launcher: LauncherEvent) -> str:

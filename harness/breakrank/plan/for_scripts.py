@@ -72,6 +72,12 @@ def _plan_way(scenario: Scenario, strikes: tuple[Strike, ...], command: Sequence
     return made
 
 
+def start_once(made: Plan) -> Plan:
+    """Return the plan of a script that, as is now known, starts its ranks itself. Raises `BreakrankError`."""
+    control = made.control if made.schedule.mode == "free" else "same" if made.strikes else ""
+    return replace(_left_to_launcher(made), restarts=0, control=control)
+
+
 def _left_to_launcher(made: Plan) -> Plan:
     """Return the plan of a command that starts its ranks itself: nobody schedules them, and ranks are drawn later."""
     if made.runner != "process":

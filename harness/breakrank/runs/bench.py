@@ -23,7 +23,9 @@ from breakrank.host.agent_link import is_passable, make_detour, remove_detours
 from breakrank.host.session import Session, sweep
 from breakrank.host.user_limits import check_quotas
 from breakrank.judge.run_digest import explain_difference
+from breakrank.plan.for_scripts import start_once
 from breakrank.runners import cgroups, find_runner
+from breakrank.runners.base import StartsOwnRanks
 from breakrank.runners.join import JoinRunner
 from breakrank.runners.kind import Resources
 from breakrank.runners.process import stage_agent
@@ -42,6 +44,10 @@ from breakrank_agent.schedules import Diverged
 
 #: Bytes of each rank's history that are kept of a job that is watched, for days maybe.
 WATCHED_BYTES = 16 << 20
+
+
+#: A user's command and the folder that it runs in.
+Script = tuple[tuple[str, ...], Path | None]
 
 
 class Bench:
@@ -82,6 +88,8 @@ class Bench:
         self._resources = Resources(self._session, self.runs, self._staged, self._importable, cold)
         self._controls = Controls(self.runs, self._staged.name, self._conduct)
         self._held: int | None = None
+        #: The scripts that start their ranks themselves, as their first run has shown.
+        self._start_own: set[Script] = set()
 
     @property
     def supervisor_pid(self) -> int:
@@ -127,13 +135,37 @@ class Bench:
         self._session.renew()
         began = time.monotonic()
         find_runner(plan.runner).warm_up(self._resources, plan)
-        folder = self._new_folder(plan, request.where or request.code)
+        try:
+            request, folder, void = self._make(self._as_known(request))
+        except StartsOwnRanks:
+            self._start_own.add(_script(request))
+            request, folder, void = self._make(self._as_known(request))
+        verdict = judge_saved(load_run(folder), list(dict.fromkeys(void)))
+        result = Result(request.plan, verdict, folder, time.monotonic() - began, request.record)
+        result.save()
+        return result
+
+    def _as_known(self, request: Request) -> Request:
+        """Return the request for a script whose ranks we start, or, if it is known to start them itself, for that."""
+        if request.plan.runner == "process" and _script(request) in self._start_own:
+            return replace(request, plan=start_once(request.plan))
+        return request
+
+    def _make(self, request: Request) -> tuple[Request, Path, list[str]]:
+        """Make the runs of a request; return it with what is known now, the run directory, and why nothing can be said.
+
+        Raises `StartsOwnRanks`; nothing is then left.
+        """
+        folder = self._new_folder(request.plan, request.where or request.code)
         void: list[str] = []
         try:
             request, steps, void = self._controls.control(request, folder)
             void += self._controls.reference(request, folder, steps, bool(void))
-            if not (void and plan.command):
+            if not (void and request.plan.command):
                 void += self._conduct(request, folder, steps=steps)
+        except StartsOwnRanks:
+            shutil.rmtree(folder)
+            raise
         except NoSpaceError:
             void.append(f"no space left in {self.runs}")
         except CutShortError as error:
@@ -142,10 +174,7 @@ class Bench:
             if error.errno not in FULL:
                 raise
             void.append(f"no space left in {self.runs}")
-        verdict = judge_saved(load_run(folder), list(dict.fromkeys(void)))
-        result = Result(request.plan, verdict, folder, time.monotonic() - began, request.record)
-        result.save()
-        return result
+        return request, folder, void
 
     def watch(
         self,
@@ -227,6 +256,10 @@ class Bench:
             except Diverged as error:
                 return [f"the replay diverged: {error}"]
         return [room.lack] if room.lack else []
+
+
+def _script(request: Request) -> Script:
+    return request.plan.command, request.where
 
 
 def _as_it_went(schedule: Schedule, history: History) -> Schedule:

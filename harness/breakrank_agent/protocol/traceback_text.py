@@ -31,11 +31,10 @@ class Told(NamedTuple):
 
 def innermost(text: str) -> Optional[Told]:
     """Return the exception that the last traceback in a text ends with; None if there is no whole one."""
-    begins = None
-    for begins in _BEGINS.finditer(text, max(0, len(text) - _MOST)):
-        pass
-    if begins is None:
+    found = list(_BEGINS.finditer(text, max(0, len(text) - _MOST)))
+    if not found:
         return None
+    begins = found[-1]
     margin = len(begins[1]) - len(begins[1].lstrip())
     frames: list[list[object]] = []
     lines = iter(text[begins.end() :].splitlines()[1:])
