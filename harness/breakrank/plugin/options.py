@@ -145,7 +145,7 @@ def _reference(config: pytest.Config) -> tuple[str, ...]:
     words = _command(config, "-reference")
     if words and not (_text(config, "-train") and is_script(words)):
         raise BreakrankError(
-            f"{PREFIX}-reference needs a Python script, as in 'train.py --one-rank', and {PREFIX}-train to compare with it"
+            f"{PREFIX}-reference needs a Python script, as in 'train.py --one', and {PREFIX}-train to compare with it"
         )
     return words
 
