@@ -21,7 +21,7 @@ def say_unseen(history: History, findings: Sequence[Finding]) -> Iterator[str]:
 
 def note_unseen(history: History, plan: Plan) -> Iterator[str]:
     """Say that ranks were started by the script itself, and that processes trained beside ranks that did."""
-    if is_script(plan.command) and find_runner(plan.runner).joins:
+    if is_script(plan.command) and find_runner(plan.runner).joins and not _is_watched(plan):
         yield f"{plan.command[0]} starts its ranks itself: it was started once, and without RANK"
     if _trained(history) and any(lived.last_step for lived in history.last):
         yield f"training was not looked at in {_describe(history)}"
@@ -30,9 +30,15 @@ def note_unseen(history: History, plan: Plan) -> Iterator[str]:
 def why_no_rank_came(history: History, plan: Plan, seen: str) -> str:
     """Return what trained all the same in a command without ranks, else `seen`, how it ended, with the cure."""
     trained = _trained(history)
-    cure = rank_cure(plan.command) if all(event["own"] for event in trained) else ""
+    alone = all(event["own"] for event in trained)
+    cure = rank_cure(plan.command, started_here=not _is_watched(plan)) if alone else ""
     said = f"all training is in {_describe(history)}" if trained else seen
     return "; ".join(filter(None, (said, cure)))
+
+
+def _is_watched(plan: Plan) -> bool:
+    """Return whether a command was started as it is, to be watched and no more."""
+    return plan.scenario == "watch"
 
 
 def _trained(history: History) -> list[UnrankedEvent]:

@@ -44,13 +44,16 @@ def run_by_python(command: Sequence[str]) -> str:
     return ""
 
 
-def rank_cure(command: Sequence[str]) -> str:
-    """Return the advice for a command that finds no RANK as it is run by hand, empty for any other."""
+def rank_cure(command: Sequence[str], started_here: bool = True) -> str:
+    """Return the advice for a command that finds no RANK as it is run by hand, empty for any other.
+
+    With `started_here`, ranks of a script that is named alone are started here.
+    """
     what = run_by_python(command)
     if not what:
         return ""
-    alone = f"name it without '{command[0]}', as in '{what}', to have its ranks started, or " if what[0] != "-" else ""
-    return f"{alone}use 'torchrun --nproc-per-node=2 {what}'"
+    alone = f"name it without '{command[0]}', as in '{what}', to have its ranks started, or "
+    return f"{alone if started_here and what.endswith('.py') else ''}use 'torchrun --nproc-per-node=2 {what}'"
 
 
 def title(command: Sequence[str]) -> str:

@@ -6,7 +6,9 @@ So say `torch.multiprocessing.spawn` ("-- Process 1 terminated with the followin
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Optional
 
 _BEGINS = re.compile(r"^(.*)Traceback \(most recent call last\):[ \t]*$", re.MULTILINE)
@@ -34,23 +36,30 @@ def innermost(text: str) -> Optional[Told]:
     found = list(_BEGINS.finditer(text, max(0, len(text) - _MOST)))
     if not found:
         return None
-    begins = found[-1]
-    margin = len(begins[1]) - len(begins[1].lstrip())
+    lines = _bare(text[found[-1].end() :].splitlines()[1:], found[-1][1])
     frames: list[list[object]] = []
-    lines = iter(text[begins.end() :].splitlines()[1:])
     for line in lines:
-        bare = line[margin:] if not line[:margin].strip() else line.lstrip()
-        frame = _FRAME.match(bare)
+        frame = _FRAME.match(line)
         if frame is not None:
             frames.append([frame[1], int(frame[2]), frame[3] or ""])
-        elif bare[:1].strip():
-            error = _ERROR.match(bare)
+        elif line[:1].strip():
+            error = _ERROR.match(line)
             if error is None:
                 return None
-            rest = [error[2] or ""]
-            for more in lines:
-                if _OVER.match(more):
-                    break
-                rest.append(more[margin:] if not more[:margin].strip() else more)
-            return Told(error[1].rpartition(".")[2], "\n".join(rest).strip(), frames)
+            rest = itertools.takewhile(lambda more: not _OVER.match(more), lines)
+            return Told(error[1].rpartition(".")[2], "\n".join([error[2] or "", *rest]).strip(), frames)
     return None
+
+
+def _bare(lines: Sequence[str], before: str) -> Iterator[str]:
+    """Yield lines without what stands before each, given what stands `before` the first: `[rank1]: `, or a margin."""
+    repeated = bool(before.strip()) and bool(lines) and lines[0].startswith(before)
+    margin = before if repeated else before[: len(before) - len(before.lstrip())]
+    for line in lines:
+        if line.startswith(margin):
+            yield line[len(margin) :]
+        elif repeated and line.strip():
+            # Another rank speaks, or nobody.
+            return
+        else:
+            yield line.lstrip()

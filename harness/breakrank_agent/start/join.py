@@ -39,7 +39,7 @@ _HEARD_IN_S = 5.0
 _MOST_ANSWER = 1 << 16
 
 _home = _secret = _below = ""
-#: What processes have said that they do without being ranks: their pid, and whether it was under a number of their own.
+#: The processes that have said what they do without being ranks, and whether it was under a number of their own.
 _said: set[tuple[int, bool]] = set()
 _guest = False
 _agent: Any = None
