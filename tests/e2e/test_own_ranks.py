@@ -23,7 +23,9 @@ def launch(bench, tmp_path):
     shutil.copytree(SCRIPTS / "own", tmp_path / "own")
 
     def go(command, *strikes, **options):
-        plan = plan_of_script(command.format(store=tmp_path / "store", python=sys.executable), strikes, **options)
+        words = command.format(store=tmp_path / "store", python=sys.executable)
+        # A rank comes once two processes have imported its framework, one after the other.
+        plan = plan_of_script(words, strikes, deadline_s=300.0, **options)
         result = bench.run(Request(plan, where=tmp_path / "own"))
         return result, load_run(result.folder)
 

@@ -69,7 +69,12 @@ RuntimeError
         (FUTURE, "ValueError", "a: b", ["x.py", 3, "f"]),
         (ELASTIC, "OSError", "disk is gone", ["x.py", 13, "work"]),
         (CHAINED, "RuntimeError", "", ["x.py", 4, "f"]),
-        (textwrap.indent(SPAWN, "[rank1]: "), "EmptyError", "the batch is empty\n  it has no rows", ["train.py", 21, "work"]),
+        (
+            textwrap.indent(SPAWN, "[rank1]: "),
+            "EmptyError",
+            "the batch is empty\n  it has no rows",
+            ["train.py", 21, "work"],
+        ),
     ],
 )
 def test_the_innermost_exception_is_found(text, kind, message, last):
