@@ -45,8 +45,16 @@ def test_a_rank_of_tensorflows_is_found_again_in_its_environment(tasks):
 
 @pytest.mark.parametrize(
     "config",
-    ["", "[]", "{", '{"cluster": {"worker": ["one:1"]}}', '{"cluster": 5, "task": {"type": "worker", "index": 0}}']
-    + ['{"cluster": {"worker": ["one:1"]}, "task": {"type": "evaluator", "index": 0}}'],
+    [
+        *(
+            "",
+            "[]",
+            "{",
+            '{"cluster": {"worker": ["one:1"]}}',
+            '{"cluster": 5, "task": {"type": "worker", "index": 0}}',
+        ),
+        '{"cluster": {"worker": ["one:1"]}, "task": {"type": "evaluator", "index": 0}}',
+    ],
 )
 def test_a_task_outside_of_the_cluster_has_no_place(config):
     assert place({"TF_CONFIG": config}) is None

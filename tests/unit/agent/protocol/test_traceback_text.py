@@ -44,7 +44,6 @@ Root Cause (first observed failure):
     File "x.py", line 13, in work
       raise OSError("disk is gone")
   OSError: disk is gone
-  
 ============================================================"""
 CHAINED = """Traceback (most recent call last):
   File "x.py", line 1, in f
