@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from breakrank.conductor.conductor import Conductor
 from breakrank.doctor import missing_framework
@@ -42,12 +42,10 @@ from breakrank_agent.protocol.events import HungEvent
 from breakrank_agent.protocol.log import DEFAULT_SIZE
 from breakrank_agent.schedules import Diverged
 
+_T = TypeVar("_T")
+
 #: Bytes of each rank's history that are kept of a job that is watched, for days maybe.
 WATCHED_BYTES = 16 << 20
-
-
-#: A user's command and the folder that it runs in.
-Script = tuple[tuple[str, ...], Path | None]
 
 
 class Bench:
@@ -88,8 +86,8 @@ class Bench:
         self._resources = Resources(self._session, self.runs, self._staged, self._importable, cold)
         self._controls = Controls(self.runs, self._staged.name, self._conduct)
         self._held: int | None = None
-        #: The scripts that start their ranks themselves, as their first run has shown.
-        self._start_own: set[Script] = set()
+        #: The scripts that start their ranks themselves, as a run of theirs has shown: their commands and folders.
+        self._start_own: set[tuple[tuple[str, ...], Path | None]] = set()
 
     @property
     def supervisor_pid(self) -> int:
@@ -127,6 +125,19 @@ class Bench:
 
     def run(self, request: Request) -> Result:
         """Run a plan and judge it. Raises `BreakrankError` if it cannot be run here."""
+        return self._started_as_it_is(request, self._run)
+
+    def _started_as_it_is(self, request: Request, make: Callable[[Request], _T]) -> _T:
+        """Make something of a request; anew, if its script turns out to start its ranks itself: then it starts once."""
+        script = request.plan.command, request.where
+        if script not in self._start_own or request.plan.runner != "process":
+            try:
+                return make(request)
+            except StartsOwnRanks:
+                self._start_own.add(script)
+        return make(replace(request, plan=start_once(request.plan)))
+
+    def _run(self, request: Request) -> Result:
         plan = request.plan
         lack = missing_framework(plan.framework, plan.runner, plan.image)
         if lack:
@@ -135,28 +146,7 @@ class Bench:
         self._session.renew()
         began = time.monotonic()
         find_runner(plan.runner).warm_up(self._resources, plan)
-        try:
-            request, folder, void = self._make(self._as_known(request))
-        except StartsOwnRanks:
-            self._start_own.add(_script(request))
-            request, folder, void = self._make(self._as_known(request))
-        verdict = judge_saved(load_run(folder), list(dict.fromkeys(void)))
-        result = Result(request.plan, verdict, folder, time.monotonic() - began, request.record)
-        result.save()
-        return result
-
-    def _as_known(self, request: Request) -> Request:
-        """Return the request for a script whose ranks we start, or, if it is known to start them itself, for that."""
-        if request.plan.runner == "process" and _script(request) in self._start_own:
-            return replace(request, plan=start_once(request.plan))
-        return request
-
-    def _make(self, request: Request) -> tuple[Request, Path, list[str]]:
-        """Make the runs of a request; return it with what is known now, the run directory, and why nothing can be said.
-
-        Raises `StartsOwnRanks`; nothing is then left.
-        """
-        folder = self._new_folder(request.plan, request.where or request.code)
+        folder = self._new_folder(plan, request.where or request.code)
         void: list[str] = []
         try:
             request, steps, void = self._controls.control(request, folder)
@@ -174,7 +164,10 @@ class Bench:
             if error.errno not in FULL:
                 raise
             void.append(f"no space left in {self.runs}")
-        return request, folder, void
+        verdict = judge_saved(load_run(folder), list(dict.fromkeys(void)))
+        result = Result(request.plan, verdict, folder, time.monotonic() - began, request.record)
+        result.save()
+        return result
 
     def watch(
         self,
@@ -256,10 +249,6 @@ class Bench:
             except Diverged as error:
                 return [f"the replay diverged: {error}"]
         return [room.lack] if room.lack else []
-
-
-def _script(request: Request) -> Script:
-    return request.plan.command, request.where
 
 
 def _as_it_went(schedule: Schedule, history: History) -> Schedule:
