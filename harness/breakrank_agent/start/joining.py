@@ -128,9 +128,13 @@ def _rpc_known(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Optional[Place]
     return _given(kwargs.get("rank", args[2] if len(args) > 2 else -1), world)
 
 
-def _rpc_found() -> Place:
+def _rpc_found() -> Optional[Place]:
     rpc: Any = sys.modules["torch.distributed.rpc"]
-    return rpc.get_worker_info().id, len(rpc.api._get_current_rpc_agent().get_worker_infos())
+    try:
+        return rpc.get_worker_info().id, len(rpc.api._get_current_rpc_agent().get_worker_infos())
+    except (AttributeError, RuntimeError):
+        # A release of torch that counts its workers otherwise: the process stays without a number.
+        return None
 
 
 def _cluster_known(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Optional[Place]:
