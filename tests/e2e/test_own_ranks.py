@@ -60,9 +60,8 @@ def test_a_rank_that_the_script_started_is_struck(launch):
     assert saved.plan.ranks == 3 and result.verdict.blame.ranks == (2,)
 
 
-@pytest.mark.parametrize("command", ["remote_model.py {store}", "{python} remote_model.py {store}"])
-def test_processes_that_meet_by_rpc_are_ranks(launch, command):
-    result, saved = launch(command)
+def test_processes_that_meet_by_rpc_are_ranks(launch):
+    result, saved = launch("remote_model.py {store}")
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.to_json()
     # The server has no steps of its own.
     assert lived(saved) == [(0, 4, 0), (1, 0, 0)]
@@ -91,7 +90,7 @@ def test_a_script_that_starts_torchrun_is_started_once(launch):
 def test_what_a_rank_of_a_script_raised_is_reported_by_that_rank(launch):
     result, saved = launch("spawned_world.py --fails --store {store}")
     assert result.verdict.outcome is Outcome.DETECTED and result.verdict.blame.ranks == (1,), result.verdict.to_json()
-    (report,) = [one.report for one in saved.history.last if one.report]
+    report = saved.history.ranks[0, 1].report
     assert (report["type"], report["message"]) == ("ValueError", "the batch is empty")
     file, line, function = report["frames"][-1]
     assert file.endswith("spawned_world.py") and (line, function) == (21, "work")
@@ -121,9 +120,8 @@ def test_the_innermost_error_of_another_process_is_the_headline(bench, tmp_path,
     )
 
 
-@pytest.mark.parametrize("method", ["spawn", "fork"])
-@pytest.mark.parametrize("command", ["{python} workers.py", "workers.py"])
-def test_workers_of_tensorflow_that_a_script_starts_are_ranks(launch, command, method):
-    result, saved = launch(f"{command} {method}")
+@pytest.mark.parametrize("command", ["{python} workers.py fork", "workers.py spawn"])
+def test_workers_of_tensorflow_that_a_script_starts_are_ranks(launch, command):
+    result, saved = launch(command)
     assert lived(saved) == [(0, 3, 0), (1, 3, 0)]
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.to_json()
