@@ -24,6 +24,7 @@ LIES = {
     "rank": (b'{"rank":-1,"world":2,"attempt":null,"store":0}', "its 'rank' cannot be -1"),
     "beyond": (b'{"rank":2,"world":2,"attempt":null,"store":0}', "its 'rank' cannot be 2"),
     "attempt": (b'{"rank":0,"world":1,"attempt":500,"store":0}', "said that it is of attempt 500, after 0"),
+    "unranked": (b'{"did":"SGD","below":null,"place":[-1,2]}', "its 'place' cannot be [-1, 2]"),
     "list": (b"[]", "it is no object"),
     "bytes": (b"\xff\xfe", "it is no JSON"),
 }

@@ -63,7 +63,9 @@ def describe(lived: RankHistory, end: Ended) -> str:
     step = where_at(lived)
     where = f"at step {step}" if step else "before the first step"
     if end is Ended.REPORTED:
-        return f"rank {lived.rank} reported {reported(lived)} {where}"
+        told = lived.report is not None and "through" in lived.report
+        through = ", raised in a process that it had started," if told else ""
+        return f"rank {lived.rank} reported {reported(lived)}{through} {where}"
     if end is Ended.CRASHED:
         call = last_call(lived)
         return f"rank {lived.rank} died of {lived.died_of()}{f' in {call.words()}' if call else ''} {where}"
@@ -87,7 +89,7 @@ def reported(lived: RankHistory) -> str:
     if not message:
         return str(report["type"])
     # The line in a framework's C++ and its advice are left out: the rank's stderr has them.
-    said = re.sub(r"^\[[^\]]*:\d+\]\s*(err == 0)?(\. )?", "", message[0]).split(". ")[0]
+    said = re.sub(r"^(\[[^\]]*:\d+\]\s*(err == 0)?(\. )?|\{\{function_node .*?\}\}\s*)", "", message[0]).split(". ")[0]
     return f"{report['type']}: {said[:160]}"
 
 

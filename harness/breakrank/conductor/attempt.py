@@ -79,6 +79,8 @@ class Attempt:
         while self._group.live or not (launcher is None or launcher.over()):
             self._excuse()
             self._inbox.wait()
+            if self._run.runner.look():
+                self._group.move()
             for process in launcher.arrivals() if launcher is not None else ():
                 self._inbox.admit(process)
             self._inbox.drain()

@@ -47,6 +47,7 @@ from breakrank_agent.protocol.events import (
     SyncEvent,
     ToldEvent,
     TurnEvent,
+    UnrankedEvent,
     UnsyncedEvent,
     ViewEvent,
 )
@@ -180,6 +181,9 @@ class ConductorKinds:
 
     @overload
     def seen(self, kind: Literal["left"]) -> list[LeftEvent]: ...
+
+    @overload
+    def seen(self, kind: Literal["unranked"]) -> list[UnrankedEvent]: ...
 
     @overload
     def seen(self, kind: Literal["launcher"]) -> list[LauncherEvent]: ...

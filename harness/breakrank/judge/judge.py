@@ -11,6 +11,7 @@ from breakrank.history.reader import History, RankHistory
 from breakrank.judge.blame import accusations, blame
 from breakrank.judge.run_digest import digest
 from breakrank.judge.sufficiency import Account, hear_some, left_words, see_enough, see_something, see_strikes, world_of
+from breakrank.judge.unseen import note_unseen, say_unseen
 from breakrank.oracles import Abstain, Terms, all_oracles
 from breakrank.plan.scenario import DEFAULT_ORACLES
 from breakrank.verdict import Blame, Ended, Finding, Verdict, decide
@@ -59,13 +60,14 @@ def judge(
     see_strikes(history, plan, ends, account)
     findings, abstained = _consult(history, control, reference, plan, silent, account, compared)
     hear_some(plan, abstained, findings, silent, last, account)
+    account.void += say_unseen(history, findings)
     if last and set(last.values()) == {Ended.STRUCK}:
         account.void.append("the injector ended every rank of the last attempt")
     judged = _set_aside(history, findings, last, account)
     named = [f for f in judged if plan.command or f.oracle in plan.oracles]
     also = [f for f in judged if f not in named]
     _remember(history, ends, account)
-    account.notes.extend(_limits(history))
+    account.notes.extend((*_limits(history), *note_unseen(history, plan)))
     launcher = history.launcher_failures
     return Verdict(
         outcome=decide(last, named, account.void, launcher_reported=bool(launcher)),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from breakrank.analysis import endings
 from breakrank.history.reader import History, signal_name
+from breakrank.judge.unseen import why_no_rank_came
 from breakrank.runners import find_runner
 from breakrank.verdict import Ended, Finding, name_ranks
 from breakrank_agent.plan import Plan
@@ -131,10 +132,12 @@ def why_no_rank(history: History, plan: Plan) -> str:
         return "no rank was started"
     closed = "; ".join(launcher[-1]["closed"])
     hint = "ranks are Python processes with RANK and WORLD_SIZE that import torch, or call init_process_group"
-    left = f"it {left_words(launcher[-1])} before" if launcher[-1]["status"] else ""
+    said = f" ({launcher[-1]['said'].splitlines()[0]})" if launcher[-1].get("said") else ""
+    left = f"it {left_words(launcher[-1])} before{said}" if launcher[-1]["status"] else ""
     if launcher[-1]["ended"]:
         left = f"none came within the deadline of {plan.deadline_s:g} s, which may be too short; else, {hint}"
-    return f"no rank of '{' '.join(plan.command)}' called home: {closed or left or hint}"
+    seen = why_no_rank_came(history, plan, closed or left or hint)
+    return f"no rank of '{' '.join(plan.command)}' called home: {seen}"
 
 
 def left_words(launcher: LauncherEvent) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from breakrank.errors import BreakrankError
 from breakrank.plan.build import AUTO, MOST_RANKS, Choices, make_plan, resolve
 from breakrank.plan.scenario import DEFAULT_ORACLES, Case, Scenario
-from breakrank.plan.script import is_script, title
+from breakrank.plan.script import is_script, rank_cure, title
 from breakrank.verdict import SURVIVED
 from breakrank_agent.plan import Plan, Schedule
 from breakrank_agent.protocol.evidence import evidence_for
@@ -86,6 +86,12 @@ def _plan_way(scenario: Scenario, strikes: tuple[Strike, ...], command: Sequence
     return made
 
 
+def start_once(made: Plan) -> Plan:
+    """Return the plan of a script that, as is now known, starts its ranks itself. Raises `BreakrankError`."""
+    control = made.control if made.schedule.mode == "free" else "same" if made.strikes else ""
+    return replace(_left_to_launcher(made), restarts=0, control=control)
+
+
 def _left_to_launcher(made: Plan) -> Plan:
     """Return the plan of a command that starts its ranks itself: nobody schedules them, and ranks are drawn later."""
     if made.runner != "process":
@@ -113,11 +119,13 @@ def _name_way(script: str, strikes: Sequence[Strike], taken: Container[str]) -> 
 
 def _check_launched(command: Sequence[str], choices: Choices) -> None:
     """Raise `BreakrankError` for what only the user's launcher can decide."""
+    cure = rank_cure(command)
+    itself = f"'{' '.join(command)}' starts its ranks itself"
     for value, name in ((choices.ranks, "ranks"), (choices.restarts, "restarts")):
         if value is not None:
-            raise BreakrankError(f"'{' '.join(command)}' starts its ranks itself: say there, not here, how many {name}")
+            raise BreakrankError(f"{itself}: say there, not here, how many {name}{f'; or {cure}' if cure else ''}")
     if choices.runner not in (AUTO, "process"):
-        raise BreakrankError(f"'{' '.join(command)}' starts its ranks itself: they cannot be isolated")
+        raise BreakrankError(f"{itself}: they cannot be isolated{f'; {cure}' if cure else ''}")
 
 
 def resolve_launched(plan: Plan, ranks: int) -> Plan:

@@ -21,8 +21,39 @@ _MAY_CHANGE_FOLDER = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"
 
 def is_script(command: Sequence[str]) -> bool:
     """Return whether `command` is a Python script, whose ranks we start; anything else starts its ranks itself."""
-    words = _without_python(command)
-    return bool(words) and words[0].endswith(".py")
+    return bool(command) and command[0].endswith(".py")
+
+
+def run_by_python(command: Sequence[str]) -> str:
+    """Return what `python [options] train.py …` or `python -m train …` runs, empty for any other command.
+
+    Such a command runs as it is, once. Its ranks are the processes that it starts, or there are none.
+    """
+    words = iter(command)
+    if not _is_python(next(words, "")) or is_launcher(command):
+        return ""
+    for word in words:
+        if word in ("-X", "-W"):
+            next(words, "")
+        elif not word.startswith("-"):
+            return word
+        elif re.fullmatch("-[A-VY-Za-z]*m", word):
+            return f"-m {next(words, '')}"
+        elif re.fullmatch("-[A-VY-Za-z]*c", word):
+            return ""
+    return ""
+
+
+def rank_cure(command: Sequence[str], started_here: bool = True) -> str:
+    """Return the advice for a command that finds no RANK as it is run by hand, empty for any other.
+
+    With `started_here`, ranks of a script that is named alone are started here.
+    """
+    what = run_by_python(command)
+    if not what:
+        return ""
+    alone = f"name it without '{command[0]}', as in '{what}', to have its ranks started, or "
+    return f"{alone if started_here and what.endswith('.py') else ''}use 'torchrun --nproc-per-node=2 {what}'"
 
 
 def title(command: Sequence[str]) -> str:
@@ -31,14 +62,14 @@ def title(command: Sequence[str]) -> str:
 
 
 def command_line(command: Sequence[str], folder: Path | None = None) -> list[str]:
-    """Return what is executed: `train.py …` and `python train.py …` run in this interpreter, all else as it is.
+    """Return what is executed: `train.py …` runs in this interpreter, all else as it is.
 
     Programs are looked for beside this interpreter, then on the PATH; those with a slash in `folder`, which they run
     in. One that the PATH leads to is left in the user's own words: Open MPI, for one, acts otherwise when called by its
     whole path. Raises `BreakrankError` for what is neither a Python script nor a program.
     """
     if is_script(command):
-        return [sys.executable, *_without_python(command)]
+        return [sys.executable, *command]
     program = command[0]
     if os.sep in program:
         found = program if os.access((folder or Path()) / program, os.X_OK) or folder is None else None
@@ -47,7 +78,7 @@ def command_line(command: Sequence[str], folder: Path | None = None) -> list[str
         found = shutil.which(program, path=path)
         if found is not None and found == shutil.which(program):
             found = program
-    if found is None or not _without_python(command):
+    if found is None or (_is_python(program) and len(command) == 1):
         raise BreakrankError(
             f"'{' '.join(command)}' is neither a Python script nor a program that is found here; name one, as in "
             "'train.py --epochs 2' or 'torchrun --nproc-per-node=2 train.py'"
@@ -57,8 +88,8 @@ def command_line(command: Sequence[str], folder: Path | None = None) -> list[str
 
 def check_script(command: Sequence[str], folder: Path) -> None:
     """Raise `BreakrankError`, in one line, if the script or program of `command` is not there or is no Python."""
-    words = command_line(command, folder)
-    script = words[1] if is_script(command) else _launched(command)
+    command_line(command, folder)
+    script = command[0] if is_script(command) else _launched(command)
     path = folder / script
     if script and not path.is_file():
         raise BreakrankError(f"there is no {script}" + ("" if os.path.isabs(script) else f" in {folder}"))
@@ -105,11 +136,13 @@ def check_step(step: str, command: Sequence[str], folder: Path) -> None:
 
 def _launched(command: Sequence[str]) -> str:
     """Return the script that a launcher starts in the folder that it is started in; empty if that is not known."""
+    script = run_by_python(command)
+    if script.endswith(".py"):
+        return script
     if not is_launcher(command) or Path(command[0]).name in _MAY_CHANGE_FOLDER:
         return ""
     return next((word for word in command if word.endswith(".py") and not word.startswith("-")), "")
 
 
-def _without_python(command: Sequence[str]) -> list[str]:
-    words = list(command)
-    return words[1:] if words and Path(words[0]).name in ("python", "python3") else words
+def _is_python(program: str) -> bool:
+    return re.fullmatch(r"python(\d+(\.\d+)?)?", Path(program).name) is not None

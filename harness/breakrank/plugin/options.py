@@ -144,7 +144,9 @@ def _reference(config: pytest.Config) -> tuple[str, ...]:
     """Return the words of the command that is one rank. Raises `BreakrankError` where there is nothing to compare."""
     words = _command(config, "-reference")
     if words and not (_text(config, "-train") and is_script(words)):
-        raise BreakrankError(f"{PREFIX}-reference needs a Python script, and {PREFIX}-train to compare with it")
+        raise BreakrankError(
+            f"{PREFIX}-reference needs a Python script, as in 'train.py --one', and {PREFIX}-train to compare with it"
+        )
     return words
 
 

@@ -44,11 +44,21 @@ class RankProcess:
         self.log.close()
 
 
+class StartsOwnRanks(Exception):
+    """A script of which we started the ranks starts its ranks itself: it is to be started once, by itself."""
+
+
 class Runner(Protocol):
     """Starts the ranks of one run, attempt by attempt."""
 
     def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterable[RankProcess]:
         """Start the ranks of an attempt, and yield those that exist. Raises `BreakrankError`."""
+
+    def look(self) -> bool:
+        """Look at what the ranks have started, again and again while they run; return whether it has moved.
+
+        Raises `StartsOwnRanks`.
+        """
 
     def end_attempt(self) -> None:
         """End what the ranks of an attempt that is over have left running, if the next one cannot need it."""

@@ -32,6 +32,7 @@ from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.entry import GUEST, HOME, SECRET
 from breakrank_agent.protocol.identity import find_identity, is_launcher
 from breakrank_agent.protocol.log import LogReader, create_log
+from breakrank_agent.protocol.traceback_text import innermost
 
 #: The most attempts that may fail before any rank of them has called.
 _MOST_SKIPPED = 100
@@ -97,6 +98,20 @@ class JoinRunner:
             self._launch(plan, folder, view)
         return self.arrivals()
 
+    def look(self) -> bool:
+        """Note which processes below the command are ranks that no agent can enter."""
+        now = time.monotonic()
+        missing = not self._here or len(self._here) < self._world
+        if not missing or self._gone or not self.pid or now - self._looked < _LOOK_S:
+            return False
+        self._looked = now
+        for pid in (self.pid, *descendants(self.pid)):
+            if pid not in self._pids and pid not in self._closed:
+                why = _why_closed(pid)
+                if why:
+                    self._closed[pid] = why
+        return False
+
     def sources(self) -> list[int]:
         """Return what is readable when the command has printed something.
 
@@ -107,7 +122,6 @@ class JoinRunner:
     def arrivals(self) -> Iterator[RankProcess]:
         """Yield the ranks of this attempt that have called since the last time."""
         self._read_outputs()
-        self._look_for_the_closed()
         for caller in self._home.callers():
             self._hold(caller)
         for caller in list(self._held):
@@ -172,11 +186,15 @@ class JoinRunner:
 
     def close(self, write: Callable[..., None]) -> None:
         """Write how the launcher ended, whom it blames, and which processes could not be entered."""
+        self._home.write_unranked(write, self._attempt, self.pid)
         printed = self._folder / "launcher.err"
         text = printed.read_text(errors="replace") if printed.exists() else ""
         blames = sorted({int(one or other) for one, other in _BLAMES.findall(text)})
         closed = [*dict.fromkeys(self._closed.values()), *self._home.refused]
-        write("launcher", attempt=self._attempt, status=self.status, ended=self._ended, blames=blames, closed=closed)
+        last = innermost(text) if self.status else None
+        said = {"said": f"{last.type}: {last.message}"[:500]} if last is not None else {}
+        ended = {"status": self.status, "ended": self._ended}
+        write("launcher", attempt=self._attempt, **ended, blames=blames, closed=closed, **said)
 
     # --- the command
 
@@ -262,21 +280,6 @@ class JoinRunner:
             caller.line.send(json.dumps(boot).encode() + b"\n")
         store = caller.hello["store"]
         return RankProcess(rank, caller.pid, reader, caller.line, words, {}, store, self._world)
-
-    # --- ranks that cannot call
-
-    def _look_for_the_closed(self) -> None:
-        """Note which processes below the command are ranks that no agent can enter."""
-        now = time.monotonic()
-        missing = not self._here or len(self._here) < self._world
-        if not missing or self._gone or not self.pid or now - self._looked < _LOOK_S:
-            return
-        self._looked = now
-        for pid in (self.pid, *descendants(self.pid)):
-            if pid not in self._pids and pid not in self._closed:
-                why = _why_closed(pid)
-                if why:
-                    self._closed[pid] = why
 
 
 def _may_call(pid: int) -> bool:

@@ -12,11 +12,11 @@ import secrets
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from breakrank_agent.protocol.checked import Unfit, check, maybe, parse, whole
+from breakrank_agent.protocol.checked import Unfit, check, is_text, maybe, parse, row, whole
 from breakrank_agent.protocol.entry import SECRET_BYTES
 
 #: The most callers that may be about to name themselves, their most bytes, and their most seconds.
@@ -27,6 +27,8 @@ SAYS_WITHIN_S = 10.0
 MOST_WORLD, MOST_ATTEMPTS = 1 << 16, 1000
 #: The most reasons that are kept for refused callers.
 _MOST_REASONS = 8
+#: The most processes that are kept which are no ranks.
+_MOST_UNRANKED = 64
 
 
 @dataclass
@@ -48,6 +50,8 @@ class Home:
         self.secret = secrets.token_hex(SECRET_BYTES // 2)
         #: Why callers that know the secret were not taken in.
         self.refused: list[str] = []
+        #: Processes that said that they train, or join a group, and that are no ranks of ours: the first ones.
+        self.unranked: list[Caller] = []
         self._listener = socket.socket(socket.AF_UNIX)
         self._callers: list[Caller] = []
 
@@ -58,9 +62,23 @@ class Home:
         self._listener.setblocking(False)
 
     def callers(self) -> list[Caller]:
-        """Return those who have said who they are since the last call."""
+        """Return the ranks that have said who they are since the last call."""
         self._accept()
-        return [caller for caller in list(self._callers) if self._has_said(caller)]
+        said = [caller for caller in list(self._callers) if self._has_said(caller)]
+        for caller in (caller for caller in said if "did" in caller.hello):
+            # One of a group of its own waits until we hang up, which `close` does at the latest.
+            if len(self.unranked) < _MOST_UNRANKED:
+                self.unranked.append(caller)
+            if caller.hello["place"] is None or caller not in self.unranked:
+                caller.line.close()
+        return [caller for caller in said if "did" not in caller.hello]
+
+    def write_unranked(self, write: Callable[..., None], attempt: int, command: int = 0) -> None:
+        """Write an event for each process that trained, or joined a group, and was no rank; `command` is a pid."""
+        for caller in self.unranked:
+            rank, world = caller.hello["place"] or (None, None)
+            facts = {"did": caller.hello["did"][:100], "below": caller.hello["below"], "rank": rank, "world": world}
+            write("unranked", attempt=attempt, pid=caller.pid, own=caller.pid == command, **facts)
 
     def refuse(self, caller: Caller, why: str) -> None:
         """Hang up on a caller that knows the secret, and keep the reason."""
@@ -70,7 +88,7 @@ class Home:
 
     def close(self) -> None:
         """Listen no more, and hang up on who has not said who it is."""
-        for caller in self._callers:
+        for caller in (*self._callers, *self.unranked):
             caller.line.close()
         self._callers.clear()
         self._listener.close()
@@ -130,8 +148,16 @@ class Home:
 
 
 def parse_hello(line: bytes) -> dict[str, Any]:
-    """Return who a caller says that it is: rank, world, attempt, store. Raises `Unfit`."""
+    """Return who a caller says that it is: rank, world, attempt, store. Raises `Unfit`.
+
+    One that is no rank says what it `did`, the rank of ours that it is `below`, and its `place` (rank and world size)
+    if it joined a group of its own.
+    """
     hello = parse(line, HELLO_BYTES)
+    if "did" in hello:
+        place = row(whole(0, MOST_WORLD), whole(1, MOST_WORLD))
+        check(hello, {"did": is_text, "below": maybe(whole(0, MOST_WORLD)), "place": maybe(place)})
+        return hello
     check(hello, {"world": whole(1, MOST_WORLD), "attempt": maybe(whole(0, MOST_ATTEMPTS)), "store": whole(0, 65535)})
     check(hello, {"rank": whole(0, hello["world"] - 1)})
     return hello

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from breakrank.errors import BreakrankError
 from breakrank.files.disk_space import unwritable
@@ -22,13 +22,14 @@ from breakrank.host.crash_dump import CrashDump
 from breakrank.host.session import NO_WALLS, Session
 from breakrank.plan.script import command_line
 from breakrank.runners import environment
-from breakrank.runners.base import RankProcess
+from breakrank.runners.base import RankProcess, StartsOwnRanks
+from breakrank.runners.join_socket import Home
 from breakrank.runners.kind import LocalKind, Resources, RunSpec
 from breakrank.runners.namespaces import Walls
 from breakrank.runners.workdir import View
 from breakrank.runners.zygotes import Zygotes
 from breakrank_agent.plan import Plan
-from breakrank_agent.protocol.entry import SITECUSTOMIZE
+from breakrank_agent.protocol.entry import HOME, SECRET, SITECUSTOMIZE
 from breakrank_agent.protocol.frameworks import all_frameworks, profile
 from breakrank_agent.protocol.log import LogReader, create_log
 
@@ -49,9 +50,14 @@ class ProcessRunner:
     programs: Path
     agent: bool = True
     zygotes: Zygotes | None = None
+    #: True if ranks, and what they start, reach the addresses of this machine's network.
+    in_our_network: ClassVar[bool] = True
     _port: socket.socket | None = None
+    #: The address that is called by what a script starts and that trains, or joins a group of ranks.
+    _home: Home | None = None
     #: For frameworks whose ranks listen each at an address of its own.
     _ports: list[socket.socket] = field(default_factory=list)
+    _attempt: int = 0
     #: The view that the ranks run in, once they are started.
     _view: View | None = None
 
@@ -62,7 +68,10 @@ class ProcessRunner:
 
     def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterator[RankProcess]:
         """Start the ranks of `attempt` in `view`, one after the other. Raises `BreakrankError`."""
-        self._view = view
+        self._view, self._attempt = view, attempt
+        if plan.command and self.agent and self._home is None and self.in_our_network:
+            self._home = Home()
+            self._home.open()
         port = self._find_port(plan)
         for rank in range(plan.ranks):
             yield self._start_rank(plan, rank, attempt, folder, view, port)
@@ -82,6 +91,16 @@ class ProcessRunner:
         """Return what is around a rank."""
         return None
 
+    def look(self) -> bool:
+        """Hear whether a process that a rank has started is a rank of a group of its own. Raises `StartsOwnRanks`."""
+        if self._home is None:
+            return False
+        before = len(self._home.unranked)
+        self._home.callers()
+        if any(caller.hello["place"] for caller in self._home.unranked):
+            raise StartsOwnRanks
+        return len(self._home.unranked) > before
+
     def end_attempt(self) -> None:
         """End what the ranks left running, and give the attempt's ports back."""
         with contextlib.suppress(BreakrankError):
@@ -89,7 +108,11 @@ class ProcessRunner:
         self._release_ports()
 
     def close(self, write: Callable[..., None]) -> None:
-        """Do nothing: every attempt has given back what it had."""
+        """Write which processes trained, or joined a group, and are no ranks."""
+        if self._home is not None:
+            self._home.callers()
+            self._home.write_unranked(write, self._attempt)
+            self._home.close()
 
     def _release_ports(self) -> None:
         if self._port is not None:
@@ -155,6 +178,8 @@ class ProcessRunner:
             env["BREAKRANK_ENTER"] = json.dumps(boot)
             if not self.agent:
                 del env["BREAKRANK_ENTER"]
+            if self._home is not None:
+                env |= {HOME: self._home.address, SECRET: self._home.secret}
             # Walls have the mounts of the view in them.
             join = view.holder if around is None else 0
             command = command_line(plan.command_of(boot["attempt"]))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from breakrank.conductor.conductor import Conductor
 from breakrank.doctor import missing_framework
@@ -23,7 +23,9 @@ from breakrank.host.agent_link import is_passable, make_detour, remove_detours
 from breakrank.host.session import Session, sweep
 from breakrank.host.user_limits import check_quotas
 from breakrank.judge.run_digest import explain_difference
+from breakrank.plan.for_scripts import start_once
 from breakrank.runners import cgroups, find_runner
+from breakrank.runners.base import StartsOwnRanks
 from breakrank.runners.join import JoinRunner
 from breakrank.runners.kind import Resources
 from breakrank.runners.process import stage_agent
@@ -39,6 +41,8 @@ from breakrank_agent.plan import Plan, Schedule
 from breakrank_agent.protocol.events import HungEvent
 from breakrank_agent.protocol.log import DEFAULT_SIZE
 from breakrank_agent.schedules import Diverged
+
+_T = TypeVar("_T")
 
 #: Bytes of each rank's history that are kept of a job that is watched, for days maybe.
 WATCHED_BYTES = 16 << 20
@@ -82,6 +86,8 @@ class Bench:
         self._resources = Resources(self._session, self.runs, self._staged, self._importable, cold)
         self._controls = Controls(self.runs, self._staged.name, self._conduct)
         self._held: int | None = None
+        #: The scripts that start their ranks themselves, as a run of theirs has shown: their commands and folders.
+        self._start_own: set[tuple[tuple[str, ...], Path | None]] = set()
 
     @property
     def supervisor_pid(self) -> int:
@@ -119,10 +125,38 @@ class Bench:
 
     def run(self, request: Request) -> Result:
         """Run a plan and judge it. Raises `BreakrankError` if it cannot be run here."""
+        return self._started_as_it_is(request, self._run)
+
+    def record(self, request: Request, phase: str, steps: int = 0) -> tuple[Path, list[str]]:
+        """Run a plan by itself, and judge nothing yet; return its run directory, and why nothing can be said of it.
+
+        The ranks make `steps` steps, if that is known. Raises `BreakrankError` if it cannot be run here.
+        """
+
+        def go(asked: Request) -> tuple[Path, list[str]]:
+            folder = self._prepare(asked)
+            void: list[str] = []
+            with self._within_room(folder, void):
+                void += self._conduct(asked, folder, phase, steps)
+            return folder, list(dict.fromkeys(void))
+
+        return self._started_as_it_is(request, go)
+
+    def _started_as_it_is(self, request: Request, make: Callable[[Request], _T]) -> _T:
+        """Make something of a request; anew, if its script turns out to start its ranks itself: then it starts once."""
+        script = request.plan.command, request.where
+        if script not in self._start_own or request.plan.runner != "process":
+            try:
+                return make(request)
+            except StartsOwnRanks:
+                self._start_own.add(script)
+        return make(replace(request, plan=start_once(request.plan)))
+
+    def _run(self, request: Request) -> Result:
         began = time.monotonic()
         folder = self._prepare(request)
         void: list[str] = []
-        with self._within_room(void):
+        with self._within_room(folder, void):
             request, steps, failed = self._controls.control(request, folder)
             void += failed
             void += self._controls.reference(request, folder, steps, bool(void))
@@ -132,17 +166,6 @@ class Bench:
         result = Result(request.plan, verdict, folder, time.monotonic() - began, request.record)
         result.save()
         return result
-
-    def record(self, request: Request, phase: str, steps: int = 0) -> tuple[Path, list[str]]:
-        """Run a plan by itself, and judge nothing yet; return its run directory, and why nothing can be said of it.
-
-        The ranks make `steps` steps, if that is known. Raises `BreakrankError` if it cannot be run here.
-        """
-        folder = self._prepare(request)
-        void: list[str] = []
-        with self._within_room(void):
-            void += self._conduct(request, folder, phase, steps)
-        return folder, list(dict.fromkeys(void))
 
     def _prepare(self, request: Request) -> Path:
         """Make the run directory of a plan. Raises `BreakrankError` if it cannot be run here."""
@@ -156,10 +179,13 @@ class Bench:
         return self._new_folder(plan, request.where or request.code)
 
     @contextlib.contextmanager
-    def _within_room(self, void: list[str]) -> Iterator[None]:
+    def _within_room(self, folder: Path, void: list[str]) -> Iterator[None]:
         """Note in `void` that the disk was full, or that the session was cut short."""
         try:
             yield
+        except StartsOwnRanks:
+            shutil.rmtree(folder)
+            raise
         except NoSpaceError:
             void.append(f"no space left in {self.runs}")
         except CutShortError as error:

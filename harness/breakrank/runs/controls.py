@@ -18,6 +18,7 @@ from breakrank.judge.sufficiency import say_damage, why_no_rank
 from breakrank.plan.build import control_plan, reference_plan
 from breakrank.plan.for_scripts import resolve_launched
 from breakrank.runners import find_runner
+from breakrank.runners.base import StartsOwnRanks
 from breakrank.runs.directory import fill, replace_plan
 from breakrank.runs.request import Request
 from breakrank_agent.plan import Plan
@@ -69,7 +70,11 @@ class Controls:
         wanted = replace(request, plan=reference_plan(plan))
         if not plan.reference:
             return self._lay(wanted, folder / "reference")
-        return [] if failed else self._run(wanted, folder / "reference", "reference", steps)
+        try:
+            return [] if failed else self._run(wanted, folder / "reference", "reference", steps)
+        except StartsOwnRanks:
+            name = " ".join(plan.reference)
+            return [f"the reference failed: '{name}' starts ranks itself; name a command that is one rank"]
 
     def _control_script(self, request: Request, folder: Path) -> tuple[Request, int, list[str]]:
         """Run a user's script twice to compare with, the second time perhaps that of an earlier run."""

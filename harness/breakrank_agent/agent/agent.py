@@ -29,6 +29,7 @@ from breakrank_agent.agent.thread_scheduler import Member, Turns
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.log import LogWriter
 from breakrank_agent.protocol.sampling import is_digested
+from breakrank_agent.protocol.traceback_text import innermost
 from breakrank_agent.schedules import policy
 
 _agent: Optional[Agent] = None
@@ -200,8 +201,7 @@ class Agent:
         if self.over or not self.here:
             return
         if error is not None:
-            text, frames = str(error)[:2000], _frames(error)
-            self.record("report", type=type(error).__name__, message=text, code=code, frames=frames)
+            self.record("report", code=code, **_told(error))
         elif code:
             self.record("report", type="SystemExit", message=f"left with exit code {code}", code=code, frames=[])
         self.reach("end")
@@ -236,6 +236,17 @@ class Agent:
         if absolute.startswith(self.folder + os.sep):
             return absolute[len(self.folder) + 1 :]
         return absolute
+
+
+def _told(error: BaseException) -> dict[str, Any]:
+    """Return what an exception says: one that was raised in another process says what that one raised."""
+    # Futures and pools leave the traceback from there in the cause; others put it into the message.
+    remote = error.__cause__ if type(error.__cause__).__name__ in ("_RemoteTraceback", "RemoteTraceback") else error
+    inner = innermost(str(remote))
+    kind = type(error).__name__
+    if inner is None:
+        return {"type": kind, "message": str(error)[:2000], "frames": _frames(error)}
+    return {"type": inner.type, "message": inner.message[:2000], "frames": inner.frames[-10:], "through": kind}
 
 
 def _frames(error: BaseException) -> list[list[Any]]:

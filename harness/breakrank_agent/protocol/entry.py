@@ -8,6 +8,8 @@ from typing import Optional
 
 #: Environment: the address that a rank of any launcher calls, its secret, and set where the job is only watched.
 HOME, SECRET, GUEST = "BREAKRANK_HOME", "BREAKRANK_SECRET", "BREAKRANK_GUEST"
+#: Environment: set below a rank of ours, to its number and the world size. A process there that calls home is no rank.
+BELOW = "BREAKRANK_BELOW"
 #: The length of the secret, in bytes.
 SECRET_BYTES = 32
 #: Environment: the specification of a child that is spawned, while its rank starts it.

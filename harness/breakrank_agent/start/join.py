@@ -1,10 +1,13 @@
 """Join a job that any launcher may have started: find out whether this process is a rank, and call home.
 
 A launcher is left alone. A process for which a rank is written down becomes one when it imports a framework, so that
-what merely prepares or cleans up stays none. Any other becomes one when it calls `init_process_group`, as the processes
-of `torch.multiprocessing.spawn` do; whoever never does is none. It calls the address in BREAKRANK_HOME, says the secret
-(`SECRET_BYTES` of it) and who it is, and gets the boot specification; the same line then is its channel. The variables
-are taken out of the environment, so that what a rank starts is left alone.
+what merely prepares or cleans up stays none. Any other becomes one when it joins a group of ranks, as the processes of
+`torch.multiprocessing.spawn` do (`breakrank_agent.start.joining`); whoever never does is none. It calls the address in
+BREAKRANK_HOME, says the secret (`SECRET_BYTES` of it) and who it is, and gets the boot specification; the same line
+then is its channel. The variables are taken out of the environment, so that what a rank starts is left alone.
+
+A process that trains and is no rank says so, and goes on. So does one below a rank of ours that joins a group under
+another number: its script starts its ranks itself, and is to be started once, without the numbers that we gave it.
 
 The address is listed for every user of the machine, and free for anybody when whoever had it is gone: only this user,
 and root, is believed.
@@ -12,55 +15,86 @@ and root, is believed.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import socket
 import struct
-import sys
 import time
 from typing import Any, Optional
 
 from breakrank_agent.agent.interpose import interpose
-from breakrank_agent.agent.tracebacks import hide
 from breakrank_agent.hooks import after_import
 from breakrank_agent.protocol.checked import Unfit, check, is_text, parse, whole
-from breakrank_agent.protocol.entry import GUEST, HOME, SECRET
+from breakrank_agent.protocol.entry import BELOW, GUEST, HOME, SECRET
 from breakrank_agent.protocol.frameworks import all_frameworks
-from breakrank_agent.protocol.identity import find_identity, is_launcher, own_command
+from breakrank_agent.protocol.identity import is_launcher, own_command
+from breakrank_agent.start.joining import Place, place_in, watch_joining, watch_training
 
 #: The most seconds that a rank of such a job waits until it is taken in.
 _TAKEN_IN_S = 60.0
+#: The most seconds that one which is no rank takes to say so.
+_HEARD_IN_S = 5.0
 _MOST_ANSWER = 1 << 16
 
-_home = _secret = ""
+_home = _secret = _below = ""
+#: The processes that have said what they do without being ranks, and whether it was under a number of their own.
+_said: set[tuple[int, bool]] = set()
 _guest = False
 _agent: Any = None
 
 
 def listen() -> None:
     """Begin, in `sitecustomize`: wait for what makes this process a rank."""
-    global _home, _secret, _guest
+    global _home, _secret, _guest, _below
     if is_launcher(own_command()):
         return
     _home, _secret, _guest = os.environ[HOME], os.environ.get(SECRET, ""), GUEST in os.environ
-    who = find_identity(os.environ)
-    if who is not None and who.world is not None:
+    _below = os.environ.get(BELOW, "")
+    who = None if _below else place_in(os.environ)
+    after_import("multiprocessing.process", _watch_process)
+    if who is not None:
         for name in all_frameworks():
-            after_import(name, functools.partial(call, who.rank, who.world))
+            after_import(name, functools.partial(call, *who))
     else:
-        after_import("torch.distributed.distributed_c10d", _watch_group)
-        after_import("multiprocessing.process", _watch_process)
+        watch_joining(_join_below if _below else lambda _, place: call(*place))
+        watch_training(_say_trains)
+
+
+def listen_below(rank: int, world: int) -> None:
+    """Begin, in a rank of a script that we have started: watch what it starts, until it joins a group itself."""
+    global _home, _secret, _below
+    _home, _secret, _below = os.environ[HOME], os.environ.get(SECRET, ""), f"{rank}/{world}"
+    os.environ[BELOW] = _below
+    rank_pid = os.getpid()
+
+    def joins(says: str, place: Place) -> None:
+        if os.getpid() != rank_pid:
+            _join_below(says, place)
+        elif _home:
+            _forget()
+
+    watch_joining(joins)
+    # A rank of ours pays nothing for it: an optimizer is watched in what it forks.
+    os.register_at_fork(after_in_child=lambda: watch_training(_say_trains) if _home else None)
+
+
+def _forget() -> str:
+    """Take out what leads home, and return the address."""
+    global _home
+    address, _home = _home, ""
+    for name in (HOME, SECRET, GUEST, BELOW):
+        os.environ.pop(name, None)
+    return address
 
 
 def call(rank: int, world: int) -> None:
     """Call home as this rank and start the agent, once; where nobody answers, all goes on as without us."""
-    global _home, _agent
+    global _agent
     if not _home:
         return
-    address, _home = _home, ""
-    for name in (HOME, SECRET, GUEST):
-        os.environ.pop(name, None)
+    address = _forget()
     line = socket.socket(socket.AF_UNIX)
     try:
         spec = _converse(line, address, rank, world)
@@ -79,12 +113,7 @@ def call(rank: int, world: int) -> None:
 
 def _converse(line: socket.socket, address: str, rank: int, world: int) -> dict[str, Any]:
     """Say who this is and return the answer. Raises `OSError` or `Unfit` where there is none to be believed."""
-    line.settimeout(_TAKEN_IN_S if _guest else None)
-    line.connect("\0" + address)
-    _, user, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    if user not in (0, os.geteuid()):
-        raise Unfit("somebody else is at home")
-    line.sendall(_secret.encode() + json.dumps(_hello(rank, world)).encode() + b"\n")
+    _say(line, address, _hello(rank, world), _TAKEN_IN_S if _guest else None)
     until = time.monotonic() + _TAKEN_IN_S
     heard = b""
     while not heard.endswith(b"\n"):
@@ -97,6 +126,41 @@ def _converse(line: socket.socket, address: str, rank: int, world: int) -> dict[
     check(spec, {"attempt": whole(), "world": whole()})
     line.settimeout(None)
     return spec
+
+
+def _say(line: socket.socket, address: str, hello: dict[str, Any], limit_s: Optional[float]) -> None:
+    """Call the address, if somebody to be believed is there. Raises `OSError` or `Unfit`."""
+    line.settimeout(limit_s)
+    line.connect("\0" + address)
+    _, user, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    if user not in (0, os.geteuid()):
+        raise Unfit("somebody else is at home")
+    line.sendall(_secret.encode() + json.dumps(hello).encode() + b"\n")
+
+
+def _join_below(says: str, place: Place) -> None:
+    """Say that a process below a rank of ours joins a group. Under another number than the rank's it then waits."""
+    own = f"{place[0]}/{place[1]}" != _below
+    _say_unranked({"did": says, "place": list(place) if own else None}, waits=own)
+
+
+def _say_trains(optimizer: str) -> None:
+    """Say that this process trains, and is no rank."""
+    _say_unranked({"did": optimizer, "place": None})
+
+
+def _say_unranked(what: dict[str, Any], waits: bool = False) -> None:
+    """Say, once of each process, what it does without being a rank."""
+    saying = os.getpid(), waits
+    if not _home or saying in _said:
+        return
+    _said.add(saying)
+    rank = _below.partition("/")[0]
+    with contextlib.suppress(OSError, Unfit), socket.socket(socket.AF_UNIX) as line:
+        _say(line, _home, {**what, "below": int(rank) if rank else None}, _HEARD_IN_S)
+        if waits:
+            line.settimeout(_TAKEN_IN_S)
+            line.recv(1)
 
 
 def _say_failed(line: socket.socket, error: Exception) -> None:
@@ -120,41 +184,6 @@ def _hello(rank: int, world: int) -> dict[str, Any]:
     }
 
 
-def _watch_group() -> None:
-    """Become a rank with `init_process_group`: before it where its rank is known by then, else after it."""
-    module: Any = sys.modules["torch.distributed.distributed_c10d"]
-    original = module.init_process_group
-
-    @functools.wraps(original)
-    def init_process_group(*args: Any, **kwargs: Any) -> Any:
-        # The hooks that come with the call wrap what they find here, and see this start, too.
-        if module.init_process_group is init_process_group:
-            module.init_process_group = original
-        known = _said(args, kwargs)
-        if known is not None:
-            call(*known)
-        try:
-            made = module.init_process_group(*args, **kwargs)
-        except BaseException as error:
-            hide(error)
-            raise
-        call(module.get_rank(), module.get_world_size())
-        return made
-
-    module.init_process_group = init_process_group
-
-
-def _said(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Optional[tuple[int, int]]:
-    """Return the rank and world size that a call of `init_process_group` names, or that the environment does."""
-    # (backend, init_method, timeout, world_size, rank, …)
-    world = kwargs.get("world_size", args[3] if len(args) > 3 else -1)
-    rank = kwargs.get("rank", args[4] if len(args) > 4 else -1)
-    if rank >= 0 and world > 0:
-        return rank, world
-    who = find_identity(os.environ)
-    return (who.rank, who.world) if who is not None and who.world is not None else None
-
-
 def _watch_process() -> None:
     """See how the function of a child process ended: such a rank has no main module of its own."""
     import multiprocessing.process as module
@@ -164,7 +193,7 @@ def _watch_process() -> None:
 
 def _finish(error: BaseException) -> None:
     """Report what ended the rank: an exit in answer to an exception, as torch makes it, is that exception's."""
-    if _agent is None:
+    if _agent is None or _agent.recorder.child:
         return
     code: Any = error.code if isinstance(error, SystemExit) else 1
     if not isinstance(error, SystemExit):

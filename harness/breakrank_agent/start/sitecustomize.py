@@ -2,7 +2,8 @@
 
 Python imports it before the script. The variable BREAKRANK_ENTER holds the boot specification of this rank; it is taken
 out of the environment, so that processes of the script are left alone. If a launcher starts the ranks, BREAKRANK_HOME
-is set instead, see `breakrank_agent.start.join`; a watched child that a rank spawns finds BREAKRANK_CHILD.
+is set instead, and below a rank of ours, too: see `breakrank_agent.start.join`. A watched child that a rank spawns
+finds BREAKRANK_CHILD.
 An existing `sitecustomize` runs all the same.
 """
 
@@ -23,13 +24,19 @@ def enter(where: str) -> None:
     if text is not None:
         from breakrank_agent.start import boot
 
-        boot.begin(json.loads(text))
-    elif SPAWNED in os.environ:
-        _begin_child()
-    elif HOME in os.environ:
-        from breakrank_agent.start import join
+        spec = json.loads(text)
+        boot.begin(spec)
+        if HOME in os.environ:
+            from breakrank_agent.start import join
 
-        join.listen()
+            join.listen_below(spec["rank"], spec["world"])
+    else:
+        if SPAWNED in os.environ:
+            _begin_child()
+        if HOME in os.environ:
+            from breakrank_agent.start import join
+
+            join.listen()
     _run_hidden(os.path.dirname(where))
 
 

@@ -38,6 +38,7 @@ from breakrank_agent.protocol.events.conductor import (
     StacksEvent,
     StrikeOutcomeEvent,
     TurnEvent,
+    UnrankedEvent,
     ViewEvent,
     WaitingRank,
 )
@@ -107,6 +108,7 @@ ConductorLine = Union[
     DamagedEvent,
     AttemptEvent,
     LeftEvent,
+    UnrankedEvent,
     LauncherEvent,
     EnforcedEvent,
     ViewEvent,
@@ -164,6 +166,7 @@ __all__ = [
     "SyncEvent",
     "ToldEvent",
     "TurnEvent",
+    "UnrankedEvent",
     "UnsyncedEvent",
     "ViewEvent",
     "WaitingRank",

@@ -235,6 +235,24 @@ class LeftEvent(AttemptEventBase):
     """Its size, in bytes."""
 
 
+class UnrankedEvent(AttemptEventBase):
+    """A process that is no rank has trained, or has joined a group of ranks. It is not watched."""
+
+    kind: Literal["unranked"]
+    pid: Count
+    """The process."""
+    own: bool
+    """It is the process of the command itself."""
+    did: str
+    """The call that it joined a group by, or the optimizer that it trained with."""
+    below: Optional[Count]
+    """The rank that started it; null if none did."""
+    rank: Optional[Count]
+    """Its number in a group of its own; null if it is in none."""
+    world: Optional[Count]
+    """The number of ranks in that group; null as `rank` is."""
+
+
 class LauncherEvent(AttemptEventBase):
     """The launcher of the job is over."""
 
@@ -247,6 +265,8 @@ class LauncherEvent(AttemptEventBase):
     """The ranks that it names as the first to fail."""
     closed: list[str]
     """The processes that no agent can enter, and why, in words."""
+    said: NotRequired[str]
+    """The exception that it printed last; absent if it ended well, or printed none."""
 
 
 class EnforcedEvent(OneRankEventBase):

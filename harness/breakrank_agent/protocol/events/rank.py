@@ -147,6 +147,8 @@ class ReportEvent(RankEventBase):
     """The exit code."""
     frames: list[list[Any]]
     """The last frames of the traceback, each as `[file, line, function]`, the innermost one last."""
+    through: NotRequired[str]
+    """The type of the exception that brought it from another process; absent if the rank itself raised it."""
 
 
 class EndEvent(RankEventBase, ParameterFacts):

@@ -49,6 +49,8 @@ class Framework:
     #: Gives these their values, from the rank, the address (host:port) of each rank's own server, and the environment
     #: that the case asks for. Without it, ranks have no server of their own.
     cluster: Optional[Callable[[int, Sequence[str], Mapping[str, str]], dict[str, str]]] = None
+    #: Finds in an environment the rank and the world size that these variables give; without it, none do.
+    place: Optional[Callable[[Mapping[str, str]], Optional[tuple[int, int]]]] = None
     #: Oracles that join the default ones for a case of this framework.
     oracles: tuple[str, ...] = ()
     #: The names that people call collectives by, where it is not the operator's own.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Optional
 
 from breakrank_agent.protocol.frameworks import Framework, KnownWait
 
@@ -24,6 +25,20 @@ def cluster(rank: int, addresses: Sequence[str], asked: Mapping[str, str]) -> di
     return {"TF_CONFIG": json.dumps({"cluster": jobs, "task": task})}
 
 
+def place(environment: Mapping[str, str]) -> Optional[tuple[int, int]]:
+    """Return the rank and the world size of the task that `TF_CONFIG` names; None without one that is in its cluster.
+
+    Ranks are numbered as `cluster` does it: in the order of the jobs, and of the addresses in each.
+    """
+    try:
+        config = json.loads(environment.get("TF_CONFIG", ""))
+        jobs, task = config["cluster"], config["task"]
+        tasks = [(kind, index) for kind, addresses in jobs.items() for index in range(len(addresses))]
+        return tasks.index((task["type"], int(task["index"]))), len(tasks)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
 FRAMEWORK = Framework(
     name="tensorflow",
     cure="pip install tensorflow-cpu",
@@ -32,6 +47,7 @@ FRAMEWORK = Framework(
     environment={"TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "2", "TF_FORCE_GPU_ALLOW_GROWTH": "true"},
     variables=("TF_CONFIG",),
     cluster=cluster,
+    place=place,
     # Only TensorFlow records on which device an operation is placed.
     oracles=("placement",),
     backends=("grpc",),

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from breakrank_agent.protocol.frameworks import DEFAULT, all_frameworks, profile
-from breakrank_agent.protocol.frameworks.tensorflow import TASKS, cluster
+from breakrank_agent.protocol.frameworks.tensorflow import TASKS, cluster, place
 
 ADDRESSES = ["one:1", "two:2", "three:3"]
 
@@ -35,6 +35,30 @@ def test_tensorflows_tasks_are_numbered_by_their_type():
     config = json.loads(cluster(2, ADDRESSES, asked)["TF_CONFIG"])
     assert config["task"] == {"type": "worker", "index": 1}
     assert config["cluster"] == {"chief": ["one:1"], "worker": ["two:2", "three:3"]}
+
+
+@pytest.mark.parametrize("tasks", ["worker,worker,worker", "chief,worker,worker", "chief,ps,worker"])
+def test_a_rank_of_tensorflows_is_found_again_in_its_environment(tasks):
+    found = [place(cluster(rank, ADDRESSES, {TASKS: tasks})) for rank in range(3)]
+    assert found == [(0, 3), (1, 3), (2, 3)]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        *(
+            "",
+            "[]",
+            "{",
+            '{"cluster": {"worker": ["one:1"]}}',
+            '{"cluster": 5, "task": {"type": "worker", "index": 0}}',
+        ),
+        '{"cluster": {"worker": ["one:1"]}, "task": {"type": "evaluator", "index": 0}}',
+    ],
+)
+def test_a_task_outside_of_the_cluster_has_no_place(config):
+    assert place({"TF_CONFIG": config}) is None
+    assert place({}) is None
 
 
 def test_tensorflows_tasks_are_all_workers_unless_the_case_says_otherwise():
