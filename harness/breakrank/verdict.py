@@ -13,11 +13,11 @@ from breakrank.errors import BreakrankError
 #: step, and the other names come from the finding's evidence.
 CAUSES: dict[str, str] = {
     "lost update": "{how}",
-    "wrong result": "the result of {who} differs from the control's, first at step {step}",
-    "replicas differ": "the parameters of {who} part from {others} at step {step}{first}",
+    "wrong result": "the result of {who} differs from the control's, first {at}",
+    "replicas differ": "the parameters of {who} part from {others} {at}{first}",
     "samples lost": "{count} of {expected} samples did not reach the final state, the first at step {step}",
     "samples duplicated": "{count} samples were trained on more often than in the control, the first at step {step}",
-    "non-finite value": "{what} in {who} at step {step}",
+    "non-finite value": "{what} in {who} {at}",
     "no checkpoint": "nothing can be resumed from: {what}",
     "torn checkpoint": "the checkpoint {path}, read by {who}, is not as it was written",
     "leak": "at each step from step {step} on, {who} kept {more}, {made}",
@@ -57,15 +57,15 @@ CAUSES: dict[str, str] = {
     "collective added": "{who} called {op} ({site}) as collective {number} at step {step}, which {others} did not",
     "wrong collective result": "{op} {number} ({site}) is wrong on {who} at step {step}: {how}",
     "buffer overrun": "{op} {number} ({site}) changed what it must not on {who} at step {step}",
-    "wrapper bypassed": "replicas part at step {step}{first}: {who} went past the wrapper that reduces gradients",
-    "gradients not reduced": "replicas part at step {step}{first}: the last backward of {who} reduced nothing",
-    "parameter replaced": "replicas part at step {step}{first}: put in later, the wrapper of {who} does not know it",
-    "unused parameter": "replicas part at step {step}{first}: {who} had no gradient for it, and others had",
-    "reduction incomplete": "replicas part at step {step}{first}: for lack of {lacking}, {who} did not reduce it",
+    "wrapper bypassed": "replicas part {at}{first}: {who} went past the wrapper that reduces gradients",
+    "gradients not reduced": "replicas part {at}{first}: the last backward of {who} reduced nothing",
+    "parameter replaced": "replicas part {at}{first}: put in later, the wrapper of {who} does not know it",
+    "unused parameter": "replicas part {at}{first}: {who} had no gradient for it, and others had",
+    "reduction incomplete": "replicas part {at}{first}: for lack of {lacking}, {who} did not reduce it",
     "per-rank loss scaling": "{who} weigh samples otherwise than one rank would, from "
     "step {step} on: batches of {sizes}",
     "reference mismatch": "the parameters of {who} part from those of one rank on the "
-    "same batches at step {step}{first}",
+    "same batches {at}{first}",
     "data race": "at step {step} {one} and {other}, with nothing between them: {what}",
     "lock cycle": "{who} cannot go on at step {step}: {cycle}",
     "file race": "at step {step} {one} and {other} with nothing between them",
@@ -78,8 +78,8 @@ CAUSES: dict[str, str] = {
     "cluster mismatch": "{wait}, but {whom} came with another list of workers{elsewhere}{would}",
     "proxy in path": "{wait}, but {whom} asks a proxy for the way to its peers{elsewhere}{would}",
     "append race": "at step {step} {one} and {other}, in whichever order they come",
-    "unreduced assignment": "replicas part at step {step}{first}: {site} assigns to it {how}, with nothing to reduce",
-    "local replicas differ": "the replicas of {who} part at step {step}{first}",
+    "unreduced assignment": "replicas part {at}{first}: {site} assigns to it {how}, with nothing to reduce",
+    "local replicas differ": "the replicas of {who} part {at}{first}",
     "device missing": "{who} asked for {device}, which is not there, and trained on {on} at step {step}",
     "single device": "all that {who} trained at step {step} lay on {device}, and nothing of it on {idle}",
     "variable not mirrored": "{who} trained {names} at step {step}, beside the {kind}: nothing holds replicas alike",
@@ -134,10 +134,15 @@ class Finding:
             raise ValueError(f"{self.cause!r} is not among the causes of verdict.py")
 
     def sentence(self) -> str:
-        """Say the finding in one sentence."""
+        """Say the finding in one sentence.
+
+        `since` among the evidence is the last step at which all was well, where those after it were not looked at.
+        """
         waits = "wait" if len(self.ranks) > 1 else "waits"
         step = f"{self.step} of attempt {self.attempt}" if self.attempt else str(self.step)
-        facts = {"waits": waits, **self.evidence, "who": name_ranks(self.ranks), "step": step}
+        since = self.evidence.get("since")
+        at = f"at step {step}" if since is None else f"between step {since} and step {step}"
+        facts = {"waits": waits, **self.evidence, "who": name_ranks(self.ranks), "step": step, "at": at}
         return CAUSES[self.cause].format_map(_Facts(facts))
 
     def to_json(self) -> dict[str, Any]:
