@@ -64,8 +64,7 @@ CAUSES: dict[str, str] = {
     "reduction incomplete": "replicas part {at}{first}: for lack of {lacking}, {who} did not reduce it",
     "per-rank loss scaling": "{who} weigh samples otherwise than one rank would, from "
     "step {step} on: batches of {sizes}",
-    "reference mismatch": "the parameters of {who} part from those of one rank on the "
-    "same batches {at}{first}",
+    "reference mismatch": "the parameters of {who} part from those of one rank on the same batches {at}{first}",
     "data race": "at step {step} {one} and {other}, with nothing between them: {what}",
     "lock cycle": "{who} cannot go on at step {step}: {cycle}",
     "file race": "at step {step} {one} and {other} with nothing between them",

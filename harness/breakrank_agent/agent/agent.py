@@ -28,7 +28,7 @@ from breakrank_agent.agent.services import Services
 from breakrank_agent.agent.thread_scheduler import Member, Turns
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.log import LogWriter
-from breakrank_agent.protocol.sampling import is_digested
+from breakrank_agent.protocol.sampling import ASKED, is_digested, is_sampled
 from breakrank_agent.schedules import policy
 
 _agent: Optional[Agent] = None
@@ -124,17 +124,23 @@ class Agent:
         if by != self._steps_by and not self._is_counted(by):
             return
         self.reach("step")
-        plan = self.plan
-        if is_digested(self.clock.done, plan.digests, plan.closely):
-            self.payload("step", **self.model.summary())
+        done, plan = self.clock.done, self.plan
+        if is_digested(done, plan.digests, plan.closely):
+            self.payload("step", **self.model.summary_at(done))
+        elif plan.digests == "sparse" and done % ASKED == 0:
+            self.payload("step", **self.model.not_finite_at(done))
         for follow in self.on.step_end:
             follow()
-        if self.clock.done == plan.until:
-            self._stop_here(self.clock.done)
+        if done == plan.until:
+            self._stop_here(done)
 
     def digests_now(self) -> bool:
         """Return whether the step under way is one whose parameters and batches are digested."""
         return is_digested(self.clock.step, self.plan.digests, self.plan.closely)
+
+    def samples_now(self) -> bool:
+        """Return whether the step that has just ended is one of those at whose end the run looks closely."""
+        return is_sampled(self.clock.done, self.plan.digests, self.plan.closely)
 
     def _is_counted(self, by: str) -> bool:
         """Take what ends a step here for the first time for what counts the steps, or not; return whether it did so."""
@@ -206,7 +212,7 @@ class Agent:
         self.injector.end()
         if self.services.works is not None:
             self.services.works.forget()
-        self.record("end", how=how, code=code, state=self._state, **self.model.summary())
+        self.record("end", how=how, code=code, state=self._state, **self.model.summary_at(self.clock.done))
         self.recorder.end()
         if self.turns is not None:
             self.turns.leave()

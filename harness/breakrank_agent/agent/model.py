@@ -18,11 +18,23 @@ class Model:
         self._note = note
         self.handles: Optional[Payload] = None
         self._summarize: Callable[[], dict[str, Any]] = dict
+        self._finite: Callable[[], bool] = _unasked
+        #: The last step at whose end somebody asked for the parameters, or for whether they are finite; 0 before.
+        self._looked_at = 0
 
-    def adopt(self, handles: Payload, summarize: Callable[[], dict[str, Any]], trains: bool = True) -> None:
-        """Take what a framework's hook offers: from whichever is imported first, until another one `trains`."""
+    def adopt(
+        self,
+        handles: Payload,
+        summarize: Callable[[], dict[str, Any]],
+        finite: Callable[[], bool],
+        trains: bool = True,
+    ) -> None:
+        """Take what a framework's hook offers: from whichever is imported first, until another one `trains`.
+
+        `finite` returns whether all parameters are finite; it costs less than to summarize them.
+        """
         if trains or self.handles is None:
-            self.handles, self._summarize = handles, summarize
+            self.handles, self._summarize, self._finite = handles, summarize, finite
 
     def summary(self) -> dict[str, Any]:
         """Return what is to be said of the parameters: nothing where they cannot be read, and then why, once."""
@@ -34,6 +46,26 @@ class Model:
             self._note(f"the parameters cannot be read: {type(error).__name__}: {error}")
             return {}
 
+    def summary_at(self, step: int) -> dict[str, Any]:
+        """Return the summary at the end of a step."""
+        return self._dated(step, self.summary())
+
+    def not_finite_at(self, step: int) -> dict[str, Any]:
+        """Return that some parameter is not finite at the end of a step; nothing if all are, or cannot be read."""
+        try:
+            finite = self._finite()
+        except Exception:
+            # The next summary says why.
+            finite = True
+        return self._dated(step, {} if finite else {"finite": False})
+
+    def _dated(self, step: int, found: dict[str, Any]) -> dict[str, Any]:
+        """Return facts about the parameters, with the last step at which all was well, unless it is the one before."""
+        before, self._looked_at = self._looked_at, step
+        if found.get("finite") is False and 0 < before < step - 1:
+            return {**found, "since": before}
+        return found
+
     def parameters(self) -> Optional[str]:
         """Return the digest of the parameters, None where there is none."""
         return self.summary().get("params")
@@ -44,6 +76,11 @@ class Model:
         for _, raw in (self.handles or NoHandles()).gradients():
             digest.update(raw)
         return digest.hexdigest()
+
+
+def _unasked() -> bool:
+    """Return True: nothing is known of any parameters."""
+    return True
 
 
 class NoHandles:

@@ -26,6 +26,7 @@ from breakrank_agent.agent.parameter_digest import in_parts, name_part
 from breakrank_agent.hooks.tensorflow.variables import (
     coarsest,
     components,
+    is_finite,
     is_served,
     name_of,
     parts_apart,
@@ -46,7 +47,7 @@ def install(agent: Agent) -> None:
     import tensorflow as tf
 
     training = training_of(agent)
-    agent.model.adopt(training, training.summarize, trains=False)
+    agent.model.adopt(training, training.summarize, training.is_finite, trains=False)
     agent.sites.add_foreign(os.path.dirname(tf.__file__))
     # It wraps TensorFlow's own iterators and decorators.
     for name in ("wrapt", "tensorflow_io_gcs_filesystem"):
@@ -189,7 +190,7 @@ class Training(NoHandles):
 
         if self.optimizer is None:
             self.optimizer, self.steps_by = optimizer, f"optimizer {type(optimizer).__name__}"
-            self._agent.model.adopt(self, self.summarize)
+            self._agent.model.adopt(self, self.summarize, self.is_finite)
         if not context.executing_eagerly():
             for traced in _around(ops.get_default_graph()):
                 traced.optimizers.add(id(optimizer))
@@ -212,7 +213,7 @@ class Training(NoHandles):
 
         if not self.constructed and not self.sources:
             self.sources = [one for one in tf.nest.flatten(sources) if hasattr(one, "assign")]
-            self._agent.model.adopt(self, self.summarize)
+            self._agent.model.adopt(self, self.summarize, self.is_finite)
         if not context.executing_eagerly():
             for traced in _around(ops.get_default_graph()):
                 traced.derives = True
@@ -292,6 +293,11 @@ class Training(NoHandles):
         if not summary["finite"]:
             summary.pop("norms", None)
         return summary
+
+    def is_finite(self) -> bool:
+        """Return whether all parameters are finite, in each replica here."""
+        with self._agent.quietly():
+            return all(map(is_finite, (here for variable in self.parameters() for here in components(variable))))
 
 
 def _no_collectives(*_: Any) -> None:

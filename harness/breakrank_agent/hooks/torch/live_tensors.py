@@ -22,6 +22,8 @@ AFTER = ("python.census",)
 
 #: The most nodes of graphs that one census looks at.
 NODES = 10_000
+#: The least number of storages at which the dead ones among them are looked for.
+MANY = 4096
 
 
 def install(agent: Agent) -> None:
@@ -72,6 +74,8 @@ class _Storages:
 
         self._census = census
         self._known: dict[int, _Storage] = {}
+        #: Known storages are looked through for dead ones when there are this many: censuses may be far apart.
+        self._limit = MANY
         self._weak = StorageWeakRef
         self._tensor = torch.Tensor
         self._revive = torch.UntypedStorage._new_with_weak_ptr
@@ -93,9 +97,15 @@ class _Storages:
             if known is None:
                 site = site or self._census.sites.here()
                 self._known[storage._cdata] = _Storage(self._weak(storage), site)
+                if len(self._known) > self._limit:
+                    self._forget_dead()
             elif self._trains() and _writes(func):
                 site = site or self._census.sites.here()
                 known.written = site
+
+    def _forget_dead(self) -> None:
+        self._known = {at: known for at, known in self._known.items() if not known.weak.expired()}
+        self._limit = max(MANY, 2 * len(self._known))
 
     def written(self, tensor: Any) -> Site:
         """Return where a tensor got its value."""
