@@ -16,6 +16,7 @@ from breakrank_agent.agent.call_sites import NOWHERE, Site
 from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.services import CensusTaker
 from breakrank_agent.hooks.python.census import Line, add_up, flat
+from breakrank_agent.hooks.torch.tensor_accesses import uncompiled
 
 WAITS_FOR = "torch"
 AFTER = ("python.census",)
@@ -43,14 +44,24 @@ def install(agent: Agent) -> None:
 def _make_mode(agent: Agent, storages: _Storages) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
+    def run(func: Any, args: Any, kwargs: Any) -> Any:
+        result = func(*args, **kwargs) if kwargs else func(*args)
+        if not agent.busy and agent.here:
+            storages.see(func, result)
+        return result
+
+    run = uncompiled(run)
+
     class Census(TorchDispatchMode):
         """Shows each operator's outputs to the census."""
 
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            # As for the mode that watches accesses: torch's own wrapper takes longer than the census.
+            return False
+
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            result = func(*args, **(kwargs or {}))
-            if not agent.busy and agent.here:
-                storages.see(func, result)
-            return result
+            return run(func, args, kwargs)
 
     return Census()
 
@@ -87,7 +98,7 @@ class _Storages:
     def see(self, func: Any, result: Any) -> None:
         """Take note of an operator's outputs."""
         site = None
-        for tensor in flat(result, self._tensor):
+        for tensor in (result,) if isinstance(result, self._tensor) else flat(result, self._tensor):
             try:
                 storage = tensor.untyped_storage()
             except (NotImplementedError, RuntimeError):
