@@ -37,15 +37,15 @@ _ENDS = {
 }
 
 _REPLICAS = {
-    "replicas differ": "the parameters of {who} part from {others} at step {step}{first}",
-    "local replicas differ": "the replicas of {who} part at step {step}{first}",
-    "wrapper bypassed": "replicas part at step {step}{first}: {who} went past the wrapper that reduces gradients",
-    "gradients not reduced": "replicas part at step {step}{first}: the last backward of {who} reduced nothing",
-    "parameter replaced": "replicas part at step {step}{first}: put in later, the wrapper of {who} does not know it",
+    "replicas differ": "the parameters of {who} part from {others} {at}{first}",
+    "local replicas differ": "the replicas of {who} part {at}{first}",
+    "wrapper bypassed": "replicas part {at}{first}: {who} went past the wrapper that reduces gradients",
+    "gradients not reduced": "replicas part {at}{first}: the last backward of {who} reduced nothing",
+    "parameter replaced": "replicas part {at}{first}: put in later, the wrapper of {who} does not know it",
     "module not wrapped": "replicas part at step {step}{first}: {who} had it in no wrapper that reduces gradients",
-    "unused parameter": "replicas part at step {step}{first}: {who} had no gradient for it, and others had",
-    "reduction incomplete": "replicas part at step {step}{first}: for lack of {lacking}, {who} did not reduce it",
-    "unreduced assignment": "replicas part at step {step}{first}: {site} assigns to it {how}, with nothing to reduce",
+    "unused parameter": "replicas part {at}{first}: {who} had no gradient for it, and others had",
+    "reduction incomplete": "replicas part {at}{first}: for lack of {lacking}, {who} did not reduce it",
+    "unreduced assignment": "replicas part {at}{first}: {site} assigns to it {how}, with nothing to reduce",
     "variable not mirrored": "{who} trained {names} at step {step}, beside the {kind}: nothing holds replicas alike",
     "strategy bypassed": "{who} made step {step} past the {kind}: of {replicas} replicas one computed",
     "device missing": "{who} asked for {device}, which is not there, and trained on {on} at step {step}",
@@ -82,8 +82,7 @@ _GRADIENTS = {
     "parameters frozen": "the parameters of {who} did not change at step {step}",
     "per-rank loss scaling": "{who} weigh samples otherwise than one rank would, from "
     "step {step} on: batches of {sizes}",
-    "reference mismatch": "the parameters of {who} part from those of one rank on the "
-    "same batches at step {step}{first}",
+    "reference mismatch": "the parameters of {who} part from those of one rank on the same batches {at}{first}",
     "aliased parameters": "{who} trained {names} twice at step {step}: two layers have one memory",
     "replica not aggregated": "the result of {who} differs from the control's at step {step}: no gradient of {whose} "
     "goes into {into} ({site})",
@@ -92,7 +91,7 @@ _GRADIENTS = {
 }
 
 _NUMBERS = {
-    "non-finite value": "{what} in {who} at step {step}",
+    "non-finite value": "{what} in {who} {at}",
     "loss not decreasing": "{who} ended with loss {loss}, and its program asks for less than {goal}",
 }
 
@@ -121,7 +120,7 @@ _CHECKPOINT = {
 }
 
 _RESUME = {
-    "wrong result": "the result of {who} differs from the control's, first at step {step}",
+    "wrong result": "the result of {who} differs from the control's, first {at}",
 }
 
 #: The properties of a training, in the order in which a check-up lists them, each with its causes.

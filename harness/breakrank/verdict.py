@@ -45,11 +45,19 @@ class Finding:
             raise ValueError(f"{self.cause!r} is not among the causes of causes.py")
 
     def sentence(self) -> str:
-        """Say the finding in one sentence."""
+        """Say the finding in one sentence.
+
+        `since` among the evidence is the last step at which all was well, where those after it were not looked at.
+        """
         waits = "wait" if len(self.ranks) > 1 else "waits"
         step = f"{self.step} of attempt {self.attempt}" if self.attempt else str(self.step)
-        when = f"at step {step}" if self.step else "before the first step"
-        facts = {"waits": waits, "when": when, **self.evidence, "who": name_ranks(self.ranks), "step": step}
+        since = self.evidence.get("since")
+        at = f"at step {step}" if since is None else f"between step {since} and step {step}"
+        facts = {
+            **{"waits": waits, "at": at, "when": at if self.step else "before the first step"},
+            **self.evidence,
+            **{"who": name_ranks(self.ranks), "step": step},
+        }
         return CAUSES[self.cause].format_map(_Facts(facts))
 
     def to_json(self) -> dict[str, Any]:

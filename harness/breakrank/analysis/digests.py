@@ -52,13 +52,19 @@ def results(ranks: Iterable[RankHistory], name: Compared = "params") -> dict[int
     """Return by rank what its main module left behind; where the end says nothing, what the last step did."""
     found = {}
     for lived in ranks:
-        last = lived.payloads("step")[-1:]
         value = lived.end.get(name) if lived.end is not None else None
-        if value is None and last:
-            value = last[0].get(name)
+        if value is None:
+            value = next((e[name] for e in reversed(lived.payloads("step")) if e.get(name) is not None), None)
         if value is not None:
             found[lived.rank] = value
     return found
+
+
+def looked_at_before(table: Iterable[Place], place: Place) -> int | None:
+    """Return the last step before a place that was digested, if steps between them were not; else None."""
+    there = [p.step for p in table if p.attempt == place.attempt and p != place and p.name != "result"]
+    before = max((step for step in there if step <= place.step), default=place.step)
+    return before if before < place.step - 1 else None
 
 
 def _table(found: Iterable[tuple[Place, int, Any]]) -> Table:

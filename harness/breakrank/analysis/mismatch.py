@@ -68,7 +68,7 @@ def _size(call: Call) -> str | None:
 
 def _even_size(call: Call) -> str | None:
     """Say the size of what a rank sends to each other one, and gets from it, if it has one size for all."""
-    sizes = {part["n"] for tensor in call.inputs or () for part in tensor.get("parts", ())}
+    sizes = {part.get("of", part["n"]) for tensor in call.inputs or () for part in tensor.get("parts", ())}
     one_size = len(sizes) == 1 and len({prod(shape) for shape in call.shapes}) == 1
     return f"{min(sizes)} elements for each rank" if one_size else None
 

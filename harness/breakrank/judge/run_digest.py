@@ -55,35 +55,15 @@ def first_difference(a: History, b: History, results: bool = False) -> Differenc
     """Return where two runs part; None if their digests are equal.
 
     Of `results` alone, who came before whom does not count: a thread that nobody schedules may be early or late, and
-    the ranks still compute the same. Nor does a step count that one of the runs alone has digested.
+    the ranks still compute the same. Nor does it count which steps were digested: those are compared that both runs
+    have digested.
     """
     bare = [history.without("access", "sync") if results else history for history in (a, b)]
     one, other = map(sequences, bare)
-    keys = sorted({*one, *other})
-    if results:
-        for key in one.keys() & other.keys():
-            common = _digested(one[key]) & _digested(other[key])
-            one[key], other[key] = _as_digested(one[key], common), _as_digested(other[key], common)
-    parted = [_parting(key, one.get(key), other.get(key)) for key in keys]
+    for key in one.keys() & other.keys() if results else ():
+        one[key], other[key] = _as_far_as_both_digested(one[key], other[key])
+    parted = [_parting(key, one.get(key), other.get(key)) for key in sorted({*one, *other})]
     return min((p for p in parted if p is not None), default=None)
-
-
-def _digested(sequence: list[Coordinate]) -> set[tuple[str, int | None]]:
-    """Return of which steps a sequence has digests, of the parameters and of batches."""
-    return {(c["of"], c.get("step")) for c in sequence if c["kind"] == "payload" and ("params" in c or "batch" in c)}
-
-
-def _as_digested(sequence: list[Coordinate], common: set[tuple[str, int | None]]) -> list[Coordinate]:
-    """Return a sequence without the digests of all steps but the common ones."""
-    kept = []
-    for coordinate in sequence:
-        if coordinate["kind"] == "payload" and (coordinate["of"], coordinate.get("step")) not in common:
-            if coordinate["of"] == "step":
-                continue
-            if coordinate["of"] == "load":
-                coordinate = {name: value for name, value in coordinate.items() if name not in ("batch", "samples")}
-        kept.append(coordinate)
-    return kept
 
 
 def sequences(history: History) -> Sequences:
@@ -251,6 +231,28 @@ def _parting(
             step = max(int(c.get("step", 0)) for c in [*(one or [])[: index + 1], *(other or [])[: index + 1]])
             return Difference(attempt, step, rank, f"{where}, step {step}: {_words(left, right)}")
     return None
+
+
+def _as_far_as_both_digested(
+    one: list[Coordinate], other: list[Coordinate]
+) -> tuple[list[Coordinate], list[Coordinate]]:
+    """Return two sequences without the parameters and the batches of steps that only one of them has digested."""
+    both = _digested(one) & _digested(other)
+    return _without_digests(one, both), _without_digests(other, both)
+
+
+def _digested(sequence: list[Coordinate]) -> set[int]:
+    return {c["step"] for c in sequence if c["kind"] == "payload" and ("params" in c or "batch" in c) and "step" in c}
+
+
+def _without_digests(sequence: list[Coordinate], kept: set[int]) -> list[Coordinate]:
+    found = []
+    for c in sequence:
+        if c["kind"] != "payload" or c.get("step") in kept or c["of"] not in ("step", "load"):
+            found.append(c)
+        elif c["of"] == "load":
+            found.append({name: value for name, value in c.items() if name not in ("batch", "samples")})
+    return found
 
 
 def _side_by_side(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
@@ -22,20 +23,32 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     for attempt in history.attempts:
         seen = [s for lived in history.attempt(attempt) for s in _not_finite(lived)]
         if seen:
-            step = min(at for at, _, _ in seen)
-            held: dict[str, set[int]] = {}
-            for _, rank, what in (one for one in seen if one[0] == step):
-                held.setdefault(what, set()).add(rank)
-            what, ranks = min(((what, tuple(sorted(ranks))) for what, ranks in held.items()), key=lambda h: len(h[1]))
-            findings.append(Finding("finite", "non-finite value", ranks, step, attempt, evidence={"what": what}))
+            step = min(one.step for one in seen)
+            held: dict[str, list[_Seen]] = {}
+            for one in (one for one in seen if one.step == step):
+                held.setdefault(one.what, []).append(one)
+            what, there = min(held.items(), key=lambda h: len({one.rank for one in h[1]}))
+            evidence = {"what": what, **({} if there[0].since is None else {"since": there[0].since})}
+            ranks = tuple(sorted({one.rank for one in there}))
+            findings.append(Finding("finite", "non-finite value", ranks, step, attempt, evidence=evidence))
     return findings
 
 
-def _not_finite(lived: RankHistory) -> Iterator[tuple[int, int, str]]:
-    """Yield (step, rank, what) for every record of the rank that is not finite."""
+class _Seen(NamedTuple):
+    """A record that is not finite; `since` is the last step at which it was, if those between were not looked at."""
+
+    step: int
+    rank: int
+    what: str
+    since: int | None
+
+
+def _not_finite(lived: RankHistory) -> Iterator[_Seen]:
+    """Yield every record of the rank that is not finite."""
     for event in lived.events:
         if any(not finite for finite in _numbers(event)):
-            yield int(event["step"]), lived.rank, _what(event)
+            since = event.get("since") if event["kind"] in ("payload", "end") else None
+            yield _Seen(int(event["step"]), lived.rank, _what(event), since)
 
 
 def _what(event: RankLine) -> str:

@@ -3,14 +3,15 @@
 The first steps are left to objects made once (the optimizer's state, caches that fill). Something is suspect when it
 grew at each of the last 6 steps, and is found when it grew at each of the last 14: a bounded cache of up to 17 entries
 is full by then. A job that is over before a larger cache is full does not tell that cache from a leak. Growth at some
-steps only is not seen.
+steps only is not seen. If some steps have no census, a step counts when the one before it has one, too; between others
+there must be growth as well, and is no further evidence.
 """
 
 from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -54,18 +55,16 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Growth:
-    """Something that grew at every step from `since` to `until`: how many, and how many bytes, more at each step."""
+    """Something that grew from `since` on, as far as is on record: how many, and how many bytes, more at each step.
+
+    `steps` are those of them that had a census, and the step before as well.
+    """
 
     key: Key
     since: int
-    until: int
+    steps: Sequence[int]
     count: float
     size: float
-
-    @property
-    def steps(self) -> int:
-        """The number of steps at which it grew."""
-        return self.until - self.since + 1
 
     @property
     def rank_in_report(self) -> tuple[bool, int, float]:
@@ -83,7 +82,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     for attempt in history.attempts:
         shared: dict[tuple[tuple[Key, ...], int], list[tuple[RankHistory, list[Growth]]]] = {}
         for lived in history.attempt(attempt):
-            grown = _without_doubles([g for g in growths(lived) if g.steps >= SURE])
+            grown = _without_doubles([g for g in growths(lived) if len(g.steps) >= SURE])
             if grown:
                 same = (tuple(g.key for g in grown), grown[0].since)
                 shared.setdefault(same, []).append((lived, grown))
@@ -99,20 +98,21 @@ def _too_short(history: History) -> str:
         f"{place(g.key)} of rank {lived.rank}"
         for lived in history.ranks.values()
         for g in growths(lived)
-        if g.steps >= SUSPECT
+        if len(g.steps) >= SUSPECT
     }
     suspect = f"; suspect are {', '.join(sorted(suspects))}" if suspects else ""
     return f"{longest} steps are too few to tell a leak from a cache that fills: it takes {least}{suspect}"
 
 
 def judged(lived: RankHistory) -> list[CensusEvent]:
-    """Return the censuses after the first steps."""
-    return [e for e in lived.of_kind("census") if e["step"] > WARM_UP]
+    """Return the censuses after the first steps of which the step before has one, too."""
+    return [after for before, after in _in_order(lived) if before["step"] + 1 == after["step"] > WARM_UP]
 
 
 def growths(lived: RankHistory) -> list[Growth]:
     """Return what grew at the last step, and for how long it had grown at every step, what matters most first."""
     censuses = [e for e in lived.of_kind("census") if e["step"] >= WARM_UP]
+    steps = [e["step"] for e in judged(lived)]
     tables = [{Key(li["meter"], li["site"], li["function"]): li for li in e["lines"]} for e in censuses]
     found = []
     for key in tables[-1] if tables else ():
@@ -121,9 +121,11 @@ def growths(lived: RankHistory) -> list[Growth]:
         if not run:
             continue
         before, last = tables[-1 - run].get(key), tables[-1][key]
-        count, size = ((last[name] - (before[name] if before else 0)) / run for name in ("count", "bytes"))
+        done = censuses[-1]["step"] - censuses[-1 - run]["step"]
+        count, size = ((last[name] - (before[name] if before else 0)) / done for name in ("count", "bytes"))
         if key.meter != "object" or size >= LEAST_OBJECTS:
-            found.append(Growth(key, censuses[-run]["step"], censuses[-1]["step"], count, size))
+            since = censuses[-run]["step"]
+            found.append(Growth(key, since, [step for step in steps if step >= since], count, size))
     return sorted(found, key=lambda g: g.rank_in_report)
 
 
@@ -152,8 +154,8 @@ def _finding(leaking: Sequence[tuple[RankHistory, list[Growth]]], history: Histo
         "site": first.key.site,
         "function": first.key.function,
         "meter": first.key.meter,
-        "suspect_step": first.since + SUSPECT - 1,
-        "sure_step": first.since + SURE - 1,
+        "suspect_step": first.steps[SUSPECT - 1],
+        "sure_step": first.steps[SURE - 1],
         "grown": [
             {**g.key._asdict(), "count_per_step": round(g.count, 2), "bytes_per_step": round(g.size)} for g in grown
         ],
@@ -201,5 +203,10 @@ def _limits(leaking: Sequence[tuple[RankHistory, list[Growth]]], ranks: Sequence
 
 def _seconds_per_step(lived: RankHistory) -> float:
     """Return how long the rank's steps took, in the median."""
-    times = [float(e["t"]) for e in lived.of_kind("census")]
-    return statistics.median([after - before for before, after in itertools.pairwise(times)] or [0.0])
+    times = [(after["t"] - before["t"]) / (after["step"] - before["step"]) for before, after in _in_order(lived)]
+    return statistics.median(times or [0.0])
+
+
+def _in_order(lived: RankHistory) -> Iterator[tuple[CensusEvent, CensusEvent]]:
+    """Yield each census and the one after it."""
+    return itertools.pairwise(lived.of_kind("census"))

@@ -130,7 +130,9 @@ def _part(history: History) -> bool:
     held: dict[int, set[str]] = {}
     for lived in history.last:
         for event in lived.payloads("step"):
-            held.setdefault(int(event["step"]), set()).add(str(event.get("params")))
+            params = event.get("params")
+            if params is not None:
+                held.setdefault(int(event["step"]), set()).add(params)
     return any(len(digests) > 1 for digests in held.values())
 
 

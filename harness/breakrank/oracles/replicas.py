@@ -33,7 +33,8 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
             judged = judged or any(len(values) > 1 for values in table.values())
             broken = digests.breaches(table, digests.alike)
             if broken:
-                findings.append(_finding(broken[0], group, model))
+                since = digests.looked_at_before(table, broken[0].place)
+                findings.append(_finding(broken[0], since, group, model))
     if not judged:
         raise Abstain(_why_not(history))
     return findings
@@ -83,6 +84,8 @@ def _within(well: Sequence[RankHistory]) -> Finding | None:
     there = [(lived, event) for at, lived, event in apart if at == step]
     lived, event = there[0]
     evidence: dict[str, Any] = {"digests": {str(number): value for number, value in enumerate(event["replicas"])}}
+    since = digests.looked_at_before(digests.steps(well), digests.Place(lived.attempt, step, "params"))
+    evidence.update({} if since is None else {"since": since})
     _name_parted(evidence, event["apart"], [lived])
     cause, places = _assigned(evidence, event["apart"], [lived], step, None) or ("local replicas differ", ())
     ranks = tuple(one.rank for one, _ in there)
@@ -142,19 +145,26 @@ def _whole(parts: Sequence[str], lived: RankHistory) -> str:
     return " ".join(part for number, part in enumerate(parts) if number not in sharded)
 
 
-def _finding(breach: digests.Breach, well: Sequence[RankHistory], control: History | None) -> Finding:
-    """Return the finding with its cause, as far as the ranks' own records show it."""
+def _finding(
+    breach: digests.Breach, since: int | None, well: Sequence[RankHistory], control: History | None
+) -> Finding:
+    """Return the finding with its cause, as far as the ranks' own records show it.
+
+    `since` is the last step that was digested before the breach, if those between were not.
+    """
     place, parted = breach.place, _parted(breach, well)
     evidence: dict[str, Any] = {"digests": {str(rank): value for rank, value in breach.values.items()}}
+    evidence.update({} if since is None else {"since": since})
     names = _name_parted(evidence, parted, well)
-    told = {lived.rank: e for lived in well for e in lived.of_kind("unsynced") if e["step"] == place.step}
     cause, places = _assigned(evidence, parted, well, place.step, control) or ("replicas differ", ())
     ranks = _who(breach, control)
+    first = place.step if since is None else since + 1
     # A difference that comes after the last step has another cause than the step's gradients.
-    for reason in _REASONS if place.name == "params" else ():
-        guilty = reason.guilty(told, parted, breach.values)
-        if guilty:
-            cause, ranks = reason.cause, guilty
+    for step in range(first, place.step + 1) if place.name == "params" or since is not None else ():
+        told = {lived.rank: e for lived in well for e in lived.of_kind("unsynced") if e["step"] == step}
+        reason = next((r for r in _REASONS if r.guilty(told, parted, breach.values)), None) if told else None
+        if reason is not None:
+            cause, ranks = reason.cause, reason.guilty(told, parted, breach.values)
             evidence["lacking"] = ", ".join(_lacking(told, names))
             break
     evidence["others"] = _name_others([rank for rank in breach.values if rank not in ranks])

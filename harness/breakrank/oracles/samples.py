@@ -69,6 +69,8 @@ def _told_apart_by(history: History, control: History) -> Told:
     for name in _TOLD:
         if loads and all(e.get(name) is not None for e in loads):
             return name
+    if loads and not all("samples" in e for e in loads):
+        raise Abstain("samples without an index are digested at some steps only")
     raise Abstain("what was loaded cannot be told apart sample by sample" if loads else "no load was recorded")
 
 
@@ -152,8 +154,10 @@ def _same_batches(history: History) -> dict[int, tuple[int, ...]]:
     held: dict[int, dict[str, list[int]]] = {}
     for lived in history.last:
         for event in lived.payloads("load"):
-            if event.get("indices") or event.get("samples"):
-                held.setdefault(int(event["step"]), {}).setdefault(str(event.get("batch")), []).append(lived.rank)
+            # A batch that was not digested is known by its indices alone.
+            batch = event.get("batch") or event.get("indices")
+            if batch and (event.get("indices") or event.get("samples")):
+                held.setdefault(int(event["step"]), {}).setdefault(str(batch), []).append(lived.rank)
     shared = {step: [ranks for ranks in batches.values() if len(set(ranks)) > 1] for step, batches in held.items()}
     return {step: tuple(sorted(set(groups[0]))) for step, groups in sorted(shared.items()) if groups}
 

@@ -28,7 +28,7 @@ from breakrank_agent.agent.services import Services
 from breakrank_agent.agent.thread_scheduler import Member, Turns
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.log import LogWriter
-from breakrank_agent.protocol.sampling import is_digested
+from breakrank_agent.protocol.sampling import ASKED, is_digested, is_sampled
 from breakrank_agent.protocol.traceback_text import innermost
 from breakrank_agent.schedules import policy
 
@@ -125,19 +125,25 @@ class Agent:
         if by != self._steps_by and not self._is_counted(by):
             return
         self.reach("step")
-        plan = self.plan
-        if is_digested(self.clock.done, plan.digests, plan.closely):
-            self.payload("step", **self.model.summary())
-            if self.clock.done == 1:
+        done, plan = self.clock.done, self.plan
+        if is_digested(done, plan.digests, plan.closely):
+            self.payload("step", **self.model.summary_at(done))
+            if done == 1:
                 self._sketch()
+        elif plan.digests == "sparse" and done % ASKED == 0:
+            self.payload("step", **self.model.not_finite_at(done))
         for follow in self.on.step_end:
             follow()
-        if 0 < plan.until <= self.clock.done or 0 < self.recorder.last_step() <= self.clock.done:
-            self._stop_here(self.clock.done)
+        if 0 < plan.until <= done or 0 < self.recorder.last_step() <= done:
+            self._stop_here(done)
 
     def digests_now(self) -> bool:
         """Return whether the step under way is one whose parameters and batches are digested."""
         return is_digested(self.clock.step, self.plan.digests, self.plan.closely)
+
+    def samples_now(self) -> bool:
+        """Return whether the step that has just ended is one of those at whose end the run looks closely."""
+        return is_sampled(self.clock.done, self.plan.digests, self.plan.closely)
 
     def _is_counted(self, by: str) -> bool:
         """Take what ends a step here for the first time for what counts the steps, or not; return whether it did so."""
@@ -209,7 +215,7 @@ class Agent:
         if self.services.works is not None:
             self.services.works.forget()
         self._sketch()
-        self.record("end", how=how, code=code, state=self._state, **self.model.left())
+        self.record("end", how=how, code=code, state=self._state, **self.model.left_at(self.clock.done))
         self.recorder.end()
         if self.turns is not None:
             self.turns.leave()

@@ -9,12 +9,19 @@ from breakrank_agent.protocol.payload import Call, Part, Payload, Wrapper
 
 #: Appends a note to the record.
 Note = Callable[[str], None]
-#: Returns facts of the parameters, by their names in the record.
-Facts = Callable[[], "dict[str, Any]"]
 
 
 class Trained(Payload, Protocol):
-    """What a framework's hook offers: the handles for faults, and a digest of what is left at the end."""
+    """What a framework's hook offers: the handles for faults, and facts of the parameters, by their names on record."""
+
+    def summarize(self) -> dict[str, Any]:
+        """Return the digest, the norm and the finiteness of the parameters; empty without any."""
+
+    def sketch(self) -> dict[str, Any]:
+        """Return sketches of the parameters, as `breakrank_agent.agent.sketch` makes them; empty without any."""
+
+    def is_finite(self) -> bool:
+        """Return whether all parameters are finite, which costs less than to summarize them."""
 
     def left(self) -> dict[str, Any]:
         """Return a digest of the parameters that were used, where nothing trained; empty without any."""
@@ -26,41 +33,58 @@ class Model:
     def __init__(self, note: Note) -> None:
         self._note = note
         self.handles: Optional[Trained] = None
-        self._summarize: Facts = dict
-        self._sketch: Facts = dict
+        self._readable = True
+        #: The last step at whose end somebody asked for the parameters, or for whether they are finite; 0 before.
+        self._looked_at = 0
 
-    def adopt(self, handles: Trained, summarize: Facts, sketch: Facts, trains: bool = True) -> None:
+    def adopt(self, handles: Trained, trains: bool = True) -> None:
         """Take what a framework's hook offers: from whichever is imported first, until another one `trains`."""
         if trains or self.handles is None:
-            self.handles, self._summarize, self._sketch = handles, summarize, sketch
+            self.handles = handles
 
     def summary(self) -> dict[str, Any]:
         """Return what is to be said of the parameters: nothing where they cannot be read, and then why, once."""
-        return self._read(self._summarize)
+        return self._read("summarize")
 
     def sketch(self) -> dict[str, Any]:
-        """Return the sketches of the parameters, as `breakrank_agent.agent.sketch` makes them; as `summary`."""
-        return self._read(self._sketch)
+        """Return the sketches of the parameters; as `summary`."""
+        return self._read("sketch")
 
-    def _read(self, read: Facts) -> dict[str, Any]:
+    def _read(self, name: str) -> dict[str, Any]:
+        if self.handles is None or not self._readable:
+            return {}
         try:
-            return read()
+            facts: dict[str, Any] = getattr(self.handles, name)()
         except Exception as error:
             # Torch has tensors of many kinds, and users make more: what we do not understand is not theirs to suffer.
-            self._summarize = self._sketch = dict
+            self._readable = False
             self._note(f"the parameters cannot be read: {type(error).__name__}: {error}")
             return {}
+        return facts
 
-    def left(self) -> dict[str, Any]:
+    def summary_at(self, step: int) -> dict[str, Any]:
+        """Return the summary at the end of a step."""
+        return self._dated(step, self.summary())
+
+    def left_at(self, step: int) -> dict[str, Any]:
         """Return what is to be said of the parameters at the end: where nothing trained, of those that were used."""
-        summary = self.summary()
-        if summary or self.handles is None:
-            return summary
+        return self.summary_at(step) or self._read("left")
+
+    def not_finite_at(self, step: int) -> dict[str, Any]:
+        """Return that some parameter is not finite at the end of a step; nothing if all are, or cannot be read."""
         try:
-            return self.handles.left()
-        except Exception as error:
-            self._note(f"the parameters cannot be read: {type(error).__name__}: {error}")
-            return {}
+            finite = self.handles is None or self.handles.is_finite()
+        except Exception:
+            # The next summary says why.
+            finite = True
+        return self._dated(step, {} if finite else {"finite": False})
+
+    def _dated(self, step: int, found: dict[str, Any]) -> dict[str, Any]:
+        """Return facts about the parameters, with the last step at which all was well, unless it is the one before."""
+        before, self._looked_at = self._looked_at, step
+        if found.get("finite") is False and 0 < before < step - 1:
+            return {**found, "since": before}
+        return found
 
     def parameters(self) -> Optional[str]:
         """Return the digest of the parameters, None where there is none."""

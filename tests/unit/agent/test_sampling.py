@@ -16,6 +16,11 @@ def test_the_first_steps_are_all_digested_and_then_ever_fewer():
     assert max(halves) <= FIRST and min(halves) >= FIRST // 2
 
 
+def test_steps_far_from_the_first_have_a_neighbour():
+    found = set(_digested(1000))
+    assert all(step - 1 in found or step + 1 in found for step in found)
+
+
 def test_a_stretch_that_is_looked_at_closely_is_digested_whole():
     assert set(range(100, 121)) <= set(_digested(200, (100, 120)))
     assert 99 not in _digested(200, (100, 120))

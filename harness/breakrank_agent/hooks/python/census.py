@@ -1,5 +1,7 @@
 """A census of what a rank keeps alive, at the end of each step: only where the oracle `leak` is asked for.
 
+Of sparse steps some have one (`protocol.sampling`), and two neighbours each: what grows at each step grows there.
+
 Each meter counts what is alive by the line of the user's code that made it. Those here need no framework: functions by
 where they are defined, other objects of Python by their type, threads by where they were started, descriptors by where
 their files were opened. A framework's hook adds its own meters.
@@ -36,7 +38,7 @@ Line = tuple[str, Site, int, int]
 
 
 def install(agent: Agent) -> None:
-    """Take a census at the end of each step, if somebody asks for one."""
+    """Take censuses at the ends of steps, if somebody asks for them."""
     if "census" not in agent.plan.evidence:
         return
     census = Census(agent)
@@ -65,7 +67,9 @@ class Census:
         self._first: dict[tuple[str, Site], int] = {}
 
     def take(self) -> None:
-        """Count, and record it."""
+        """Count, and record it, if the step is one of those that have a census."""
+        if not self._agent.samples_now():
+            return
         began = time.perf_counter()
         with self._agent.quietly():
             gc.collect()

@@ -21,6 +21,8 @@ AFTER = ("python.census",)
 
 #: The operation whose result keeps a resource's memory, which is counted as a variable.
 _MAKES_VARIABLE = "VarHandleOp"
+#: The least number of tensors at which the dead ones among them are looked for.
+MANY = 4096
 
 
 def install(agent: Agent) -> None:
@@ -48,6 +50,8 @@ class _Tensors:
         self._tensor = ops.EagerTensor
         self._resource = dtypes.resource
         self._known: dict[int, tuple[ref[Any], Site, bool]] = {}
+        #: Known tensors are looked through for dead ones when there are this many: censuses may be far apart.
+        self._limit = MANY
         census.passes.append(lambda kind: issubclass(kind, (self._tensor, ref)))
         # A trace brings thousands of objects of TensorFlow's along; it is counted itself.
         census.passes.append(lambda kind: kind.__module__.partition(".")[0] in ("tensorflow", "keras"))
@@ -59,10 +63,16 @@ class _Tensors:
             for tensor in flat(result, self._tensor):
                 site = site or self._sites.here()
                 self._known[tensor._id] = ref(tensor), site, op == _MAKES_VARIABLE
+            if len(self._known) > self._limit:
+                self._forget_dead()
+
+    def _forget_dead(self) -> None:
+        self._known = {number: known for number, known in self._known.items() if known[0]() is not None}
+        self._limit = max(MANY, 2 * len(self._known))
 
     def count(self) -> list[Line]:
         """Return the live tensors by where they were made."""
-        self._known = {number: known for number, known in self._known.items() if known[0]() is not None}
+        self._forget_dead()
         found = []
         for weak, site, variable in self._known.values():
             tensor = weak()

@@ -75,10 +75,11 @@ class _Handing:
         self._under_way = False
         for number, strike in strikes:
             batch = _struck(self._agent, number, strike, batch)
+        facts: dict[str, Any] = {}
         if self._agent.digests_now():
             with self._agent.quietly():
                 facts = _facts(_replicas(batch))
-            self._agent.payload("load", indices=None, **facts)
+        self._agent.payload("load", indices=None, **facts)
         return batch
 
     def _note(self) -> None:

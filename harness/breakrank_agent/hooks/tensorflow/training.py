@@ -27,6 +27,7 @@ from breakrank_agent.agent.parameter_digest import in_parts, name_part
 from breakrank_agent.hooks.tensorflow.variables import (
     coarsest,
     components,
+    is_finite,
     is_served,
     name_of,
     parts_apart,
@@ -48,7 +49,7 @@ def install(agent: Agent) -> None:
     import tensorflow as tf
 
     training = training_of(agent)
-    agent.model.adopt(training, training.summarize, training.sketch, trains=False)
+    agent.model.adopt(training, trains=False)
     agent.sites.add_foreign(os.path.dirname(tf.__file__))
     # It wraps TensorFlow's own iterators and decorators.
     for name in ("wrapt", "tensorflow_io_gcs_filesystem"):
@@ -193,7 +194,7 @@ class Training(NoHandles):
 
         if self.optimizers.take(optimizer):
             self.steps_by = f"optimizer {type(optimizer).__name__}"
-            self._agent.model.adopt(self, self.summarize, self.sketch)
+            self._agent.model.adopt(self)
         if not context.executing_eagerly():
             for traced in _around(ops.get_default_graph()):
                 traced.optimizers.add(id(optimizer))
@@ -216,7 +217,7 @@ class Training(NoHandles):
 
         if not self.constructed and not self.sources:
             self.sources = [one for one in tf.nest.flatten(sources) if hasattr(one, "assign")]
-            self._agent.model.adopt(self, self.summarize, self.sketch)
+            self._agent.model.adopt(self)
         if not context.executing_eagerly():
             for traced in _around(ops.get_default_graph()):
                 traced.derives = True
@@ -311,6 +312,11 @@ class Training(NoHandles):
         """Return the sketches of the parameters' parts, each with all replicas in this process; empty without any."""
         with self._agent.quietly():
             return sketch_of(self.parameters())
+
+    def is_finite(self) -> bool:
+        """Return whether all parameters are finite, in each replica here."""
+        with self._agent.quietly():
+            return all(map(is_finite, (here for variable in self.parameters() for here in components(variable))))
 
 
 def _trained_by(optimizer: Any) -> list[Any]:

@@ -45,7 +45,10 @@ def summary_of_replica(parameters: list[Any], replica: int, norms: bool) -> dict
             here = components(variable)
             array = numpy.ascontiguousarray(here[min(replica, len(here) - 1)].numpy())
             digest.update(array.tobytes())
-            square += float(numpy.square(array.astype("float64")).sum()) if array.dtype.kind == "f" else 0.0
+            if array.dtype.kind == "f":
+                flat = array.reshape(-1)
+                # Without a copy in double precision, whose memory would be new each time: 10 times as fast.
+                square += float(numpy.einsum("i,i", flat, flat, dtype="float64"))
         parts.append(digest.digest())
         squares.append(square)
     return summary_of(parts, squares, norms)
@@ -65,6 +68,17 @@ def sketch_of(parameters: list[Any]) -> dict[str, Any]:
         for part in in_parts(parameters):
             sketch.add(numbers(component) for variable in part for component in components(variable))
         return sketch.facts()
+
+
+def is_finite(variable: Any) -> bool:
+    """Return whether all elements of a variable of this process are finite: their sum is, or none of them is not."""
+    import numpy
+
+    array = variable.numpy()
+    if array.dtype.kind != "f":
+        return True
+    with numpy.errstate(all="ignore"):
+        return bool(numpy.isfinite(array.sum())) or bool(numpy.isfinite(array).all())
 
 
 def parts_apart(replicas: list[list[str]]) -> list[int]:

@@ -16,12 +16,15 @@ from breakrank_agent.agent.call_sites import NOWHERE, Site
 from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.services import CensusTaker
 from breakrank_agent.hooks.python.census import Line, add_up, flat
+from breakrank_agent.hooks.torch.tensor_accesses import uncompiled
 
 WAITS_FOR = "torch"
 AFTER = ("python.census",)
 
 #: The most nodes of graphs that one census looks at.
 NODES = 10_000
+#: The least number of storages at which the dead ones among them are looked for.
+MANY = 4096
 
 
 def install(agent: Agent) -> None:
@@ -41,14 +44,24 @@ def install(agent: Agent) -> None:
 def _make_mode(agent: Agent, storages: _Storages) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
+    def run(func: Any, args: Any, kwargs: Any) -> Any:
+        result = func(*args, **kwargs) if kwargs else func(*args)
+        if not agent.busy and agent.here:
+            storages.see(func, result)
+        return result
+
+    run = uncompiled(run)
+
     class Census(TorchDispatchMode):
         """Shows each operator's outputs to the census."""
 
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            # As for the mode that watches accesses: torch's own wrapper takes longer than the census.
+            return False
+
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            result = func(*args, **(kwargs or {}))
-            if not agent.busy and agent.here:
-                storages.see(func, result)
-            return result
+            return run(func, args, kwargs)
 
     return Census()
 
@@ -72,6 +85,8 @@ class _Storages:
 
         self._census = census
         self._known: dict[int, _Storage] = {}
+        #: Known storages are looked through for dead ones when there are this many: censuses may be far apart.
+        self._limit = MANY
         self._weak = StorageWeakRef
         self._tensor = torch.Tensor
         self._revive = torch.UntypedStorage._new_with_weak_ptr
@@ -83,7 +98,7 @@ class _Storages:
     def see(self, func: Any, result: Any) -> None:
         """Take note of an operator's outputs."""
         site = None
-        for tensor in flat(result, self._tensor):
+        for tensor in (result,) if isinstance(result, self._tensor) else flat(result, self._tensor):
             try:
                 storage = tensor.untyped_storage()
             except (NotImplementedError, RuntimeError):
@@ -93,9 +108,15 @@ class _Storages:
             if known is None:
                 site = site or self._census.sites.here()
                 self._known[storage._cdata] = _Storage(self._weak(storage), site)
+                if len(self._known) > self._limit:
+                    self._forget_dead()
             elif self._trains() and _writes(func):
                 site = site or self._census.sites.here()
                 known.written = site
+
+    def _forget_dead(self) -> None:
+        self._known = {at: known for at, known in self._known.items() if not known.weak.expired()}
+        self._limit = max(MANY, 2 * len(self._known))
 
     def written(self, tensor: Any) -> Site:
         """Return where a tensor got its value."""

@@ -45,14 +45,14 @@ def install(agent: Agent) -> None:
 def _make_mode(agent: Agent, watch: _Watch) -> Callable[[], Any]:
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    run, recorder = _uncompiled(watch.run), agent.recorder
+    run, recorder = uncompiled(watch.run), agent.recorder
 
     class Accesses(TorchDispatchMode):
         """Shows each operator to the watch."""
 
         @classmethod
         def _should_skip_dynamo(cls) -> bool:
-            # Torch would put a wrapper around the other method, to keep its compiler out of it. See `_uncompiled`.
+            # Torch would put a wrapper around the other method, to keep its compiler out of it. See `uncompiled`.
             return False
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -63,7 +63,7 @@ def _make_mode(agent: Agent, watch: _Watch) -> Callable[[], Any]:
     return Accesses
 
 
-def _uncompiled(run: Callable[..., Any]) -> Callable[..., Any]:
+def uncompiled(run: Callable[..., Any]) -> Callable[..., Any]:
     """Keep torch's compiler, which beside a mode runs nothing but what it had compiled before, out of what we call."""
     from torch._C._dynamo.eval_frame import set_eval_frame
 

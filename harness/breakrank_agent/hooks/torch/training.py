@@ -56,7 +56,7 @@ def install(agent: Agent) -> None:
         torch.set_num_threads(1)
         torch.use_deterministic_algorithms(True, warn_only=True)
     training = Training(agent)
-    agent.model.adopt(training, training.summarize, training.sketch, trains=False)
+    agent.model.adopt(training, trains=False)
     agent.record("note", text=f"torch {torch.__version__}", torch=torch.__version__)
     after_import("torch._dynamo.trace_rules", warm_up)
     _wrap_backward(agent, training)
@@ -91,7 +91,7 @@ class Training(NoHandles):
         """Take in an optimizer that is about to step."""
         if self.optimizers.take(optimizer):
             self.steps_by = f"optimizer {type(optimizer).__name__}"
-            self._agent.model.adopt(self, self.summarize, self.sketch)
+            self._agent.model.adopt(self)
 
     def parameters(self) -> list[Any]:
         """Return the parameters, each once, in the optimizers' order."""
@@ -150,7 +150,9 @@ class Training(NoHandles):
                 for held in (held for parameter in part for held in held_of(parameter)):
                     here = held.detach().cpu().contiguous()
                     digest.update(raw_bytes(here))
-                    square += float(here.double().pow(2).sum()) if here.is_floating_point() else 0.0
+                    if here.is_floating_point():
+                        # Without a copy in double precision, whose memory would be new each time: 20 times as fast.
+                        square += float(torch.linalg.vector_norm(here, dtype=torch.float64)) ** 2
                 parts.append(digest.digest())
                 squares.append(square)
         return summary_of(parts, squares, norms="norms" in self._agent.plan.evidence)
@@ -164,6 +166,20 @@ class Training(NoHandles):
             for part in in_parts(self.parameters()):
                 sketch.add(_numbers(held) for parameter in part for held in held_of(parameter))
         return sketch.facts()
+
+    def is_finite(self) -> bool:
+        """Return whether all parameters are finite: their sum is, or none of them is not."""
+        import torch
+
+        with self._agent.quietly(), torch.no_grad():
+            held = [h.detach() for p in self.parameters() for h in held_of(p) if h.is_floating_point()]
+            sums: dict[Any, list[Any]] = {}
+            for tensor in held:
+                sums.setdefault(tensor.device, []).append(tensor.sum().double())
+            if all(bool(torch.stack(there).sum().isfinite()) for there in sums.values()):
+                return True
+            # Sums of finite numbers overflow in a narrow dtype.
+            return all(bool(tensor.isfinite().all()) for tensor in held)
 
 
 def parameters_of(optimizer: Any) -> list[Any]:

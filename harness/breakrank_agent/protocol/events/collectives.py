@@ -22,7 +22,9 @@ class Contents(TypedDict):
     digest: str
     """A digest of the bytes."""
     n: Count
-    """The number of elements."""
+    """The number of elements that digest and sums are of."""
+    of: NotRequired[Count]
+    """The number of all elements, where every so-manieth was looked at, from the first on; absent if all were."""
     sum: NotRequired[Union[float, str]]
     """The sum of the elements; absent without elements, or where the layout is not strided."""
     abs: NotRequired[Union[float, str]]

@@ -21,6 +21,8 @@ class ParameterFacts(TypedDict):
     """The norm of each part; absent unless there is a reference to compare with, and if one is not finite."""
     finite: NotRequired[Optional[bool]]
     """All elements are finite; absent without parameters."""
+    since: NotRequired[Count]
+    """The last step at whose end all elements were finite; absent if they are, or if it is the step before."""
     replicas: NotRequired[list[str]]
     """A digest of the parameters of each replica in this process; absent unless there are several."""
     apart: NotRequired[list[Count]]
