@@ -31,7 +31,9 @@ def why_no_rank_came(history: History, plan: Plan, seen: str) -> str:
     """Return what trained all the same in a command without ranks, else `seen`, how it ended, with the cure."""
     trained = _trained(history)
     alone = all(event["own"] for event in trained)
-    cure = rank_cure(plan.command, started_here=not _is_watched(plan)) if alone else ""
+    # One that had to be ended may have ranks that had not come yet.
+    ended = any(launcher["ended"] for launcher in history.seen("launcher"))
+    cure = rank_cure(plan.command, started_here=not _is_watched(plan)) if alone and not ended else ""
     said = f"all training is in {_describe(history)}" if trained else seen
     return "; ".join(filter(None, (said, cure)))
 

@@ -53,6 +53,11 @@ def place_in(environment: Any) -> Optional[Place]:
     who = find_identity(environment)
     if who is not None:
         return (who.rank, who.world) if who.world is not None else None
+    return _place_in_cluster(environment)
+
+
+def _place_in_cluster(environment: Any) -> Optional[Place]:
+    """Return the place that a framework's own variable names."""
     places = (one.place(environment) for one in all_frameworks().values() if one.place is not None)
     return next(filter(None, places), None)
 
@@ -138,7 +143,8 @@ def _rpc_found() -> Optional[Place]:
 
 
 def _cluster_known(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Optional[Place]:
-    return place_in(os.environ)
+    # Below a rank of ours, RANK is that rank's.
+    return _place_in_cluster(os.environ)
 
 
 _CALLS = (
