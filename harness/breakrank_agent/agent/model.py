@@ -12,7 +12,7 @@ Note = Callable[[str], None]
 
 
 class Trained(Payload, Protocol):
-    """What a framework's hook offers: the handles for faults, and a digest of what is left at the end."""
+    """The offers of a framework's hook: the handles for faults, and a digest of what is left at the end."""
 
     def left(self) -> dict[str, Any]:
         """Return a digest of the parameters that were used, where nothing trained; empty without any."""

@@ -135,6 +135,8 @@ def test_a_strike_says_its_coordinates() -> None:
     assert Strike(faults.Kill(), at(1, 3, "collective", 2)).words() == "kill at rank 1, step 3, collective, visit 2"
 
 
-@pytest.mark.parametrize(("visit", "words"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (22, "22nd")])
+@pytest.mark.parametrize(
+    ("visit", "words"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (22, "22nd")]
+)
 def test_a_trigger_without_a_step_says_which_visit_of_the_run(visit: int, words: str) -> None:
     assert at(0, point="save", visit=visit).words() == f"rank 0, {words} save of the run"

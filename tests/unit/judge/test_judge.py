@@ -257,7 +257,9 @@ class TestVoid:
             one.enters("collective").enters("collective")
         of = plan(steps=0, command=("reduce.py",), strikes=(struck(KILL, 1, step=3),))
         (reason,) = self.reasons(job.ends_well().history(), of)
-        assert reason.endswith("rank 1 has no steps, but collective (2 visits), end; a trigger without a step strikes one")
+        assert reason.endswith(
+            "rank 1 has no steps, but collective (2 visits), end; a trigger without a step strikes one"
+        )
 
     @pytest.mark.parametrize("unlike", [True, False])
     def test_ranks_that_count_steps_otherwise_leave_a_strike_undecided(self, unlike: bool) -> None:
