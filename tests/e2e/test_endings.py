@@ -93,10 +93,10 @@ def test_a_program_that_never_ends_is_ended_at_ten_times_its_steps(run):
     assert saved.history.seen("hung")[0]["why"] == "endless training"
 
 
-def test_a_program_that_never_steps_says_nothing(run):
+def test_a_program_that_makes_none_of_its_steps_has_left_its_work_undone(run):
     result, _ = run("small:never_steps")
-    assert result.verdict.outcome is Outcome.VOID
-    assert "no step was seen" in result.verdict.sentence()
+    assert result.verdict.outcome is Outcome.SILENT
+    assert "ended with exit code 0 after 0 of 4 steps" in result.verdict.sentence()
 
 
 def test_weights_that_are_no_numbers_are_found_on_their_rank_and_step(run):

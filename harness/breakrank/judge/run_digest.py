@@ -197,6 +197,8 @@ def _end(history: History, lived: RankHistory, end: Ended) -> Coordinate:
     raced = history.seen("launcher") and end is not Ended.WELL
     if end in (Ended.WELL, Ended.REPORTED) and lived.end is not None and not raced:
         ended.update(params=lived.end.get("params"), state=lived.end.get("state"))
+        # There is no other result if nothing trains.
+        ended.update({"modules": lived.end["modules"]} if "modules" in lived.end else {})
     return ended
 
 

@@ -18,19 +18,19 @@ from breakrank_agent.protocol.events import NamesEvent, PayloadEvent
 
 #: The units in the last place that a step may add to the error for each rank whose gradient is added.
 ULPS = 8
-#: What wrappers, compilers and stages of a pipeline put into the name of a parameter.
+#: The words that wrappers, compilers and stages of a pipeline put into the name of a parameter.
 _WRAPPING = re.compile(r"^stage \d+: |_fsdp_wrapped_module\.|_orig_mod\.|_checkpoint_wrapped_module\.|^module\.")
 
 
 class Held(NamedTuple):
-    """What one rank has of a part of the parameters: its squared norm, and its elements, None where nothing says it."""
+    """A part of the parameters on one rank: its squared norm, and its elements, None where nothing says it."""
 
     rank: int
     square: float
     size: int | None
 
 
-#: What the ranks have of each part, by its name.
+#: The parts of the parameters by name, as each rank has them.
 Parts = dict[str, list[Held]]
 
 

@@ -41,7 +41,7 @@ class Injector:
         self._quiet = quiet
         #: Strikes that are armed, by step, point and visit; by point and visit of the run where they name no step.
         self._due: dict[tuple[Optional[int], str, int], list[Indexed]] = {}
-        #: How often the rank has entered each point in this attempt.
+        #: The number of times that the rank has entered each point in this attempt.
         self._entered: Counter[str] = Counter()
         #: Strikes of lasting faults that have begun, here or in an earlier attempt, by point.
         self._lasting: dict[str, list[Indexed]] = {}
