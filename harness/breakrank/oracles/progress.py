@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from breakrank.analysis import digests
 from breakrank.analysis.wait_for import describe
@@ -112,11 +112,18 @@ def _would_have_raised(timeout_s: float | None) -> str:
 
 
 def _still(ranks: Sequence[RankHistory], control: History | None) -> list[Finding]:
-    """Return the first step that changed no parameter, unless the control's did not either."""
-    excused = _unmoved(control.last) if control is not None else {}
+    """Return the first step that changed no parameter, unless the control's did not either.
+
+    Without a control, a step that changed nothing on any rank may be meant: the first one of a rate that grows from 0,
+    or one that a scaler of gradients skips. It is excused if the ranks did move at another step.
+    """
+    here = _moves(ranks)
+    moved = any(did for moves in here.values() for did in moves.values())
+    excused = _unmoved(_moves(control.last)) if control is not None else {}
     moved_not = {
         step: stuck
-        for step, who in _unmoved(ranks).items()
+        for step, who in _unmoved(here).items()
+        if control is not None or not moved or len(who) < len(here[step])
         if (stuck := [r for r in who if r not in excused.get(step, ())])
     }
     return [
@@ -125,16 +132,20 @@ def _still(ranks: Sequence[RankHistory], control: History | None) -> list[Findin
     ]
 
 
-def _unmoved(ranks: Sequence[RankHistory]) -> dict[int, list[int]]:
-    """Return by step the ranks whose parameters were the same after it as before it."""
-    found: dict[int, list[int]] = {}
+def _moves(ranks: Sequence[RankHistory]) -> dict[int, dict[int, bool]]:
+    """Return by step and rank whether its parameters were others after the step than before it."""
     table = digests.steps(ranks)
-    for place, values in table.items():
-        before = table.get(place._replace(step=place.step - 1), {})
-        same = [rank for rank, value in values.items() if before.get(rank) == value]
-        if same:
-            found[place.step] = same
-    return found
+    return {
+        place.step: {rank: before[rank] != value for rank, value in values.items() if rank in before}
+        for place, values in table.items()
+        if (before := table.get(place._replace(step=place.step - 1)))
+    }
+
+
+def _unmoved(moves: Mapping[int, Mapping[int, bool]]) -> dict[int, list[int]]:
+    """Return by step the ranks whose parameters stood still."""
+    found = {step: [rank for rank, moved in ranks.items() if not moved] for step, ranks in moves.items()}
+    return {step: ranks for step, ranks in found.items() if ranks}
 
 
 def _loss(lived: RankHistory) -> list[Finding]:

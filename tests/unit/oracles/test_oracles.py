@@ -115,6 +115,18 @@ class TestProgress:
         job.trains(1, only=0)
         assert objection("progress", job.ends_well().history()) == ("parameters frozen", (1,), 2)
 
+    def test_excuses_a_step_that_moves_no_rank_if_another_one_does(self) -> None:
+        job = Golden()
+        for rank in job.ranks:
+            rank.trains([0], params="p0").trains([1], params="p0").trains([2], params="p1")
+        assert ask("progress", job.ends_well().history()) == []
+
+    def test_objects_to_parameters_that_never_move_on_any_rank(self) -> None:
+        job = Golden()
+        for rank in job.ranks:
+            rank.trains([0], params="p0").trains([1], params="p0")
+        assert objection("progress", job.ends_well().history()) == ("parameters frozen", (0, 1), 2)
+
     def test_excuses_a_step_at_which_the_control_stands_still_too(self) -> None:
         job = Golden(1)
         job[0].trains([0], params="p1").trains([1], params="p1")
