@@ -37,6 +37,8 @@ CAUSES: dict[str, str] = {
     "another group{elsewhere}{would}",
     "unmatched receive": "{wait}, which {whom} never sends{elsewhere}{would}",
     "unmatched send": "{wait}, which {whom} never receives{elsewhere}{would}",
+    "message cycle": "{circle}{elsewhere}{would}",
+    "group mismatch": "{shown}: every rank has to make every group, in one order; {wait}{elsewhere}{would}",
     "blocked in a lock": "{wait}, which {whom} will never enter, waiting for a lock "
     "or queue of its own process{elsewhere}{would}",
     "rank missing": "{wait}, to which {whom} will never come{elsewhere}{would}",
@@ -137,6 +139,7 @@ class Finding:
         """Say the finding in one sentence."""
         waits = "wait" if len(self.ranks) > 1 else "waits"
         step = f"{self.step} of attempt {self.attempt}" if self.attempt else str(self.step)
+        step += f" ({self.evidence['there']})" if self.evidence.get("there") else ""
         facts = {"waits": waits, **self.evidence, "who": name_ranks(self.ranks), "step": step}
         return CAUSES[self.cause].format_map(_Facts(facts))
 

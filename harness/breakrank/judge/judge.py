@@ -33,7 +33,8 @@ _WAITS = (
         "participant missing",
         "crossed process groups",
     ),
-    *("unmatched receive", "unmatched send", "blocked in a lock", "lock cycle", "rank missing", "duplicate rank"),
+    *("unmatched receive", "unmatched send", "message cycle", "group mismatch"),
+    *("blocked in a lock", "lock cycle", "rank missing", "duplicate rank"),
     *("world size mismatch", "master mismatch"),
     *("backend mismatch", "interface mismatch", "connection held by orphan", "unreachable"),
 )

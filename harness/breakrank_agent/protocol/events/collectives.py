@@ -154,5 +154,9 @@ class GroupingEvent(RankEventBase):
     """Before the call, or after it."""
     ranks: Optional[list[Count]]
     """The members, by their numbers in the world; null: all ranks."""
+    local: NotRequired[Literal[True]]
+    """Only its members make it (`use_local_synchronization`); absent if all ranks must."""
+    site: NotRequired[str]
+    """The line of the user's code that calls, as `file:line`; absent if there is none."""
     error: NotRequired[str]
     """The type of the exception that the call raised; absent on entering, and if it did not fail."""
