@@ -11,6 +11,7 @@ from breakrank.analysis import endings
 from breakrank.analysis.lineage import lineage
 from breakrank.history.reader import History, RankHistory, signal_name
 from breakrank.judge.blame import accusations, blame
+from breakrank.judge.consequences import without_consequences
 from breakrank.judge.run_digest import digest
 from breakrank.oracles import Abstain, Terms, all_oracles
 from breakrank.plan.scenario import DEFAULT_ORACLES
@@ -74,7 +75,8 @@ def judge(
         account.void.append("the injector ended every rank of the last attempt")
     judged = _set_aside(history, findings, last, account)
     named = [f for f in judged if plan.command or f.oracle in plan.oracles]
-    also = [f for f in judged if f not in named]
+    also = without_consequences(history, [f for f in judged if f not in named], named)
+    named = without_consequences(history, named, named)
     _remember(history, ends, account)
     account.notes.extend(_limits(history))
     launcher = history.launcher_failures

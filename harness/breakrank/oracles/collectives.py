@@ -12,7 +12,7 @@ from breakrank.analysis.divergence import WINDOW, Gap, Swap, parting
 from breakrank.analysis.mismatch import TRAITS, mismatch, odd_ranks
 from breakrank.history.reader import History
 from breakrank.oracles import Abstain, Terms
-from breakrank.verdict import Finding, name_ranks
+from breakrank.verdict import Finding, listed, name_ranks
 
 #: The mismatches that are possible between the sender and the receiver of a message.
 _OF_A_MESSAGE = ("dtype mismatch", "shape mismatch")
@@ -78,6 +78,7 @@ class _Wrong(NamedTuple):
         others = [rank for rank in sorted(self.calls) if rank not in self.ranks]
         facts = {"op": one.name, "number": one.number, "site": one.site or "no line of its own"}
         evidence = {**facts, "group": one.group, "others": _name(others) if others else "others", **self.facts}
+        evidence["callers"] = len(self.calls)
         return Finding("collectives", self.cause, self.ranks, self.step, attempt, places[:8], evidence)
 
 
@@ -157,13 +158,20 @@ def _layout(call: Call) -> str:
 
 
 def _held(values: Mapping[int, str], calls: _Calls, odd: Sequence[int]) -> str:
-    """Say what each rank had, and where in the code; the odd ones first."""
-    kinds: dict[tuple[str, str], list[int]] = {}
+    """Say what each rank had, and where in the code; the odd ones first. Ranks at several lines called other things."""
+    kinds: dict[tuple[str, str, str], list[int]] = {}
     for rank in [*odd, *(rank for rank in sorted(values) if rank not in odd)]:
-        kinds.setdefault((values[rank], calls[rank].site), []).append(rank)
+        kinds.setdefault((values[rank], calls[rank].name, calls[rank].site), []).append(rank)
+    sites = {calls[rank].site for rank in values}
+    if len(sites) > 1 and all(sites):
+        first, *rest = [
+            f"{_name(ranks)} called {name} ({site}){'' if value == name else f' with {value}'}"
+            for (value, name, site), ranks in kinds.items()
+        ]
+        return f"{first}, where {listed(rest)}"
     return ", ".join(
         f"{_name(ranks)} {'has' if len(ranks) == 1 else 'have'} {value}{f' ({site})' if site else ''}"
-        for (value, site), ranks in kinds.items()
+        for (value, _, site), ranks in kinds.items()
     )
 
 

@@ -29,6 +29,7 @@ from breakrank_agent.agent.thread_scheduler import Member, Turns
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.log import LogWriter
 from breakrank_agent.protocol.sampling import is_digested
+from breakrank_agent.protocol.shortened import shortened
 from breakrank_agent.schedules import policy
 
 _agent: Optional[Agent] = None
@@ -198,7 +199,7 @@ class Agent:
         if self.over or not self.here:
             return
         if error is not None:
-            text, frames = str(error)[:2000], _frames(error)
+            text, frames = shortened(str(error)), _frames(error)
             self.record("report", type=type(error).__name__, message=text, code=code, frames=frames)
         elif code:
             self.record("report", type="SystemExit", message=f"left with exit code {code}", code=code, frames=[])

@@ -70,6 +70,8 @@ class CallFacts(CallNumber, CallWords):
     """The shapes of the first tensors of the call; absent as `op` is."""
     dtype: NotRequired[str]
     """The dtype of the first tensor, empty without tensors; absent as `op` is."""
+    splits: NotRequired[list[list[Count]]]
+    """Of an all-to-all, the rows from each rank and those to each, in the group's order; absent if all are alike."""
     strides: NotRequired[list[list[int]]]
     """The strides of the tensors, in elements; absent where all of them are contiguous."""
     root: NotRequired[RankName]
