@@ -35,7 +35,8 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     for attempt in history.attempts:
         here, there = groups(history, attempt), messages(history, attempt)
         judged = judged or any(_has_laws(group) for group in [*here, *there])
-        wrong = [w for g in here for w in _first(_in_group(g, models.get(g.name)))]
+        failed = not all(lived.ended_well for lived in history.attempt(attempt))
+        wrong = [w for g in here for w in _first(_in_group(g, models.get(g.name), failed))]
         wrong += [w for g in there for w in _first(_in_messages(g, ways.get((g.name, g.ranks))))]
         found += [w.finding(attempt) for w in sorted(wrong, key=lambda w: (w.step, w.time))[:1]]
     if not judged and not found:
@@ -82,8 +83,8 @@ class _Wrong(NamedTuple):
         return Finding("collectives", self.cause, self.ranks, self.step, attempt, places[:8], evidence)
 
 
-def _in_group(group: Group, model: Group | None) -> Iterator[_Wrong]:
-    """Yield what is wrong with a group's collectives, in their order."""
+def _in_group(group: Group, model: Group | None, failed: bool) -> Iterator[_Wrong]:
+    """Yield what is wrong with a group's collectives, in their order; last what may be, if the job `failed`."""
     suspected: _Wrong | None = None
     for position in range(max(map(len, group.calls.values()))):
         calls = {rank: own[position] for rank, own in group.calls.items() if position < len(own)}
@@ -101,7 +102,22 @@ def _in_group(group: Group, model: Group | None) -> Iterator[_Wrong]:
         elif broken is not None:
             yield _lawless(group, position, calls, model, broken.ranks, broken.how)
         yield from _overrun(calls)
-        suspected = suspected or _suspect(group, position, calls, model)
+        if suspected is None:
+            suspected = _suspect(group, position, calls, model)
+            parted = None if suspected or not failed or model else _order(group, position, calls, None, True)
+            if parted is not None:
+                # Of collectives alike nothing else shows that they were paired with others than they belong to.
+                yield _apart(group, position, calls, parted)
+                return
+
+
+def _apart(group: Group, position: int, calls: _Calls, order: _Wrong) -> _Wrong:
+    """Return that ranks part in the order of their calls; of all that called, if nothing tells them apart."""
+    places = {rank: call.place for rank, call in calls.items()}
+    odd = odd_ranks(places, group, position, None, lambda call: call.place)
+    if len(odd) < len(calls):
+        return order
+    return _Wrong("calls misaligned", odd, calls, {"held": _held(_names(calls), calls, odd)})
 
 
 def _suspect(group: Group, position: int, calls: _Calls, model: Group | None) -> _Wrong | None:
