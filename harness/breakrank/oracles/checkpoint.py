@@ -229,9 +229,9 @@ def _cut_short(history: History, path: str) -> bool:
 
 
 def _accesses(history: History, path: str) -> list[_Touch]:
-    """Return what the ranks of the last attempt read and wrote of a path, in order of turns."""
+    """Return what the ranks of the last attempt read and wrote of a path, in order of turns; without any, of time."""
     found = [_Touch(lived.rank, e) for lived in history.last for e in _of(lived, path)]
-    return sorted(found, key=lambda touch: touch.event["turn"] or 0)
+    return sorted(found, key=lambda touch: (touch.event.get("turn") or 0, touch.event["t"]))
 
 
 def _of(lived: RankHistory, path: str) -> tuple[AccessEvent, ...]:
@@ -242,7 +242,7 @@ def _of(lived: RankHistory, path: str) -> tuple[AccessEvent, ...]:
 def _shown(history: History, path: str, step: int) -> list[dict[str, Any]]:
     """Return what a report shows of the accesses to a path in one step."""
     return [
-        {"rank": rank, "step": step, "op": event["op"], "mode": event["mode"], "turn": event["turn"]}
+        {"rank": rank, "step": step, "op": event["op"], "mode": event["mode"], "turn": event.get("turn")}
         for rank, event in _accesses(history, path)
         if event["step"] == step
     ]
