@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-#: What stands before a message: a line of a framework's C++, or TensorFlow's names of functions and nodes.
+#: The text before a message: a line of a framework's C++, or TensorFlow's names of functions and nodes.
 _BEFORE = re.compile(
     r"^(\[[^\]]*:\d+\]\s*(err == 0)?(\. )?|\{\{function_node .*?\}\}\s*|\(\d+\)\s+[A-Z_ ]+:\s+|"
     r"\[\[\{\{node .*?\}\}\]\]\s*)+"
 )
-#: What stands behind it.
+#: The text behind it.
 _BEHIND = re.compile(r"\s*(\[\[\{\{node .*|\[Op:\w+\].*)$")
 #: The lines of TensorFlow that lead to the message, and are none of it.
 _LEADING = re.compile(

@@ -12,8 +12,8 @@ from breakrank.verdict import Finding
 def without_consequences(history: History, findings: Sequence[Finding], judged: Sequence[Finding]) -> list[Finding]:
     """Return the findings but for deaths in collectives that `judged` shows ranks to have called unlike.
 
-    A backend ends the process in a collective that does not fit the others', or in one of those after it. How the rank
-    died is still said of it.
+    A backend ends the process in a collective that does not fit the others', or in one of those after it. The verdict
+    still says how the rank died.
     """
     unlike = [f for f in judged if f.oracle == "collectives" and "group" in f.evidence]
     return [f for f in findings if not any(_follows(history, f, reason) for reason in unlike)]
