@@ -20,6 +20,8 @@ _ENDS = {
     "another group{elsewhere}{would}",
     "unmatched receive": "{wait}, which {whom} never sends{elsewhere}{would}",
     "unmatched send": "{wait}, which {whom} never receives{elsewhere}{would}",
+    "message cycle": "{circle}{elsewhere}{would}",
+    "group mismatch": "{shown}: every rank has to make every group, in one order; {wait}{elsewhere}{would}",
     "blocked in a lock": "{wait}, which {whom} will never enter, waiting for a lock "
     "or queue of its own process{elsewhere}{would}",
     "lock cycle": "{who} cannot go on at step {step}: {cycle}",

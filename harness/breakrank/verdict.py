@@ -51,6 +51,7 @@ class Finding:
         """
         waits = "wait" if len(self.ranks) > 1 else "waits"
         step = f"{self.step} of attempt {self.attempt}" if self.attempt else str(self.step)
+        step += f" ({self.evidence['there']})" if self.evidence.get("there") else ""
         since = self.evidence.get("since")
         at = f"at step {step}" if since is None else f"between step {since} and step {step}"
         facts = {
@@ -254,11 +255,16 @@ class Verdict:
         objections = tuple(f.sentence() for f in self.findings)
         deaths = tuple(f.sentence() for f in self.findings if f.cause in ("killed by a signal", "out of memory"))
         said = {
-            Outcome.CRASHED: deaths + self.crashed + objections,
+            Outcome.CRASHED: deaths + self._because() + self.crashed,
             Outcome.DETECTED: self.reported + objections,
             Outcome.HUNG: (*objections, "a rank had to be ended by us"),
         }.get(self.outcome, objections)
         return said[0] if said else "no rank reported and no oracle objects"
+
+    def _because(self) -> tuple[str, ...]:
+        """Return the sentence of a death in collectives that ranks called unlike, which is no finding of its own."""
+        unlike = [finding for finding in self.findings[:1] if finding.oracle == "collectives"]
+        return tuple(f"{finding.sentence()}; {self.crashed[0]}" for finding in unlike if self.crashed)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""

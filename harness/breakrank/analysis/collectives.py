@@ -16,7 +16,8 @@ class Call:
     """One rank's call of a collective, or of a send or a receive.
 
     `number` counts the group's collectives from 1, for point to point those between the two ranks. `strides` are empty
-    where all tensors are contiguous. `inputs` and `outputs` are sums and digests, None where they were not taken;
+    where all tensors are contiguous; `splits` are the rows of an all-to-all from each rank and to each, empty if all
+    are alike. `inputs` and `outputs` are sums and digests, None where they were not taken;
     `peer` is the other rank of point to point.
     """
 
@@ -30,6 +31,7 @@ class Call:
     dtype: str = ""
     shapes: tuple[tuple[int, ...], ...] = ()
     strides: tuple[tuple[int, ...], ...] = ()
+    splits: tuple[tuple[int, ...], ...] = ()
     reduce: str | None = None
     root: RankName | None = None
     peer: RankName | None = None
@@ -138,6 +140,7 @@ def _call(rank: int, event: PointEvent, number: int, end: DoneEvent | None) -> C
         dtype=event.get("dtype", ""),
         shapes=tuple(tuple(shape) for shape in event.get("shapes", ())),
         strides=tuple(tuple(stride) for stride in event.get("strides", ())),
+        splits=tuple(tuple(sizes) for sizes in event.get("splits", ())),
         reduce=event.get("reduce"),
         root=event.get("root"),
         peer=event.get("peer"),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from breakrank.analysis.collectives import last_call
+from breakrank.analysis.error_words import cause, users_line
 from breakrank.history.reader import History, RankHistory, signal_name
 from breakrank.verdict import Ended
 from breakrank_agent.protocol.events import StrikeOutcomeEvent
@@ -65,7 +64,7 @@ def describe(lived: RankHistory, end: Ended) -> str:
     if end is Ended.REPORTED:
         told = lived.report is not None and "through" in lived.report
         through = ", raised in a process that it had started," if told else ""
-        return f"rank {lived.rank} reported {reported(lived)}{through} {where}"
+        return f"rank {lived.rank} reported {reported(lived)}{_line(lived)}{through} {where}"
     if end is Ended.CRASHED:
         call = last_call(lived)
         return f"rank {lived.rank} died of {lived.died_of()}{f' in {call.words()}' if call else ''} {where}"
@@ -80,17 +79,20 @@ def describe(lived: RankHistory, end: Ended) -> str:
 
 
 def reported(lived: RankHistory) -> str:
-    """Return what a rank reported: the exception and the first line of its message, or the exit code."""
+    """Return what a rank reported: the exception and its cause, or the exit code."""
     report = lived.report
     if report is None or not report.get("type"):
         code = report.get("code") if report is not None else lived.status
         return f"exit code {code}"
-    message = str(report.get("message") or "").strip().splitlines()
-    if not message:
-        return str(report["type"])
-    # The line in a framework's C++ and its advice are left out: the rank's stderr has them.
-    said = re.sub(r"^(\[[^\]]*:\d+\]\s*(err == 0)?(\. )?|\{\{function_node .*?\}\}\s*)", "", message[0]).split(". ")[0]
-    return f"{report['type']}: {said[:160]}"
+    said = cause(str(report.get("message") or ""))
+    return f"{report['type']}: {said}" if said else str(report["type"])
+
+
+def _line(lived: RankHistory) -> str:
+    """Return the user's line that a rank's report came from, in brackets; empty if it is not known."""
+    report = lived.report
+    line = users_line(str(report.get("message") or ""), report.get("frames", ())) if report is not None else ""
+    return f" ({line})" if line else ""
 
 
 def where_at(lived: RankHistory) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,8 +42,38 @@ def explain(ledgers: Mapping[int, Ledger], gone: Collection[int] = (), stopped: 
     absent = [r for r in live if r in lacked - apart and (r not in waits or not waits[r].lacks)]
     if absent or not waits:
         return Stuck("blocked in a lock", tuple(absent), waits, "waits for a lock or queue of its own process")
+    cycle = message_cycle({rank: wait.lacks for rank, wait in waits.items() if wait.message})
+    if cycle:
+        odd, said = _unlike_its_steps(ledgers, {rank: waits[rank] for rank in cycle})
+        return Stuck("message cycle", odd, waits, said or each_after([waits[r].event for r in cycle]))
     odd, said = find_odd(ledgers, waits)
     return Stuck(_cause(waits, odd), odd, waits, said)
+
+
+def message_cycle(lacks: Mapping[int, Sequence[int]]) -> list[int]:
+    """Return the ranks that wait in messages for each other in a circle, in its order; none if there is no such circle.
+
+    `lacks` are the ranks without which the message of each is never complete: several if it may come from any of them.
+    """
+    inside = {rank: peers for rank, peers in lacks.items() if peers}
+    while outside := [rank for rank, peers in inside.items() if not inside.keys() >= {*peers}]:
+        inside = {rank: peers for rank, peers in inside.items() if rank not in outside}
+    way: list[int] = []
+    rank = min(inside, default=None)
+    while rank is not None and rank not in way:
+        way.append(rank)
+        rank = min(inside[rank])
+    circle = way[way.index(rank) :] if rank is not None else []
+    first = circle.index(min(circle)) if circle else 0
+    return circle[first:] + circle[:first]
+
+
+def each_after(circle: Sequence[Mapping[str, Any]]) -> str:
+    """Say of the calls of ranks that wait for each other in a circle which comes after which."""
+    sends = {event["op"] in SENDS for event in circle}
+    if len(sends) > 1:
+        return "each waits for the next, and the last for the first"
+    return "each receives only after its own send" if True in sends else "each sends only after its own receive"
 
 
 def find_odd(ledgers: Mapping[int, Ledger], waits: Mapping[int, Wait]) -> tuple[tuple[int, ...], str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+from breakrank.analysis import digests
+from breakrank.analysis.digests import Compared
 from breakrank.history.reader import History, RankHistory
 from breakrank_agent.protocol.events import PayloadEvent
 
@@ -32,6 +35,42 @@ def lineage(history: History, attempt: int, rank: int) -> list[Stretch]:
 def steps_before(history: History, attempt: int, rank: int) -> int:
     """Return how many steps the state of `rank` contained when `attempt` began."""
     return sum(stretch.steps for stretch in lineage(history, attempt, rank))
+
+
+class Parting(NamedTuple):
+    """The first step after which a rank is not as the control was after as many steps of the whole training."""
+
+    attempt: int
+    step: int
+    of_control: int
+
+
+def first_parting(
+    history: History, lived: RankHistory, model: RankHistory, name: Compared, same: Callable[[Any, Any], bool]
+) -> Parting | None:
+    """Return where a rank parts from the control, step by step, from the steps on that its last attempt contains.
+
+    `name` is the value that is compared. An attempt that restored what no record shows is known by a step of the
+    control after which there was the same.
+    """
+    there = _by_step(model, name)
+    stretches = lineage(history, lived.attempt, lived.rank)
+    before = 0
+    if not stretches and lived.attempt:
+        first = next(iter(_by_step(lived, name).items()), None)
+        before = next((step - first[0] for step, value in there.items() if first and same(value, first[1])), 0)
+    for attempt, steps in [*stretches, Stretch(lived.attempt, lived.last_step)]:
+        here = _by_step(history.ranks[attempt, lived.rank], name) if (attempt, lived.rank) in history.ranks else {}
+        for step, value in here.items():
+            if step <= steps and before + step in there and not same(value, there[before + step]):
+                return Parting(attempt, step, before + step)
+        before += steps
+    return None
+
+
+def _by_step(lived: RankHistory, name: Compared) -> dict[int, Any]:
+    """Return what a rank recorded at the end of each step."""
+    return {place.step: values[lived.rank] for place, values in digests.steps([lived], name).items()}
 
 
 def _restored(history: History, attempt: int, rank: int) -> PayloadEvent | None:

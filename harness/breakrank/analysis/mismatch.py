@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from breakrank.analysis.collectives import Call, Group
 from breakrank.analysis.digests import outside_majority
+from breakrank.analysis.exchanges import EXCHANGES, one_size, unlike_sizes
 
 #: Reductions, which add element to element: the tensors must have one shape. For all other collectives, one size does.
 _REDUCE = ("allreduce_", "allreduce_coalesced_", "reduce_", "reduce_scatter_", "_reduce_scatter_base_")
@@ -20,8 +21,6 @@ _OWN = {
     "_reduce_scatter_base_": 0,
     "scatter_": 0,
 }
-#: Collectives in which a rank may send each other rank another size, unless all ranks use one size for all.
-_UNEVEN = ("alltoall_", "alltoall_base_")
 #: The most shapes of a call that are on record.
 _SHAPES = 16
 
@@ -38,12 +37,18 @@ def mismatch(calls: Mapping[int, Call], causes: Sequence[str] = ()) -> Mismatch 
 
     `causes` are what they must have in common, if not all.
     """
-    if len({(call.op, call.root, call.reduce, call.dtype, call.shapes) for call in calls.values()}) == 1:
+    exchange = all(call.op in EXCHANGES for call in calls.values())
+    kinds = {(call.op, call.root, call.reduce, call.dtype, call.shapes, call.splits) for call in calls.values()}
+    # Ranks that exchange several sizes agree by pairs, not by being alike.
+    if len(kinds) == 1 and not exchange:
         return None
     for cause in causes or TRAITS:
         trait = TRAITS[cause]
+        if cause == "shape mismatch" and exchange:
+            unlike = unlike_sizes(calls)
+            return Mismatch(cause, unlike) if unlike else None
         values = {rank: said for rank, call in calls.items() if (said := trait(call)) is not None}
-        if len(set(values.values())) > 1 and not (cause == "shape mismatch" and _may_differ(calls, values)):
+        if len(set(values.values())) > 1 and not (cause == "shape mismatch" and _may_differ(calls)):
             return Mismatch(cause, values)
     return None
 
@@ -53,8 +58,8 @@ def _size(call: Call) -> str | None:
     shapes = call.shapes
     if not shapes:
         return None
-    if call.op in _UNEVEN:
-        return _even_size(call)
+    if call.op in EXCHANGES:
+        return one_size(call)
     own = _OWN.get(call.op)
     if own is not None:
         if own < 0 and len(shapes) >= _SHAPES:
@@ -66,18 +71,9 @@ def _size(call: Call) -> str | None:
     return " + ".join(f"{size} element{'' if size == 1 else 's'}" for size in sizes)
 
 
-def _even_size(call: Call) -> str | None:
-    """Say the size of what a rank sends to each other one, and gets from it, if it has one size for all."""
-    sizes = {part.get("of", part["n"]) for tensor in call.inputs or () for part in tensor.get("parts", ())}
-    one_size = len(sizes) == 1 and len({prod(shape) for shape in call.shapes}) == 1
-    return f"{min(sizes)} elements for each rank" if one_size else None
-
-
-def _may_differ(calls: Mapping[int, Call], values: Mapping[int, str]) -> bool:
-    """Return whether ranks may handle several sizes: all gather just these, or send each rank a part of its own."""
+def _may_differ(calls: Mapping[int, Call]) -> bool:
+    """Return whether ranks may handle several sizes: all gather just these."""
     ordered = [calls[rank] for rank in sorted(calls)]
-    if any(call.op in _UNEVEN for call in ordered):
-        return len(values) < len(calls)
     if any(call.op != "allgather_" or len(call.shapes) != len(ordered) + 1 for call in ordered):
         return False
     own = tuple(call.shapes[-1] for call in ordered)
@@ -103,8 +99,8 @@ def odd_ranks(
     (`model`), or from what it did itself at this place of its step before.
     """
     apart = outside_majority(values)
-    if len(apart) < len(values):
-        return tuple(apart)
+    if len(values) == 1 or len(apart) < len(values):
+        return tuple(apart or values)
     for before in (_in_control(model), _a_step_before):
         known = {rank: before(group.calls[rank], rank, position) for rank in values}
         if all(call is not None for call in known.values()):

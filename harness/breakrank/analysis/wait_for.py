@@ -7,7 +7,7 @@ same operation under the same number with the same root. A message is complete o
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -48,6 +48,13 @@ class Members(NamedTuple):
     lost_s: float | None = None
 
 
+class Making(NamedTuple):
+    """The making of a group in which every rank has to take part: its members (None: all ranks), and the line."""
+
+    ranks: tuple[int, ...] | None
+    site: str = ""
+
+
 class Call(NamedTuple):
     """The part of a call that members of a group must agree on."""
 
@@ -67,6 +74,7 @@ class Ledger:
     pending: dict[Key, PointEvent] = field(default_factory=dict)
     meeting: RendezvousEvent | None = None
     meetings: list[RendezvousEvent] = field(default_factory=list)
+    makings: list[Making] = field(default_factory=list)
     way: Way = field(default_factory=lambda: Way())
 
     def take(self, event: RankLine) -> None:
@@ -81,6 +89,8 @@ class Ledger:
             entered = event["phase"] == "enter"
             self.meeting = event if entered else None
             self.meetings += [event] if entered else []
+            # A world that is made anew numbers its groups anew.
+            self.makings = [] if entered else self.makings
         elif event["kind"] == "grouping":
             self._group(event)
 
@@ -101,6 +111,10 @@ class Ledger:
     def _group(self, event: GroupingEvent) -> None:
         """Take the making of a new group for a collective of its members."""
         ranks = event.get("ranks")
+        if not event.get("local") and event["phase"] == "enter":
+            self.makings.append(Making(None if ranks is None else tuple(sorted(ranks)), event.get("site", "")))
+        elif not event.get("local") and event.get("error") and self.makings:
+            self.makings.pop()
         name = f"{GROUPING}{'' if ranks is None else ' of ' + name_ranks(ranks)}"
         if event["phase"] == "enter":
             if ranks is not None:
@@ -117,6 +131,8 @@ class Ledger:
                 step=event["step"],
                 t=event["t"],
             )
+            if "site" in event:
+                issued["site"] = event["site"]
             self._issue(issued)
         else:
             self.pending.pop((name, "c", self.issued[name]), None)
@@ -131,9 +147,14 @@ class Ledger:
         return bool(calls and calls[0][0] < number < calls[-1][0] and self.call(group, number) is None)
 
     @property
+    def is_grouping(self) -> bool:
+        """True if the rank is in the making of a group."""
+        return any(key[0].startswith(GROUPING) for key in self.pending)
+
+    @property
     def in_call(self) -> str:
         """The sort of call that the rank is in, as evidence of progress needs it; empty if it is an ordinary one."""
-        if self.meeting is not None or any(key[0].startswith(GROUPING) for key in self.pending):
+        if self.meeting is not None or self.is_grouping:
             return "setup"
         if any(event.get("eager") for event in self.pending.values()):
             return "eager"
@@ -222,15 +243,24 @@ class Wait:
 
 
 def find_waits(ranks: Iterable[int], ledgers: Mapping[int, Ledger]) -> dict[int, Wait]:
-    """Return what ranks wait in, if they do: of all that is pending the first that lacks someone, else the last."""
+    """Return what ranks wait in, if they do: of all that is pending the first that lacks someone, else the last.
+
+    A message that left a work is no wait while the rank is in a call that returns only when it is over.
+    """
     rolls: dict[Key, _Roll] = {}
     waits: dict[int, Wait] = {}
     for rank in ranks:
-        for event in ledgers[rank].pending.values():
+        for event in _held_by(ledgers[rank].pending.values()):
             waits[rank] = _lacking(rank, event, ledgers, rolls)
             if waits[rank].lacks:
                 break
     return waits
+
+
+def _held_by(pending: Collection[PointEvent]) -> Iterable[PointEvent]:
+    """Return what may hold a rank of all that is pending."""
+    inside = any(not event.get("async") for event in pending)
+    return [event for event in pending if not (inside and "p" in event and event.get("async"))]
 
 
 class _Roll(NamedTuple):
@@ -290,7 +320,8 @@ def describe(event: Described) -> str:
     op = str(event.get("op") or event.get("after") or "")
     if not op:
         return str(event.get("point") or "a place that no rank recorded")
-    number, group = event.get("c") or event.get("p") or "", str(event.get("group") or "")
+    group = str(event.get("group") or "")
+    number = "" if group.startswith(GROUPING) else event.get("c") or event.get("p") or ""
     of = f"of group {group}" if group not in ("", "0") and not group.startswith(GROUPING) else ""
     inside = ", ".join(str(part) for part in (event.get("said"), _shapes(event), event.get("site")) if part)
     words = (SPOKEN.get(op, op), str(number), _partner(event, op), of, f"({inside})" if inside else "")

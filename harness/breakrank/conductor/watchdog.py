@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from breakrank.analysis.groupings import explain_groupings
 from breakrank.analysis.hang import Stuck, explain
 from breakrank.analysis.rendezvous import explain_meeting, suspect_meeting, waits_in_meeting
 from breakrank.analysis.wait_for import Wait
@@ -116,7 +117,7 @@ class Watchdog:
         if stuck or not waiting:
             found = explain(ledgers, gone, stopped)
             return Stuck("deadlock", (), {}) if found.why == "blocked in a lock" else found
-        if any(r.ledger.meeting is not None for r in waiting.values()):
+        if any(r.ledger.meeting is not None for r in waiting.values()) or explain_groupings(ledgers):
             return self._proof_of_meeting(ranks, waiting, stopped)
         self._look(waiting)
         if not self._stillness.proven(Stillness.LOOKS):
@@ -140,11 +141,11 @@ class Watchdog:
     def _proof_of_meeting(
         self, ranks: Mapping[int, Rank], waiting: Mapping[int, Rank], stopped: Collection[int]
     ) -> Stuck | None:
-        """Return the cause for which a rendezvous never comes to its end.
+        """Return the cause for which a rendezvous, or the making of a group, never comes to its end.
 
-        A rank in a rendezvous polls the store, so threads prove nothing; the log shows that it waits.
+        A rank in one polls the store, or connects, so threads prove nothing; the log shows that it waits.
         """
-        asking = {n: r for n, r in waiting.items() if r.ledger.meeting is not None}
+        asking = {n: r for n, r in waiting.items() if r.ledger.meeting is not None or r.ledger.is_grouping}
         others = {n: r for n, r in waiting.items() if n not in asking}
         if not all(_asleep(r.process.pid) for r in asking.values()):
             # A rank that cannot connect tries again now and then; a closed way is found by probes.
@@ -164,8 +165,8 @@ class Watchdog:
         if closed:
             return _unreachable(closed, waits_in_meeting({n: r.ledger for n, r in asking.items()}))
         gone = [n for n, r in ranks.items() if r.gone or r.done]
-        usual = {"world": len(ranks)}
-        return explain_meeting({n: r.ledger for n, r in ranks.items()}, gone, stopped, usual)
+        ledgers = {n: r.ledger for n, r in ranks.items()}
+        return explain_meeting(ledgers, gone, stopped, {"world": len(ranks)}) or explain_groupings(ledgers)
 
     def _has_arrived(self, closed: set[Way] | None) -> bool:
         """Return whether bytes were on their way until now: they may have woken a rank, as only new looks can show."""
@@ -210,7 +211,7 @@ class Watchdog:
     def _unproven(self, ranks: Mapping[int, Rank], stopped: Collection[int]) -> Stuck:
         """Return the likely cause of waits that are not proven, when the deadline has passed."""
         ledgers = {n: r.ledger for n, r in ranks.items()}
-        suspected = suspect_meeting(ledgers)
+        suspected = suspect_meeting(ledgers) or explain_groupings(ledgers)
         if suspected is not None:
             return suspected
         found = explain(ledgers, [n for n, r in ranks.items() if r.gone or r.done], stopped)

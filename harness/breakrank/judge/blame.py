@@ -78,8 +78,9 @@ def _called_otherwise(history: History, findings: Sequence[Finding]) -> Blame | 
     """Blame the ranks whose collective did not match: who dies of it, reports it or waits is often another one."""
     for finding in findings:
         if finding.oracle == "collectives" and finding.attempt == _last(history):
-            nobody = finding.cause == "wrong collective result" and len(finding.ranks) == len(history.last)
-            return Blame(() if nobody else finding.ranks, finding.sentence())
+            # If nothing tells apart those that called it, or all have a wrong result, it is no single one's fault.
+            everyone = len(finding.ranks) >= finding.evidence.get("callers", len(history.last))
+            return Blame(() if everyone else finding.ranks, finding.sentence())
     return None
 
 
@@ -202,7 +203,9 @@ def _does_not_come(history: History, findings: Sequence[Finding]) -> Blame | Non
     for event in history.seen("hung"):
         if event["attempt"] == _last(history):
             peers = [rank for rank in event.get("peers") or () if rank in known]
-            nothing = f"{name_ranks(sorted(event['ranks']))} waited, and nothing shows for whom"
+            apart = any(one.get("lacks") for one in event["waiting"])
+            why = "nothing shows which of them went another way" if apart else "nothing shows for whom"
+            nothing = f"{name_ranks(sorted(event['ranks']))} waited, and {why}"
             return Blame(tuple(peers), event.get("shown_by") or nothing)
     return None
 

@@ -9,6 +9,7 @@ from breakrank.analysis import endings, rounding
 from breakrank.analysis.lineage import lineage
 from breakrank.history.reader import History, RankHistory
 from breakrank.judge.blame import accusations, blame
+from breakrank.judge.consequences import without_consequences
 from breakrank.judge.run_digest import digest
 from breakrank.judge.sufficiency import Account, hear_some, left_words, see_enough, see_something, see_strikes, world_of
 from breakrank.judge.unseen import note_unseen, say_unseen
@@ -28,7 +29,8 @@ _WAITS = (
         "participant missing",
         "crossed process groups",
     ),
-    *("unmatched receive", "unmatched send", "blocked in a lock", "lock cycle", "rank missing", "duplicate rank"),
+    *("unmatched receive", "unmatched send", "message cycle", "group mismatch"),
+    *("blocked in a lock", "lock cycle", "rank missing", "duplicate rank"),
     *("world size mismatch", "master mismatch"),
     *("backend mismatch", "interface mismatch", "connection held by orphan", "unreachable"),
 )
@@ -65,7 +67,8 @@ def judge(
         account.void.append("the injector ended every rank of the last attempt")
     judged = _set_aside(history, findings, last, account)
     named = [f for f in judged if plan.command or f.oracle in plan.oracles]
-    also = [f for f in judged if f not in named]
+    also = without_consequences(history, [f for f in judged if f not in named], named)
+    named = without_consequences(history, named, named)
     _remember(history, ends, account)
     account.notes.extend((*_limits(history), *note_unseen(history, plan)))
     launcher = history.launcher_failures

@@ -12,7 +12,7 @@ from breakrank.analysis.divergence import WINDOW, Gap, Swap, parting
 from breakrank.analysis.mismatch import TRAITS, mismatch, odd_ranks
 from breakrank.history.reader import History
 from breakrank.oracles import Abstain, Terms
-from breakrank.verdict import Finding, name_ranks
+from breakrank.verdict import Finding, listed, name_ranks
 
 #: The mismatches that are possible between the sender and the receiver of a message.
 _OF_A_MESSAGE = ("dtype mismatch", "shape mismatch")
@@ -35,7 +35,8 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     for attempt in history.attempts:
         here, there = groups(history, attempt), messages(history, attempt)
         judged = judged or any(_has_laws(group) for group in [*here, *there])
-        wrong = [w for g in here for w in _first(_in_group(g, models.get(g.name)))]
+        failed = not all(lived.ended_well for lived in history.attempt(attempt))
+        wrong = [w for g in here for w in _first(_in_group(g, models.get(g.name), failed))]
         wrong += [w for g in there for w in _first(_in_messages(g, ways.get((g.name, g.ranks))))]
         found += [w.finding(attempt) for w in sorted(wrong, key=lambda w: (w.step, w.time))[:1]]
     if not judged and not found:
@@ -78,11 +79,12 @@ class _Wrong(NamedTuple):
         others = [rank for rank in sorted(self.calls) if rank not in self.ranks]
         facts = {"op": one.name, "number": one.number, "site": one.site or "no line of its own"}
         evidence = {**facts, "group": one.group, "others": _name(others) if others else "others", **self.facts}
+        evidence["callers"] = len(self.calls)
         return Finding("collectives", self.cause, self.ranks, self.step, attempt, places[:8], evidence)
 
 
-def _in_group(group: Group, model: Group | None) -> Iterator[_Wrong]:
-    """Yield what is wrong with a group's collectives, in their order."""
+def _in_group(group: Group, model: Group | None, failed: bool) -> Iterator[_Wrong]:
+    """Yield what is wrong with a group's collectives, in their order; last what may be, if the job `failed`."""
     suspected: _Wrong | None = None
     for position in range(max(map(len, group.calls.values()))):
         calls = {rank: own[position] for rank, own in group.calls.items() if position < len(own)}
@@ -100,7 +102,22 @@ def _in_group(group: Group, model: Group | None) -> Iterator[_Wrong]:
         elif broken is not None:
             yield _lawless(group, position, calls, model, broken.ranks, broken.how)
         yield from _overrun(calls)
-        suspected = suspected or _suspect(group, position, calls, model)
+        if suspected is None:
+            suspected = _suspect(group, position, calls, model)
+            parted = None if suspected or not failed or model else _order(group, position, calls, None, True)
+            if parted is not None:
+                # Of collectives alike nothing else shows that they were paired with others than they belong to.
+                yield _apart(group, position, calls, parted)
+                return
+
+
+def _apart(group: Group, position: int, calls: _Calls, order: _Wrong) -> _Wrong:
+    """Return that ranks part in the order of their calls; of all that called, if nothing tells them apart."""
+    places = {rank: call.place for rank, call in calls.items()}
+    odd = odd_ranks(places, group, position, None, lambda call: call.place)
+    if len(odd) < len(calls):
+        return order
+    return _Wrong("calls misaligned", odd, calls, {"held": _held(_names(calls), calls, odd)})
 
 
 def _suspect(group: Group, position: int, calls: _Calls, model: Group | None) -> _Wrong | None:
@@ -157,13 +174,20 @@ def _layout(call: Call) -> str:
 
 
 def _held(values: Mapping[int, str], calls: _Calls, odd: Sequence[int]) -> str:
-    """Say what each rank had, and where in the code; the odd ones first."""
-    kinds: dict[tuple[str, str], list[int]] = {}
+    """Say what each rank had, and where in the code; the odd ones first. Ranks at several lines called other things."""
+    kinds: dict[tuple[str, str, str], list[int]] = {}
     for rank in [*odd, *(rank for rank in sorted(values) if rank not in odd)]:
-        kinds.setdefault((values[rank], calls[rank].site), []).append(rank)
+        kinds.setdefault((values[rank], calls[rank].name, calls[rank].site), []).append(rank)
+    sites = {calls[rank].site for rank in values}
+    if len(sites) > 1 and all(sites):
+        first, *rest = [
+            f"{_name(ranks)} called {name} ({site}){'' if value == name else f' with {value}'}"
+            for (value, name, site), ranks in kinds.items()
+        ]
+        return f"{first}, where {listed(rest)}"
     return ", ".join(
         f"{_name(ranks)} {'has' if len(ranks) == 1 else 'have'} {value}{f' ({site})' if site else ''}"
-        for (value, site), ranks in kinds.items()
+        for (value, _, site), ranks in kinds.items()
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from breakrank.analysis import digests, rounding
 from breakrank.analysis.happens_before import Access, overwritten_in_turns
+from breakrank.analysis.lineage import first_parting
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, listed, name_ranks
@@ -98,11 +99,14 @@ def _parameters(history: History, pairs: Sequence[Pair], terms: Terms) -> list[F
         rule = digests.like(digests.steps([p.model for p in guilty], name), same)
         parted = digests.breaches(digests.steps([p.lived for p in guilty], name), rule)
     step = parted[0].place.step if parted else max(p.lived.last_step for p in guilty)
+    resumed = _resumed(history, guilty, name, same) if not parted else None
     evidence: dict[str, Any] = {
         "compared": name,
         "results": {str(rank): here[rank] for rank in wrong},
         "control": {str(rank): there[rank] for rank in wrong},
     }
+    if resumed is not None:
+        step, evidence["there"] = resumed
     alone = _batches(pairs, step) if parted else {}
     if alone:
         evidence["how"] = next(filter(None, alone.values()), "")
@@ -111,6 +115,22 @@ def _parameters(history: History, pairs: Sequence[Pair], terms: Terms) -> list[F
     if lacking is not None:
         return [lacking]
     return [Finding("control", "wrong result", tuple(wrong), step, guilty[0].lived.attempt, evidence=evidence)]
+
+
+def _resumed(
+    history: History, guilty: Sequence[Pair], name: digests.Compared, same: Callable[[Any, Any], bool]
+) -> tuple[int, str] | None:
+    """Return the step of the last attempt at which a resumed job parts from the control, and which one that is there.
+
+    A job that had parted before it was resumed parts at the first step.
+    """
+    found = [parting for p in guilty if (parting := first_parting(history, p.lived, p.model, name, same)) is not None]
+    if not found:
+        return None
+    attempt, step, of_control = min(found)
+    if attempt == guilty[0].lived.attempt:
+        return step, f"step {of_control} of the control"
+    return 1, f"and before it at step {step} of attempt {attempt}, step {of_control} of the control"
 
 
 def _lacking(pairs: Sequence[Pair], step: int, evidence: dict[str, Any]) -> Finding | None:

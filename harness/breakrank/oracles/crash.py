@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from breakrank.analysis.collectives import Call, last_call
 from breakrank.analysis.endings import where_at
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Terms
@@ -37,11 +38,12 @@ def _finding(lived: RankHistory, said: CrashEvent | None) -> Finding:
     threads = said["threads"] if said is not None else []
     died = next((t for t in threads if t["died"]), None)
     others = sorted((t for t in threads if not t["died"] and t["frames"]), key=_suspicion)
+    call = last_call(lived)
     evidence: dict[str, Any] = {
         "signal": lived.died_of(),
-        "where": f"in {_place(died)}" if died is not None and died["frames"] else "where no Python line is known",
+        "where": _where(died, call),
         "meanwhile": _meanwhile(others[0]) if others and not others[0]["waits"] else "",
-        "site": _site(died) if died is not None else "",
+        "site": _site(died) if died is not None and died["frames"] else call.site if call is not None else "",
         "native": died["native"][:8] if died is not None else [],
         "address": said["address"] if said is not None else "",
         "others": [
@@ -51,6 +53,13 @@ def _finding(lived: RankHistory, said: CrashEvent | None) -> Finding:
     }
     places = tuple(site for site in (evidence["site"], *(_site(t) for t in others if not t["waits"])) if site)
     return Finding("crash", "killed by a signal", (lived.rank,), where_at(lived), lived.attempt, places, evidence)
+
+
+def _where(died: CrashThread | None, call: Call | None) -> str:
+    """Say where the thread that died was; of one without a line, the collective that the rank was in."""
+    if died is not None and died["frames"]:
+        return f"in {_place(died)}"
+    return f"in {call.words()}" if call is not None else "where no Python line is known"
 
 
 def _suspicion(thread: CrashThread) -> tuple[bool, bool]:

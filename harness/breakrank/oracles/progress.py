@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from breakrank.analysis import digests
+from breakrank.analysis.hang import each_after, message_cycle
 from breakrank.analysis.wait_for import describe
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
-from breakrank.verdict import Finding, name_ranks
+from breakrank.verdict import Finding, listed, name_ranks
 from breakrank_agent.protocol.events import HungEvent, LockWait, ToldEvent, WaitingRank
 
 #: Causes of a hung event without a proof: the deadline passed.
@@ -30,7 +31,9 @@ def _wait(event: HungEvent, terms: Terms) -> Finding:
     waiting = sorted(event["waiting"], key=lambda w: (w["step"], w["rank"]))
     first = waiting[0] if waiting else None
     peers = list(event.get("peers") or [])
-    said = _told(waiting, peers)
+    circle = _circle(waiting) if event["why"] == "message cycle" else []
+    said = _told([w for w in waiting if w not in circle], peers) if len(circle) < len(waiting) else []
+    said = [_say_circle(circle), *said] if circle else said
     evidence = {
         "where": describe(first if first is not None else {}),
         "peer": event.get("peer"),
@@ -41,6 +44,7 @@ def _wait(event: HungEvent, terms: Terms) -> Finding:
         "would": _would_have_raised(_timeout(waiting)),
         "absent": _absent(waiting),
         "wait": said[0],
+        "circle": said[0],
         "whom": _whom(waiting, peers),
         "shown": event.get("shown_by", ""),
         "elsewhere": "".join(f"; {clause}" for clause in said[1:]),
@@ -63,6 +67,18 @@ def _lock_words(wait: LockWait) -> str:
     """Say which thread waits where for what."""
     place = f" ({wait['site']})" if wait["site"] else ""
     return f"{wait['thread']} waits for {wait['for']}{place}"
+
+
+def _circle(waiting: Sequence[WaitingRank]) -> list[WaitingRank]:
+    """Return those that wait in messages for each other in a circle, in its order."""
+    by_rank = {w["rank"]: w for w in waiting}
+    return [by_rank[rank] for rank in message_cycle({w["rank"]: w.get("lacks", ()) for w in waiting if "p" in w})]
+
+
+def _say_circle(circle: Sequence[WaitingRank]) -> str:
+    """Say who waits where for whom, all round the circle."""
+    each = [f"rank {w['rank']} {'in' if i else 'waits in'} {describe(w)}" for i, w in enumerate(circle)]
+    return f"{listed(each)} at step {circle[0]['step']}: {each_after(circle)}"
 
 
 def _told(waiting: Sequence[WaitingRank], peers: Sequence[int]) -> list[str]:

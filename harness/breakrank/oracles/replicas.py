@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from breakrank.analysis import digests
+from breakrank.analysis.lineage import steps_before
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, name_ranks
@@ -34,10 +36,18 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
             broken = digests.breaches(table, digests.alike)
             if broken:
                 since = digests.looked_at_before(table, broken[0].place)
-                findings.append(_finding(broken[0], since, group, model))
+                findings.append(_in_training(history, _finding(broken[0], since, group, model)))
     if not judged:
         raise Abstain(_why_not(history))
     return findings
+
+
+def _in_training(history: History, finding: Finding) -> Finding:
+    """Return a finding of an attempt that went on from an earlier one with its step of the whole training."""
+    before = steps_before(history, finding.attempt, min(finding.ranks))
+    if not before:
+        return finding
+    return replace(finding, evidence={**finding.evidence, "there": f"step {before + finding.step} of the training"})
 
 
 def _groups(well: Sequence[RankHistory]) -> list[list[RankHistory]]:

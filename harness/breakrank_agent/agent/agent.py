@@ -29,6 +29,7 @@ from breakrank_agent.agent.thread_scheduler import Member, Turns
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.log import LogWriter
 from breakrank_agent.protocol.sampling import ASKED, is_digested, is_sampled
+from breakrank_agent.protocol.shortened import shortened
 from breakrank_agent.protocol.traceback_text import innermost
 from breakrank_agent.schedules import policy
 
@@ -251,8 +252,8 @@ def _told(error: BaseException) -> dict[str, Any]:
     inner = innermost(str(remote))
     kind = type(error).__name__
     if inner is None:
-        return {"type": kind, "message": str(error)[:2000], "frames": _frames(error)}
-    return {"type": inner.type, "message": inner.message[:2000], "frames": inner.frames[-10:], "through": kind}
+        return {"type": kind, "message": shortened(str(error)), "frames": _frames(error)}
+    return {"type": inner.type, "message": shortened(inner.message), "frames": inner.frames[-10:], "through": kind}
 
 
 def _frames(error: BaseException) -> list[list[Any]]:

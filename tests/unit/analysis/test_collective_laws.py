@@ -89,6 +89,13 @@ class Calls:
         model = control.history() if control is not None else None
         return list(judge(self.history(), model, Terms(ranks=self.job.size, steps=3)))
 
+    def fit(self) -> bool:
+        """Return whether the calls fit each other, of which no content is on record."""
+        try:
+            return not self.found()
+        except Abstain:
+            return True
+
     def says(self, control: Calls | None = None) -> tuple[str, tuple[int, ...], int]:
         """Return cause, ranks and step of the one finding."""
         (finding,) = self.found(control)
@@ -263,17 +270,45 @@ def test_gathering_several_sizes_is_legal_where_all_made_room_for_them() -> None
     assert gathered([[1], [1]]).says() == ("shape mismatch", (0, 1), 1)
 
 
-def test_all_to_all_with_split_sizes_is_legal_and_with_other_even_sizes_is_not() -> None:
-    zero = {**tensor(1, 2, 3), "parts": [tensor(1), tensor(2, 3)]}
-    uneven = [zero, {**tensor(4, 5, 6), "parts": [tensor(4), tensor(5, 6)]}]
-    calls = Calls()
-    for rank, others in ((0, [[2], [3]]), (1, [[4], [3]])):
-        calls.call(rank, "alltoall_base_", uneven[rank], [], shapes=others)
-    assert calls.found() == []
-    calls = Calls()
-    for rank, size in ((0, 2), (1, 4)):
-        calls.call(rank, "alltoall_base_", tensor(*range(size), pieces=2), shapes=[[size], [size]])
+def exchanged(*sizes: tuple[list[int], list[int]], shapes: list[list[int]] | None = None) -> Calls:
+    """Return an all-to-all of rows of two elements: those that each rank receives from each, and sends to each."""
+    calls = Calls(len(sizes))
+    for rank, splits in enumerate(sizes):
+        calls.call(rank, "alltoall_base_", shapes=shapes or [[sum(rows), 2] for rows in splits], splits=[*splits])
+    return calls
+
+
+def test_all_to_all_with_split_sizes_that_fit_is_legal() -> None:
+    assert exchanged(([1, 4], [1, 2]), ([2, 3], [4, 3])).fit()
+    assert exchanged(([1, 4, 0], [1, 2, 5]), ([2, 3, 1], [4, 3, 0]), ([5, 0, 2], [0, 1, 2])).fit()
+
+
+def test_all_to_all_with_split_sizes_that_do_not_fit_names_both_ends() -> None:
+    calls = exchanged(([1, 4], [1, 2]), ([3, 3], [4, 3]))
     assert calls.says() == ("shape mismatch", (0, 1), 1)
+    assert "rank 0 has 4 elements for rank 1 (train.py:8), rank 1 has 6 from rank 0" in calls.found()[0].sentence()
+    assert exchanged(([1, 2], [1, 3]), ([1, 2], [1, 3])).says() == ("shape mismatch", (0, 1), 1), "alike, and wrong"
+    alone = exchanged(([1, 4], [2, 2]), ([2, 3], [4, 3]))
+    assert (alone.says(), alone.found()[0].evidence["held"]) == (
+        ("shape mismatch", (0,), 1),
+        "rank 0 has 4 elements for itself and room for 2 (train.py:8)",
+    )
+
+
+def test_all_to_all_of_even_parts_has_one_size_on_all_ranks() -> None:
+    calls = Calls()
+    for rank, size in ((0, 12), (1, 10)):
+        calls.call(rank, "alltoall_base_", shapes=[[size, 8], [size, 8]])
+    assert calls.says() == ("shape mismatch", (0, 1), 1)
+    assert "rank 0 has 12×8 (train.py:8), rank 1 has 10×8 (train.py:8)" in calls.found()[0].sentence()
+    lists = Calls()
+    for rank, size in ((0, 6), (1, 5)):
+        lists.call(rank, "alltoall_", shapes=[[size, 8]] * 4)
+    assert lists.says() == ("shape mismatch", (0, 1), 1)
+    fits = Calls()
+    for rank, (received, sent) in enumerate((([1, 4], [1, 2]), ([2, 3], [4, 3]))):
+        fits.call(rank, "alltoall_", shapes=[[rows, 8] for rows in (*received, *sent)])
+    assert fits.fit()
 
 
 # --- the order of calls
@@ -362,7 +397,8 @@ def test_the_sentence_names_the_operation_both_values_and_both_lines() -> None:
     calls = Calls().call(0, read=tensor(1), site="train.py:88")
     calls.call(1, read=tensor(1), site="train.py:97", reduce="MAX")
     assert calls.found()[0].sentence() == (
-        "all_reduce 1 reduces in several ways at step 1: rank 0 has SUM (train.py:88), rank 1 has MAX (train.py:97)"
+        "all_reduce 1 reduces in several ways at step 1: rank 0 called all_reduce (train.py:88) with SUM, "
+        "where rank 1 called all_reduce (train.py:97) with MAX"
     )
 
 

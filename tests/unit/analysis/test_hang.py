@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
-from breakrank.analysis.hang import explain
+from breakrank.analysis.groupings import explain_groupings
+from breakrank.analysis.hang import explain, message_cycle
 from breakrank.analysis.rendezvous import explain_meeting, suspect_meeting
 from breakrank.analysis.wait_for import Ledger, describe, lags
 
 WORLD = [0, 1, 2]
 ENTERS = {"kind": "rendezvous", "phase": "enter", "n": 0, "seq": "main", "step": 0, "t": 0.0}
+
+GROUPS = {"kind": "grouping", "n": 0, "seq": "main", "step": 0, "t": 0.0}
 
 
 class Log:
@@ -92,14 +95,90 @@ def test_other_roots_can_never_be_full():
     assert told(*logs) == ("participant missing", (2,))
 
 
-def test_a_recv_that_nobody_sends():
+@pytest.mark.parametrize(("op", "answer", "why"), [
+    ("recv_", "send", "unmatched receive"),
+    ("send", "recv_", "unmatched send"),
+])  # fmt: skip
+def test_a_message_is_unmatched_whose_other_end_went_another_way(op, answer, why):
     logs = [Log(r, [0, 1]) for r in (0, 1)]
-    assert told(logs[0].waits("recv_", peer=1), logs[1].waits("recv_", peer=0)) == ("unmatched receive", ())
+    for log, call in zip(logs, (op, answer), strict=True):
+        for _ in range(2):
+            log.does(call, peer=1 - log.rank).does("barrier").next()
+    assert told(logs[0].waits(op, peer=1), logs[1].waits("barrier")) == (why, (1,))
 
 
-def test_a_send_that_nobody_receives_and_one_that_is_received():
-    logs = [Log(r, [0, 1]) for r in (0, 1)]
-    assert told(logs[0].waits("send", peer=1), logs[1].waits("send", peer=0)) == ("unmatched send", ())
+@pytest.mark.parametrize("op", ["send", "recv_"])
+def test_ranks_that_wait_in_messages_for_each_other_in_a_circle_are_all_named_and_none_is_blamed(op):
+    pair = [Log(r, [0, 1]).waits(op, peer=1 - r) for r in (0, 1)]
+    assert told(*pair) == ("message cycle", ())
+    ring = [Log(r).waits(op, peer=(r + 1) % 3) for r in WORLD]
+    assert told(*ring) == ("message cycle", ())
+    beside = [Log(0).waits(op, peer=1), Log(1).waits(op, peer=0), Log(2).waits("barrier")]
+    assert told(*beside) == ("message cycle", ())
+
+
+def test_of_a_circle_the_one_unlike_its_own_earlier_steps_is_odd():
+    first, second = Log(0, [0, 1]), Log(1, [0, 1])
+    for _ in range(2):
+        first.does("send", peer=1).does("recv_", peer=1).next()
+        second.does("recv_", peer=0).does("send", peer=0).next()
+    assert told(first.waits("recv_", peer=1), second.waits("recv_", peer=0)) == ("message cycle", (0,))
+
+
+def test_a_circle_has_those_alone_that_wait_for_each_other():
+    assert message_cycle({0: [1], 1: [2], 2: [1], 3: [0]}) == [1, 2]
+    assert message_cycle({2: [0], 0: [1], 1: [2]}) == [0, 1, 2]
+    assert message_cycle({0: [1, 2], 1: [0, 2], 2: [0, 1]}) == [0, 1], "each may receive from any"
+    assert message_cycle({0: [1], 1: []}) == message_cycle({0: [1]}) == message_cycle({}) == []
+
+
+def test_a_send_that_left_a_work_is_no_wait_while_the_rank_is_in_another_call():
+    sent = {"peer": 1, "async": True}
+    found = explain({0: Log(0, [0, 1]).waits("send", **sent).waits("recv_", peer=1).ledger, 1: Log(1, [0, 1]).ledger})
+    assert found.waits[0].event["op"] == "recv_"
+    logs = [Log(r, [0, 1]).waits("send", **{**sent, "peer": 1 - r}).waits("allreduce_") for r in (0, 1)]
+    assert told(*logs) == ("deadlock", ())
+    alone = [Log(r, [0, 1]).waits("send", **{**sent, "peer": 1 - r}) for r in (0, 1)]
+    assert told(*alone) == ("message cycle", ())
+
+
+# --- groups that ranks do not make alike
+
+
+def grouped(*making: tuple[int, list[int] | None], **facts: Any) -> dict[int, Ledger]:
+    """Return the logs of ranks each of which is in the making of the last of its groups."""
+    ledgers = {rank: Ledger() for rank in WORLD}
+    for rank, ranks in making:
+        if ledgers[rank].is_grouping:
+            ledgers[rank].take({**GROUPS, "phase": "leave", "ranks": ranks})
+        ledgers[rank].take({**GROUPS, "phase": "enter", "ranks": ranks, "site": f"a:{rank}", **facts})
+    return ledgers
+
+
+def test_groups_that_ranks_make_in_another_order_are_named_and_the_odd_rank_blamed():
+    found = explain_groupings(grouped((0, [0, 1]), (1, None), (2, [0, 1])))
+    assert found is not None and (found.why, found.peers) == ("group mismatch", (1,))
+    said = "call 1 of new_group makes a group of [0, 1] on rank 0 (a:0), of all ranks on rank 1 (a:1) and of [0, 1]"
+    assert found.shown_by == f"{said} on rank 2 (a:2)"
+
+
+def test_of_ranks_that_make_their_own_groups_alone_nobody_is_odd():
+    found = explain_groupings(grouped((0, [0, 1]), (1, [1, 0]), (2, [2])))
+    assert found is not None and (found.why, found.peers) == ("group mismatch", ())
+
+
+def test_nothing_is_said_against_groups_that_all_make_or_that_only_members_have_to():
+    assert explain_groupings(grouped((0, [0, 1]), (1, [1, 0]), (2, [0, 1]))) is None
+    assert explain_groupings(grouped((0, None), (1, [0, 1, 2]))) is None, "rank 2 has not come yet"
+    assert explain_groupings(grouped((0, [0, 1]), (1, [0, 1]), (2, [2]), local=True)) is None
+    anew = grouped((0, [0, 1]), (1, [2]))
+    for ledger in anew.values():
+        ledger.take({**ENTERS, "rank": 0, "world": 3, "master": "m:1", "backend": "gloo", "timeout_s": None})
+        ledger.take({**GROUPS, "phase": "enter", "ranks": None})
+    assert explain_groupings(anew) is None, "a world that is made anew counts its groups anew"
+
+
+def test_a_send_that_is_received():
     answered = [Log(0, [0, 1]).waits("send", peer=1), Log(1, [0, 1]).waits("recv_any_source_", peer=-1)]
     assert told(*answered) == ("deadlock", ())
 

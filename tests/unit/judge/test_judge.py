@@ -43,7 +43,7 @@ class TestOutcomes:
     def test_a_killed_rank_that_a_peer_reports_is_detected(self) -> None:
         verdict = judge(killed().history(), sound(), of_a_kill())
         assert verdict.outcome is Outcome.DETECTED
-        assert verdict.reported == ("rank 0 reported RuntimeError: Connection closed by peer at step 2",)
+        assert verdict.reported == ("rank 0 reported RuntimeError: Connection closed by peer (train.py:7) at step 2",)
         assert verdict.blame.ranks == (1,)
 
     def test_latency_runs_from_the_first_strike_fired_to_the_first_report_after_it(self) -> None:
@@ -407,7 +407,7 @@ class TestNotes:
         job[0].restores("a0s2")
         verdict = judge(job.trains(1).ends_well().history(), None, plan())
         assert verdict.outcome is Outcome.SURVIVED
-        assert "in attempt 0: rank 1 reported ValueError: loss is NaN at step 3" in verdict.notes
+        assert "in attempt 0: rank 1 reported ValueError: loss is NaN (train.py:7) at step 3" in verdict.notes
         assert "in attempt 0: NaN or infinite parameters in rank 1 at step 3" in verdict.notes
         assert "1 of 3 steps of attempt 0 were lost" in verdict.notes
 

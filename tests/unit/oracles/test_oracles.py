@@ -442,14 +442,43 @@ class TestControl:
             job[rank].trains([20 + rank], params="p3")
         assert ask("control", job.ends_well().history(), sound()) == []
 
-    def test_names_only_the_last_step_of_a_wrong_result_after_a_restart(self) -> None:
-        job = with_checkpoints(2)
+    def test_names_the_step_of_a_wrong_result_after_a_restart_here_and_in_the_control(self) -> None:
+        job = self.resumed("a0s1")
+        for rank in (0, 1):
+            job[rank].trains([10 + rank], params="p2").trains([20 + rank], params="off")
+        (finding,) = ask("control", job.ends_well().history(), sound())
+        assert (finding.cause, finding.ranks, finding.step, finding.attempt) == ("wrong result", (0, 1), 2, 1)
+        assert finding.sentence().endswith("first at step 2 of attempt 1 (step 3 of the control)")
+
+    def test_names_the_step_before_a_restart_at_which_a_result_went_wrong(self) -> None:
+        job = self.resumed("a0s2", params="off")
+        for rank in (0, 1):
+            job[rank].trains([20 + rank], params="further off")
+        (finding,) = ask("control", job.ends_well().history(), sound())
+        assert finding.sentence().endswith(
+            "first at step 1 of attempt 1 (and before it at step 1 of attempt 0, step 1 of the control)"
+        )
+
+    def test_finds_out_by_the_control_where_a_restart_went_on_that_restored_nothing_on_record(self) -> None:
+        job = self.resumed("")
+        for rank in (0, 1):
+            job[rank].trains([10 + rank], params="p2").trains([20 + rank], params="off")
+        (finding,) = ask("control", job.ends_well().history(), sound())
+        assert finding.sentence().endswith("first at step 2 of attempt 1 (step 3 of the control)")
+
+    @staticmethod
+    def resumed(file: str, params: str | None = None) -> Golden:
+        """Return a job that was killed after two saved steps and started again, and restored the file, if any."""
+        job = Golden()
+        for step in (1, 2):
+            for rank in (0, 1):
+                job[rank].trains([10 * (step - 1) + rank], params)
+            job[0].saves()
         job[1].dies(SIGKILL)
         job.ended_by_us().again()
-        job[0].restores("a0s1")
-        for rank in (0, 1):
-            job[rank].trains([10 + rank], params="off").trains([20 + rank], params="further off")
-        assert objection("control", job.ends_well().history(), sound()) == ("wrong result", (0, 1), 2)
+        if file:
+            job[0].restores(file)
+        return job
 
     def test_compares_what_the_program_named_in_place_of_the_parameters(self) -> None:
         job = Golden().trains(3)

@@ -102,6 +102,7 @@ class Call:
         self._root_at = self.names.index("root_rank") if "root_rank" in self.names else -1
         self._async_at = self.names.index("async_op") if "async_op" in self.names else -1
         self._reduces = "reduce_op" in self.names
+        self._splits_at = self.names.index("output_split_sizes") if "output_split_sizes" in self.names else -1
         # An all-reduce called from C++ itself is one of DDP's reducer, which sums.
         self._default = "SUM" if name == "allreduce_" else ""
         self._known: dict[Any, Facts] = {}
@@ -123,9 +124,12 @@ class Call:
         root = args[self._root_at] if self._root_at >= 0 else None
         message = self._message(args) if self._name in PEERS else None
         key: Any = group, place, root, message, bool(flat) and flat[0].is_cpu
+        splits = args[self._splits_at : self._splits_at + 2] if self._splits_at >= 0 else ()
+        if splits and (splits[0] or splits[1]):
+            key = key, *map(tuple, splits)
         for tensor in flat if len(flat) <= MOST_TENSORS else flat[:MOST_TENSORS]:
             key = key, tensor.dtype, tensor.shape, tensor.is_contiguous()
-        return self._known.get(key) or self._learn(key, group, place, root, message, flat)
+        return self._known.get(key) or self._learn(key, group, place, root, message, flat, splits)
 
     def _learn(
         self,
@@ -135,11 +139,12 @@ class Call:
         root: Optional[int],
         message: Optional[tuple[int, int]],
         flat: Sequence[Any],
+        splits: Sequence[Any],
     ) -> Facts:
         """Return what the record says of a call that is made for the first time, and know it from now on."""
         peer = None if message is None else message[0]
         pair = None if peer is None else (group.rank, peer) if PEERS[self._name][1] else (peer, group.rank)
-        text, over = self._texts(group, place, root, message, flat)
+        text, over = self._texts(group, place, root, message, flat, splits)
         here = root is None or root == group.rank
         on_cpu = bool(flat) and flat[0].is_cpu
         facts = Facts(group.name, group.size, text, over, group.numbers(pair), place[1], here, pair, on_cpu)
@@ -178,6 +183,7 @@ class Call:
         root: Optional[int],
         message: Optional[tuple[int, int]],
         flat: Sequence[Any],
+        splits: Sequence[Any],
     ) -> tuple[str, str]:
         """Return all that is said of a call, and of its completion, up to its number."""
         values: dict[str, Any] = {"op": self._name, "group": group.name}
@@ -187,6 +193,8 @@ class Call:
         over = members(values) + number
         values.update(size=group.size, shapes=[list(t.shape) for t in flat[:MOST_TENSORS]])
         values["dtype"] = str(flat[0].dtype)[6:] if flat else ""
+        if any(splits):
+            values["splits"] = [list(map(int, sizes)) for sizes in splits]
         if not all(t.is_contiguous() for t in flat[:MOST_TENSORS]):
             values["strides"] = [list(t.stride()) for t in flat[:MOST_TENSORS]]
         if root is not None:

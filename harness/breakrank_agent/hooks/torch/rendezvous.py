@@ -6,6 +6,7 @@ In both, every rank waits for all others in the store, which no operator shows.
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any, Callable, Optional
 
 from breakrank_agent.agent.agent import Agent
@@ -21,7 +22,7 @@ def install(agent: Agent) -> None:
     if not torch.distributed.is_available():
         return
     _watch(agent, "init_process_group", "rendezvous", _meeting)
-    _watch(agent, "new_group", "grouping", _grouping)
+    _watch(agent, "new_group", "grouping", partial(_grouping, agent))
     _watch_end(agent)
 
 
@@ -83,9 +84,14 @@ def _meeting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _grouping(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    ranks = args[0] if args else kwargs.get("ranks")
-    return {"ranks": [int(rank) for rank in ranks] if ranks is not None else None}
+def _grouping(agent: Agent, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return what a call of `new_group` names, and the line that calls."""
+    names = ("ranks", "timeout", "backend", "pg_options", "use_local_synchronization")
+    said = {**dict(zip(names, args)), **kwargs}
+    ranks, site = said.get("ranks"), agent.sites.here().line
+    facts: dict[str, Any] = {"ranks": [int(rank) for rank in ranks] if ranks is not None else None}
+    facts.update({"local": True} if said.get("use_local_synchronization") else {})
+    return {**facts, "site": site} if site else facts
 
 
 def _number(name: str) -> int:

@@ -72,6 +72,8 @@ class CallFacts(CallNumber, CallWords):
     """The shapes of the first tensors of the call; absent as `op` is."""
     dtype: NotRequired[str]
     """The dtype of the first tensor, empty without tensors; absent as `op` is."""
+    splits: NotRequired[list[list[Count]]]
+    """Of an all-to-all, the rows from each rank and those to each, in the group's order; absent if all are alike."""
     strides: NotRequired[list[list[int]]]
     """The strides of the tensors, in elements; absent where all of them are contiguous."""
     root: NotRequired[RankName]
@@ -156,5 +158,9 @@ class GroupingEvent(RankEventBase):
     """Before the call, or after it."""
     ranks: Optional[list[Count]]
     """The members, by their numbers in the world; null: all ranks."""
+    local: NotRequired[Literal[True]]
+    """Only its members make it (`use_local_synchronization`); absent if all ranks must."""
+    site: NotRequired[str]
+    """The line of the user's code that calls, as `file:line`; absent if there is none."""
     error: NotRequired[str]
     """The type of the exception that the call raised; absent on entering, and if it did not fail."""

@@ -1,0 +1,58 @@
+"""Find the cause of an error, and the user's line, in what a framework makes of both. Pure."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+#: The text before a message: a line of a framework's C++, or TensorFlow's names of functions and nodes.
+_BEFORE = re.compile(
+    r"^(\[[^\]]*:\d+\]\s*(err == 0)?(\. )?|\{\{function_node .*?\}\}\s*|\(\d+\)\s+[A-Z_ ]+:\s+|"
+    r"\[\[\{\{node .*?\}\}\]\]\s*)+"
+)
+#: The text behind it.
+_BEHIND = re.compile(r"\s*(\[\[\{\{node .*|\[Op:\w+\].*)$")
+#: The lines of TensorFlow that lead to the message, and are none of it.
+_LEADING = re.compile(
+    r"^(Graph execution error:|Detected at node .*|Node: '.*'|<stack traceback unavailable>|Original stack trace.*|"
+    r"\d+ root error\(s\) found\.?|Traceback \(most recent call last\):|\.\.\.|File \".*|.*\", line \d+, in .*)?$"
+)
+#: A frame of a traceback, as Python and TensorFlow write it.
+_FRAME = re.compile(r"^\s*File \"([^\"]+)\", line (\d+)", re.MULTILINE)
+#: The places of code that is not the user's.
+_FOREIGN = ("site-packages", "dist-packages", "/lib/python", "<")
+#: The most letters of a cause.
+_MOST = 160
+
+
+def cause(message: str) -> str:
+    """Return the first sentence of a message that says what is wrong; empty if it says nothing."""
+    lines = message.strip().splitlines()
+    skipped = False
+    for line in lines:
+        # The text of a line of code stands below its frame.
+        quoted = skipped and line.startswith("    ")
+        skipped = bool(_LEADING.match(line.strip())) or quoted
+        said = _BEHIND.sub("", _BEFORE.sub("", line.strip()))
+        if said and not skipped:
+            return said.split(". ")[0][:_MOST]
+    return lines[0].split(". ")[0][:_MOST] if lines else ""
+
+
+def users_line(message: str, frames: Iterable[Sequence[Any]]) -> str:
+    """Return the innermost line of the user's that an error came through, as `file:line`; empty if none is known.
+
+    If the message has a traceback, as of a graph or of a pipeline of data, that one leads further in.
+    """
+    inside = [(file, line) for file, line in _FRAME.findall(message)]
+    for traceback in (inside, [(str(frame[0]), frame[1]) for frame in frames]):
+        own = [f"{os.path.basename(file)}:{line}" for file, line in traceback if not _is_foreign(file)]
+        if own:
+            return own[-1]
+    return ""
+
+
+def _is_foreign(file: str) -> bool:
+    return any(part in file for part in _FOREIGN)

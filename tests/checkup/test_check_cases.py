@@ -1,0 +1,120 @@
+"""Scripts that nobody has struck: their outcome, the blame, and the words by which a person finds the mistake.
+
+Each script runs undisturbed, broken with `--bug` and sound without. All oracles judge it, and no control is there.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import NamedTuple
+
+import pytest
+from support.styles import SCRIPTS, plan_of_script
+
+from breakrank.plan.script import framework_of
+from breakrank.runs.request import Request
+from breakrank.verdict import Outcome, Verdict
+from breakrank_agent import faults
+from breakrank_agent.protocol.trigger import at
+
+CASES = SCRIPTS / "check_cases"
+
+
+class Said(NamedTuple):
+    """The verdict on a broken script: its outcome, whom to blame, and words that its sentence has."""
+
+    outcome: Outcome
+    cause: str
+    blamed: tuple[int, ...]
+    words: tuple[str, ...]
+
+
+OWN_CLOCK = (
+    "rank 0 called all_reduce (saves_by_own_clock.py:25)",
+    "where rank 1 called all_reduce (saves_by_own_clock.py:41)",
+)
+BROKEN = {
+    "group_of_members_only.py": Said(
+        Outcome.HUNG,
+        "group mismatch",
+        (),
+        ("call 1 of new_group makes a group of [0, 1] on ranks 0 and 1 (", " and of [2, 3] on ranks 2 and 3 ("),
+    ),
+    "saves_by_own_clock.py": Said(
+        Outcome.CRASHED,
+        "shape mismatch",
+        (),
+        OWN_CLOCK,
+    ),
+    "saves_by_own_clock.py --alike": Said(
+        Outcome.SILENT,
+        "calls misaligned",
+        (),
+        OWN_CLOCK,
+    ),
+    "exchanged_rows.py": Said(
+        Outcome.CRASHED,
+        "shape mismatch",
+        (1,),
+        ("all_to_all_single 3", "rank 1 has 10×8 (exchanged_rows.py:30)", "rank 0 has 12×8 (exchanged_rows.py:30)"),
+    ),
+    "exchanged_rows.py --lists": Said(
+        Outcome.CRASHED, "shape mismatch", (1,), ("all_to_all 3", "rank 1 has 5×8 (exchanged_rows.py:21)")
+    ),
+    "exchanged_rows.py --uneven": Said(
+        Outcome.CRASHED,
+        "shape mismatch",
+        (),
+        ("rank 0 has 40 elements for rank 1 (exchanged_rows.py:26)", "rank 1 has 32 from rank 0"),
+    ),
+    "neighbours.py": Said(
+        Outcome.HUNG,
+        "message cycle",
+        (),
+        ("rank 0 waits in send 1 to rank 1 (64×8 ", "neighbours.py:17)", "each receives only after its own send"),
+    ),
+}
+
+
+def judged(bench, folder, command, strikes=(), **choices) -> Verdict:
+    """Return the verdict on a script of this folder."""
+    script = command.split()[0]
+    shutil.copy(CASES / script, folder)
+    if script.startswith("group"):
+        choices["ranks"] = 4
+    choices["framework"] = framework_of([script], folder)
+    return bench.run(Request(plan_of_script(command, strikes, **choices), where=folder)).verdict
+
+
+@pytest.mark.parametrize("command", BROKEN)
+def test_a_mistake_is_named_with_the_lines_that_it_lies_in(bench, tmp_path, command):
+    verdict, said = judged(bench, tmp_path, f"{command} --bug"), BROKEN[command]
+    found = [finding.cause for finding in verdict.findings]
+    judgement = (verdict.outcome, found, verdict.blame.ranks)
+    assert judgement == (said.outcome, [said.cause], said.blamed), verdict.sentence()
+    assert all(words in verdict.sentence() for words in said.words), verdict.sentence()
+    assert not verdict.also and "nothing shows" not in verdict.blame.words()
+
+
+@pytest.mark.parametrize("command", [*BROKEN, "label_out_of_range.py"])
+def test_nothing_is_found_in_a_sound_one(bench, tmp_path, command):
+    verdict = judged(bench, tmp_path, command)
+    assert (verdict.outcome, verdict.findings, verdict.also) == (Outcome.SURVIVED, (), ()), verdict.sentence()
+
+
+def test_an_error_of_tensorflow_is_said_by_its_cause_and_the_users_line(bench, tmp_path):
+    verdict = judged(bench, tmp_path, "label_out_of_range.py --bug")
+    assert verdict.outcome is Outcome.DETECTED
+    assert verdict.sentence().startswith("rank 0 reported InvalidArgumentError: Received a label value of 7 which is ")
+    assert "(label_out_of_range.py:22) at step 3" in verdict.sentence()
+
+
+@pytest.mark.parametrize(("bug", "outcome", "words"), [
+    (" --bug", Outcome.SILENT, "first at step 1 of attempt 1 (step 5 of the control)"),
+    ("", Outcome.SURVIVED, "no oracle objects"),
+])  # fmt: skip
+def test_a_resumed_job_parts_from_the_control_at_the_step_after_its_checkpoint(bench, tmp_path, bug, outcome, words):
+    kill = faults.Kill() @ at(rank=1, step=7, point="optimize")
+    verdict = judged(bench, tmp_path, f"resumes_without_momentum.py{bug}", [kill], restarts=1)
+    assert verdict.outcome is outcome, verdict.sentence()
+    assert words in verdict.sentence()
