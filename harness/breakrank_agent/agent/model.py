@@ -12,7 +12,7 @@ Note = Callable[[str], None]
 
 
 class Trained(Payload, Protocol):
-    """The offers of a framework's hook: the handles for faults, and facts of the parameters, by their names on record."""
+    """The offers of a framework's hook: handles for faults, and facts of the parameters, by their names on record."""
 
     def summarize(self) -> dict[str, Any]:
         """Return the digest, the norm and the finiteness of the parameters; empty without any."""
