@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, hung, silent
 
+# Of the first worker's peers there is one: a global batch of 64 samples is shared out evenly among two.
+FOR_TWO = (2,)
+
 SCENARIO = Scenario(
     family="data",
     job=Job(ranks=2, steps=8, deadline_s=10.0, data="digits"),
@@ -32,6 +35,7 @@ SCENARIO = Scenario(
             "tf-averaging",
             "uneven_workers:averaging",
             framework="tensorflow",
+            sizes=FOR_TWO,
             control="uneven_workers:weighing",
             expect=silent(oracle="reference", step=1, cause="per-rank loss scaling"),
         ),
@@ -39,6 +43,7 @@ SCENARIO = Scenario(
             "tf-weighing",
             "uneven_workers:weighing",
             framework="tensorflow",
+            sizes=FOR_TWO,
             control="uneven_workers:weighing",
             expect=SURVIVED,
         ),
@@ -46,6 +51,7 @@ SCENARIO = Scenario(
             "tf-running-out",
             "uneven_workers:running_out",
             framework="tensorflow",
+            sizes=FOR_TWO,
             control="uneven_workers:dropping_the_rest",
             expect=silent(oracle="placement", rank=1, step=8, cause="idle replica"),
         ),
@@ -53,6 +59,7 @@ SCENARIO = Scenario(
             "tf-dropping-the-rest",
             "uneven_workers:dropping_the_rest",
             framework="tensorflow",
+            sizes=FOR_TWO,
             control="uneven_workers:dropping_the_rest",
             expect=SURVIVED,
         ),
