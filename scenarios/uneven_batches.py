@@ -10,6 +10,8 @@ from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, hung, silent
 
 # Of the first worker's peers there is one: a global batch of 64 samples is shared out evenly among two.
 FOR_TWO = (2,)
+# Four shards of digits are alike in size, and each ends with a batch of one sample.
+UNLIKE = (2, 3)
 
 SCENARIO = Scenario(
     family="data",
@@ -22,12 +24,13 @@ SCENARIO = Scenario(
             control="uneven:joining",
             expect=hung(oracle="progress", rank=0, step=7, cause="participant missing"),
         ),
-        Case("torch-joining", "uneven:joining", control="uneven:joining", expect=SURVIVED),
+        Case("torch-joining", "uneven:joining", control="uneven:joining", sizes=UNLIKE, expect=SURVIVED),
         Case("torch-agreeing", "uneven:agreeing", control="uneven:agreeing", expect=SURVIVED),
         Case(
             "torch-averaging",
             "uneven:averaging",
             control="uneven:weighing",
+            sizes=UNLIKE,
             expect=silent(oracle="reference", step=8, cause="per-rank loss scaling"),
         ),
         Case("torch-weighing", "uneven:weighing", control="uneven:weighing", expect=SURVIVED),
