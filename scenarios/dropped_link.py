@@ -15,6 +15,9 @@ FORGOT = silent(oracle="samples", cause="samples duplicated")
 
 # A third rank, whose own connections hold, learns nothing of the one that is gone: it waits on in the old group.
 FOR_TWO = (2,)
+# In a ring of three or more, rank 0 waits for what the last rank sends, and not for rank 1: nothing is on its way where
+# the connection is cut, and gRPC makes another one before it is needed.
+UNNOTICED = {3: SURVIVED}
 
 SCENARIO = Scenario(
     family="network",
@@ -36,7 +39,14 @@ SCENARIO = Scenario(
             expect=DETECTED,
         ),
         Case("torch-resuming-for-good", "digits_ddp:resuming", restarts=1, strikes=FOR_GOOD, expect=DETECTED),
-        Case("tf-plain", "workers:plain", framework="tensorflow", expect=DETECTED),
-        Case("tf-plain-for-good", "workers:plain", framework="tensorflow", strikes=FOR_GOOD, expect=DETECTED),
+        Case("tf-plain", "workers:plain", framework="tensorflow", expect=DETECTED, at=UNNOTICED),
+        Case(
+            "tf-plain-for-good",
+            "workers:plain",
+            framework="tensorflow",
+            strikes=FOR_GOOD,
+            expect=DETECTED,
+            at=UNNOTICED,
+        ),
     ],
 )

@@ -21,6 +21,7 @@ SCENARIO = Scenario(
             f"tf-{name}",
             f"servers:{program}",
             framework="tensorflow",
+            sizes=(4,),
             environment=TASKS,
             strikes=(strike,),
             expect=expect,

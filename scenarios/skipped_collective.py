@@ -60,7 +60,7 @@ SCENARIO = Scenario(
             framework="tensorflow",
             strikes=(),
             control="workers:plain",
-            expect=detected(oracle="collectives", rank=1, step=3, cause="collective skipped"),
+            expect=detected(oracle="collectives", rank=-1, step=3, cause="collective skipped"),
         ),
         Case(
             "tf-with-all",

@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, hung, silent
 
+# Of the first worker's peers there is one: a global batch of 64 samples is shared out evenly among two.
+FOR_TWO = (2,)
+# Four shards of digits are alike in size, and each ends with a batch of one sample.
+UNLIKE = (2, 3)
+
 SCENARIO = Scenario(
     family="data",
     job=Job(ranks=2, steps=8, deadline_s=10.0, data="digits"),
@@ -19,12 +24,13 @@ SCENARIO = Scenario(
             control="uneven:joining",
             expect=hung(oracle="progress", rank=0, step=7, cause="participant missing"),
         ),
-        Case("torch-joining", "uneven:joining", control="uneven:joining", expect=SURVIVED),
+        Case("torch-joining", "uneven:joining", control="uneven:joining", sizes=UNLIKE, expect=SURVIVED),
         Case("torch-agreeing", "uneven:agreeing", control="uneven:agreeing", expect=SURVIVED),
         Case(
             "torch-averaging",
             "uneven:averaging",
             control="uneven:weighing",
+            sizes=UNLIKE,
             expect=silent(oracle="reference", step=8, cause="per-rank loss scaling"),
         ),
         Case("torch-weighing", "uneven:weighing", control="uneven:weighing", expect=SURVIVED),
@@ -32,6 +38,7 @@ SCENARIO = Scenario(
             "tf-averaging",
             "uneven_workers:averaging",
             framework="tensorflow",
+            sizes=FOR_TWO,
             control="uneven_workers:weighing",
             expect=silent(oracle="reference", step=1, cause="per-rank loss scaling"),
         ),
@@ -39,6 +46,7 @@ SCENARIO = Scenario(
             "tf-weighing",
             "uneven_workers:weighing",
             framework="tensorflow",
+            sizes=FOR_TWO,
             control="uneven_workers:weighing",
             expect=SURVIVED,
         ),
@@ -46,6 +54,7 @@ SCENARIO = Scenario(
             "tf-running-out",
             "uneven_workers:running_out",
             framework="tensorflow",
+            sizes=FOR_TWO,
             control="uneven_workers:dropping_the_rest",
             expect=silent(oracle="placement", rank=1, step=8, cause="idle replica"),
         ),
@@ -53,6 +62,7 @@ SCENARIO = Scenario(
             "tf-dropping-the-rest",
             "uneven_workers:dropping_the_rest",
             framework="tensorflow",
+            sizes=FOR_TWO,
             control="uneven_workers:dropping_the_rest",
             expect=SURVIVED,
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from breakrank.causes import CAUSES, HAZARDS
@@ -84,7 +84,10 @@ class _Facts(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Record:
-    """The outcome and finding that are known for a case; `rank` and the rest only where the finding is part of it."""
+    """The outcome and finding that are known for a case; `rank` and the rest only where the finding is part of it.
+
+    A `rank` below 0 counts from the end: -1 is the last one, however many there are.
+    """
 
     outcome: Outcome
     oracle: str | None = None
@@ -95,6 +98,10 @@ class Record:
     def __post_init__(self) -> None:
         if self.cause is not None and self.cause not in CAUSES:
             raise BreakrankError(f"a record names the cause {self.cause!r}; causes are {', '.join(CAUSES)}")
+
+    def among(self, ranks: int) -> Record:
+        """Return the record for a number of ranks."""
+        return replace(self, rank=ranks + self.rank) if self.rank is not None and self.rank < 0 else self
 
     def matches(self, outcome: Outcome, findings: Sequence[Finding]) -> bool:
         """Return whether a verdict is as recorded: its outcome, and its first finding or that there is none."""
@@ -132,7 +139,7 @@ class Record:
         """Say the record in short."""
         finding = [str(v) for v in (self.oracle, self.cause) if v is not None]
         if self.rank is not None:
-            finding.append(f"rank {self.rank}")
+            finding.append("the last rank" if self.rank == -1 else f"rank {self.rank}")
         if self.step is not None:
             finding.append(f"step {self.step}")
         return f"{self.outcome} ({', '.join(finding)})" if finding else str(self.outcome)

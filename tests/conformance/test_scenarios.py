@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from support.catalogued import CASES, COVERING, SCENARIOS, assert_as_recorded, names
 
+from breakrank.errors import BreakrankError
 from breakrank.oracles import all_oracles
 from breakrank.plan.build import Choices, make_plan
 from breakrank.runs.request import Request
@@ -37,6 +38,21 @@ def test_a_record_keeps_the_rules(scenario, case):
         assert (record.outcome in (Outcome.SURVIVED, Outcome.DETECTED)) == case.sound
     # A broken case is compared with a sound one: a case without strikes needs a twin, or there is nothing to cure.
     assert struck or case.control or case.sound or scenario.name == "canary"
+
+
+@pytest.mark.parametrize(("scenario", "case"), CASES, ids=IDS)
+def test_it_runs_with_more_ranks_or_names_the_sizes_that_it_is_for(scenario, case):
+    sizes = scenario.sizes_of(case)
+    own = make_plan(scenario, case, Choices()).ranks
+    assert not sizes or own in sizes
+    # A record for another size is one that the case does not have at its own.
+    assert all(size > own for size in case.at)
+    for ranks in (3, 4):
+        if sizes and ranks not in sizes:
+            with pytest.raises(BreakrankError, match=rf"is for .* ranks?, not for {ranks}$"):
+                make_plan(scenario, case, Choices(ranks=ranks))
+        else:
+            assert make_plan(scenario, case, Choices(ranks=ranks)).ranks == ranks
 
 
 @pytest.mark.parametrize(("scenario", "case"), CASES, ids=IDS)

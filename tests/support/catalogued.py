@@ -57,9 +57,12 @@ def names(cases: Sequence[tuple[Scenario, Case]]) -> list[str]:
     return [f"{scenario.name}::{case.name}" for scenario, case in cases]
 
 
-def assert_as_recorded(bench: Bench, scenario: Scenario, case: Case) -> None:
-    """Assert that a case comes out as recorded; skip it, with the reason, where this machine cannot run it."""
-    plan = make_plan(scenario, case, Choices())
+def assert_as_recorded(bench: Bench, scenario: Scenario, case: Case, ranks: int | None = None) -> None:
+    """Assert that a case comes out as recorded; skip it, with the reason, where this machine cannot run it.
+
+    `ranks` is another number of ranks than the case's own.
+    """
+    plan = make_plan(scenario, case, Choices(ranks=ranks))
     needs = [*case.needs, *(need for strike in plan.strikes for need in strike.fault.needs)]
     lack = missing_framework(case.framework) or missing(needs)
     if lack:

@@ -71,12 +71,13 @@ class Case:
     def record(self, runner: str, ranks: int) -> Record:
         """Return what is known of the case under a runner, with a number of ranks."""
         reached = [size for size in self.at if size <= ranks]
-        return self.at[max(reached)] if reached else self.on.get(runner, self.expect)
+        return (self.at[max(reached)] if reached else self.on.get(runner, self.expect)).among(ranks)
 
     def words(self) -> str:
         """Say the record, and those of single runners and of more ranks."""
         others = [f"in {name}: {record.words()}" for name, record in sorted(self.on.items())]
         others += [f"from {size} ranks on: {record.words()}" for size, record in sorted(self.at.items())]
+        others += [f"for {' or '.join(map(str, self.sizes))} ranks alone"] * bool(self.sizes)
         return "; ".join([self.expect.words(), *others])
 
     @property
