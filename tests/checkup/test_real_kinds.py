@@ -1,0 +1,51 @@
+"""Kinds of training that published scripts have: each finding in them is true, and the sound ones have none."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from breakrank.plan.build import Choices
+from breakrank.runs.bench import Bench
+from breakrank.runs.checkup import light_plan
+from breakrank.runs.request import Request
+from breakrank.runs.result import Result
+
+KINDS = Path(__file__).parents[1] / "scripts" / "kinds"
+#: What the runs of a check-up record, in one.
+EVIDENCE = ("accesses", "contents", "census", "crashes")
+
+
+Check = Callable[..., Result]
+
+
+@pytest.fixture
+def check(bench: Bench, tmp_path: Path) -> Check:
+    """Run a script of a kind undisturbed, with all that a check-up records, and return the result."""
+
+    def go(script: str, *words: str, ranks: int = 2) -> Result:
+        shutil.copy(KINDS / script, tmp_path)
+        plan = replace(light_plan([script, *words], Choices(ranks=ranks)), evidence=EVIDENCE)
+        return bench.run(Request(plan, where=tmp_path))
+
+    return go
+
+
+def said(result: Result) -> list[str]:
+    """Return the findings in words."""
+    return [finding.sentence() for finding in result.verdict.findings]
+
+
+def test_steps_that_had_nothing_to_change_are_no_finding(check):
+    result = check("margins.py")
+    assert (result.verdict.void, said(result)) == ((), [])
+
+
+def test_a_loss_without_a_gradient_is_a_standstill(check):
+    assert said(check("one_class.py")) == [
+        "the parameters of ranks 0 and 1 did not change at step 2, nor at any later one, to step 12"
+    ]
