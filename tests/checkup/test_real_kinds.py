@@ -49,3 +49,10 @@ def test_a_loss_without_a_gradient_is_a_standstill(check):
     assert said(check("one_class.py")) == [
         "the parameters of ranks 0 and 1 did not change at step 2, nor at any later one, to step 12"
     ]
+
+
+@pytest.mark.parametrize("words", [(), ("views",)])
+def test_what_the_program_changes_after_a_collective_is_not_its_result(check, words):
+    result = check("one_counter.py", *words)
+    assert (result.verdict.void, said(result)) == ((), [])
+    assert "collectives" not in result.verdict.abstained
