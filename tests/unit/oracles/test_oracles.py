@@ -52,10 +52,6 @@ class TestEnds:
     def test_measures_by_the_control_where_there_is_one(self) -> None:
         assert objection("ends", sound(steps=3), sound(steps=4), steps=3) == ("training incomplete", (0, 1), 3)
 
-    def test_leaves_a_rank_alone_whose_work_is_not_counted_in_steps(self) -> None:
-        job = Golden().trains(3, only=1)
-        assert ask("ends", job.ends_well().history()) == []
-
     def test_leaves_a_rank_alone_that_aborts_after_its_work_was_over(self) -> None:
         job = Golden().trains(3)
         job[1].ends(status=-SIGABRT)
