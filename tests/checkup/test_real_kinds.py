@@ -56,3 +56,15 @@ def test_what_the_program_changes_after_a_collective_is_not_its_result(check, wo
     result = check("one_counter.py", *words)
     assert (result.verdict.void, said(result)) == ((), [])
     assert "collectives" not in result.verdict.abstained
+
+
+def test_losses_kept_for_a_plot_are_no_leak(check):
+    result = check("kept_losses.py")
+    assert (result.verdict.void, said(result)) == ((), [])
+    assert "leak" not in result.verdict.abstained
+
+
+def test_losses_kept_with_their_graphs_are_a_leak(check):
+    (sentence,) = said(check("kept_losses.py", "graphs"))
+    assert sentence.startswith("at each step from step 4 on, ranks 0 and 1 kept ")
+    assert "kept_losses.py:" in sentence
