@@ -1,4 +1,4 @@
-"""Nothing is broken: training that is sound must pass every oracle, and a script of one's own is checked three times."""
+"""Nothing is broken: sound training passes every oracle, and a script of one's own is checked in three runs."""
 
 from __future__ import annotations
 

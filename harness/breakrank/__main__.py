@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ _OF_FILES = ("show", "judge", "list")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Answer one command; return the exit code: 0, 1 if a judgement disagrees with the saved one, 4 for bad usage."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_args(_spelled_out(sys.argv[1:] if arguments is None else arguments))
     if isinstance(sys.stdout, io.TextIOWrapper):
         # The name of a folder may be no UTF-8: it is written as well as it can be.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -55,6 +56,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _USAGE
     except (KeyboardInterrupt, BrokenPipeError):
         return 130
+
+
+def _spelled_out(arguments: Sequence[str]) -> list[str]:
+    """Return a command line with `--resume` of a check as an option with an empty value, as the script follows it."""
+    words = list(arguments)
+    if words[:1] == ["check"] and "--resume" in words:
+        place = words.index("--resume")
+        # Behind the first word that is no option, and no value of one, all belongs to the script.
+        before = itertools.pairwise(words[:place])
+        if all(word.startswith("-") or (option.startswith("-") and "=" not in option) for option, word in before):
+            words[place] = "--resume="
+    return words
 
 
 class _Parser(argparse.ArgumentParser):
@@ -89,7 +102,12 @@ def _add_check(commands: argparse._SubParsersAction[_Parser]) -> None:
     command.add_argument("--ranks", default="", metavar="N", help="number of ranks (2), unless a launcher starts them")
     command.add_argument("--steps", default="", metavar="N", help="end each run after N steps")
     command.add_argument("--step", default="", metavar="MODULE:FUNCTION", help="the function whose return ends a step")
-    command.add_argument("--framework", default="", metavar="NAME", help="the script's framework, if it imports several")
+    command.add_argument("--framework", default="", metavar="NAME", help="torch or tensorflow, if it imports both")
+    command.add_argument("--reference", default="", metavar="CMD", help="the same training as one rank")
+    command.add_argument(
+        "--resume", metavar="CMD", help="kill all ranks in the middle, and go on by CMD (--resume= by the same command)"
+    )
+    command.add_argument("--budget", default="", metavar="S", help="seconds of the whole: runs end early, after a step")
     command.add_argument("--json", action="store_true", help="print one JSON object in place of the sheet")
     command.add_argument("--runs", type=Path, default=Path(".breakrank"), metavar="DIR", help="folder for the records")
     command.add_argument("job", nargs=argparse.REMAINDER, metavar="CMD", help="a script, or a job as torchrun train.py")
@@ -144,7 +162,7 @@ def check_script(options: argparse.Namespace) -> int:
     """Check a script; return 0, 1 if something is wrong, 2 if too little was seen."""
     from breakrank.cli.check import Wishes, check
 
-    wishes = Wishes(options.ranks, options.steps, options.step, options.framework)
+    wishes = Wishes(**{field.name: getattr(options, field.name) for field in fields(Wishes)})
     return check(options.job, options.runs, wishes, options.json)
 
 

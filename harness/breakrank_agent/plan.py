@@ -99,18 +99,19 @@ class Plan:
     """Everything that one run depends on; equal plans on equal software give equal digests.
 
     `program` is `module:function`, looked up among the programs staged for the run; or it is empty, and `command` is
-    the user's script and its arguments. `reference` is the user's command for the same training as one rank, on the
-    same global batches. `steps` is 0 if only the control can tell, `ranks` if a launcher starts them. Ranks end after
-    the step `until`, if it is not 0; `step` is the function (`module:function`) whose return ends a step, unless the
-    agent finds it out. An `elastic` job goes on with fewer ranks: a rank that a signal has ended is not started again.
-    `merged` is the number of ranks whose work each rank does, in a reference alone. `control` is empty (none), `same`
-    (this plan without its strikes) or another `module:function`. `data` names the files that are laid into the working
-    folder before the ranks start. `image` is the image of the containers of the runner `docker`. `digests` says at
-    the end of which steps the parameters are digested, and which batches are: `every`, `sparse` (the first ones, then
-    ever fewer) or `none`, which costs less if they are large; with sparse ones each step from the first to the second
-    number of `closely` is digested. The parameters at the end always are. `oracles` are those that the scenario names,
-    which decide whether a case is as recorded; every oracle judges what is on record. `evidence` is recorded beyond
-    points, payloads and ends. Seconds appear only as limits: nothing fires on them.
+    the user's script and its arguments; later attempts run `resume`, if it is not empty. `reference` is the user's
+    command for the same training as one rank, on the same global batches. `steps` is 0 if only the control can tell,
+    `ranks` if a launcher starts them. Ranks end after the step `until`, if it is not 0; `step` is the function
+    (`module:function`) whose return ends a step, unless the agent finds it out. An `elastic` job goes on with fewer
+    ranks: a rank that a signal has ended is not started again. `merged` is the number of ranks whose work each rank
+    does, in a reference alone. `control` is empty (none), `same` (this plan without its strikes) or another
+    `module:function`. `data` names the files that are laid into the working folder before the ranks start. `image` is
+    the image of the containers of the runner `docker`. `digests` says at the end of which steps the parameters are
+    digested, and which batches are: `every`, `sparse` (the first ones, then ever fewer) or `none`, which costs less if
+    they are large; with sparse ones each step from the first to the second number of `closely` is digested. The
+    parameters at the end always are. `oracles` are those that the scenario names, which decide whether a case is as
+    recorded; every oracle judges what is on record. `evidence` is recorded beyond points, payloads and ends. Seconds
+    appear only as limits: nothing fires on them.
     """
 
     scenario: str
@@ -139,6 +140,7 @@ class Plan:
     strikes: tuple[Strike, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = ()
+    resume: tuple[str, ...] = ()
     reference: tuple[str, ...] = ()
     until: int = 0
     step: str = ""
@@ -151,6 +153,7 @@ class Plan:
         raw["evidence"] = list(self.evidence)
         raw["closely"] = list(self.closely)
         raw["command"] = list(self.command)
+        raw["resume"] = list(self.resume)
         raw["reference"] = list(self.reference)
         raw["environment"] = dict(self.environment)
         raw["schedule"] = self.schedule.to_json()
@@ -191,6 +194,10 @@ class Plan:
     def mechanism(self) -> str:
         """The faults and the runner of the plan, for which a record is known."""
         return ", ".join([*sorted({strike.fault.name() for strike in self.strikes}), self.runner])
+
+    def command_of(self, attempt: int) -> tuple[str, ...]:
+        """Return the user's command in an attempt."""
+        return self.resume if attempt and self.resume else self.command
 
     def key(self) -> str:
         """Return a short digest of all that the plan says."""

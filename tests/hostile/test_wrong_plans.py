@@ -44,6 +44,7 @@ WRONG: list[tuple[tuple[Any, ...], Any]] = [
     *((("elastic",), value) for value in (0, None)),
     *((("environment",), value) for value in ([], {"A": 1}, {"A": None}, {"": "x"}, {"A=B": "x"}, {"A": "x\0y"})),
     *((("command",), value) for value in ("train.py", [1], ["train.py\0"], None)),
+    *((("resume",), value) for value in ("train.py", [None])),
     *((("reference",), value) for value in ("train.py", [None])),
     *((("control",), value) for value in ("/etc/passwd", "../x:main", 7, "control.py")),
     *((("program",), value) for value in ("/bin/sh", "x", "a:b c", "", 7)),

@@ -24,6 +24,12 @@ class StrictBench(Bench):
         assert_declared(result.folder)
         return result
 
+    def record(self, *args: Any, **kwargs: Any) -> tuple[Path, list[str]]:
+        """Make a run that nobody judges yet, and check it."""
+        folder, void = super().record(*args, **kwargs)
+        assert_declared(folder)
+        return folder, void
+
 
 def assert_declared(folder: Path) -> None:
     """Assert that all events of a run directory are declared. Of a damaged file nothing is expected."""

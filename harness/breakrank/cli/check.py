@@ -1,8 +1,9 @@
-"""Checks a script that nobody has struck: three undisturbed runs, every oracle, and a sheet of what is well and wrong."""
+"""Checks a script that nobody has struck: three undisturbed runs, every oracle, and a sheet of what is wrong."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import shlex
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 from breakrank.conductor.conductor import Progress
 from breakrank.errors import BreakrankError
 from breakrank.plan.build import Choices
-from breakrank.plan.script import check_script, check_step, framework_of
+from breakrank.plan.script import check_script, check_step, framework_of, is_script
 from breakrank.report.health import Health, health
 from breakrank.report.terminal import live_line
 from breakrank.runs.bench import Bench
@@ -34,6 +35,9 @@ class Wishes:
     steps: str = ""
     step: str = ""
     framework: str = ""
+    reference: str = ""
+    resume: str | None = None
+    budget: str = ""
 
 
 def check(command: Sequence[str], runs: Path, wishes: Wishes, as_json: bool) -> int:
@@ -68,10 +72,29 @@ def _order(command: Sequence[str], where: Path, wishes: Wishes) -> Order:
         step=wishes.step,
         framework=wishes.framework or framework_of(command, where),
     )
+    budget_s = float(_whole("--budget", wishes.budget) or math.inf)
+    reference = _command("--reference", wishes.reference, where)
+    resume = None if wishes.resume is None else _command("--resume", wishes.resume, where)
+    if resume is not None and (wishes.steps or not is_script(command)):
+        why = "compares how the script ends; leave out --steps" if wishes.steps else "needs a script without a launcher"
+        raise BreakrankError(f"--resume {why}")
     try:
-        return Order(light_plan(command, choices), where)
+        return Order(light_plan(command, choices), where, reference, resume, budget_s)
     except PlanError as error:
         raise BreakrankError(str(error)) from None
+
+
+def _command(name: str, text: str, where: Path) -> tuple[str, ...]:
+    """Return the words of a script's command, none where none was given. Raises `BreakrankError`."""
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise BreakrankError(f"{name} is {text!r}: {error}") from None
+    if words and not is_script(words):
+        raise BreakrankError(f"{name} is {text!r}; name a Python script, as in {name}='train.py --epochs 2'")
+    if words:
+        check_script(words, where)
+    return words
 
 
 def _whole(name: str, text: str) -> int | None:
@@ -84,11 +107,17 @@ def _whole(name: str, text: str) -> int | None:
 
 
 def _print(sheet: Health, command: Sequence[str], wishes: Wishes) -> None:
-    said = [f"--{name}={value}" for name, value in vars(wishes).items() if value]
+    given = {name: value for name, value in vars(wishes).items() if _given(name, value)}
+    said = [f"--{name}={value}" if value else f"--{name}" for name, value in given.items()]
     repeat = shlex.join(["breakrank", "check", *said, *command])
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     encoding = sys.stdout.encoding or "utf-8"
     print(sheet.text(repeat, colour).encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _given(name: str, value: str | None) -> bool:
+    """Return whether a setting was typed: of `--resume` alone the value is empty."""
+    return value is not None if name == "resume" else bool(value)
 
 
 class _Live:

@@ -43,7 +43,7 @@ class Attempt:
         self._inbox = Inbox(run, self._group, self._strikes, self._gate)
         self._departures = Departures(run, self._group, self._inbox)
         self._watchdog = Watchdog(run.plan, run.steps, partial(find_orphans, run.session))
-        self._shown = self._heard = time.monotonic()
+        self._began = self._shown = self._heard = time.monotonic()
         #: When the ranks had last moved as a wait of theirs was told; it is told once.
         self._told_of = 0.0
 
@@ -85,6 +85,8 @@ class Attempt:
             for number in self._strikes.advance():
                 self._group.answer(number, {})
             self._take_turn()
+            if self._out_of_time():
+                return self._departures.end({"why": ""})
             self._departures.dismiss()
             self._departures.let_leave()
             self._show()
@@ -93,6 +95,22 @@ class Attempt:
             reason = self._reason_to_end()
             if reason is not None and self._may_end(reason):
                 return self._departures.end(reason)
+        return False
+
+    def _out_of_time(self) -> bool:
+        """Have the ranks end after a step when the run's time is over; return whether they must end without one.
+
+        All of them must come to that step yet: it is as far ahead as they come in a second.
+        """
+        group, late = self._group, time.monotonic() - self._run.over_at
+        if late < 0 or group.ends_after:
+            return False
+        step = max((rank.step for rank in group.ranks.values()), default=0)
+        if not step:
+            return late > self._run.plan.deadline_s
+        group.ends_after = step + max(2, int(step / max(time.monotonic() - self._began, 1.0)) + 1)
+        for rank in group.live.values():
+            rank.process.log.end_after(group.ends_after)
         return False
 
     def _excuse(self) -> None:

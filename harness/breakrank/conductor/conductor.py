@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import shutil
 import time
 from collections.abc import Callable
@@ -40,7 +41,8 @@ class Conductor:
     `view` is the folder of the ranks, by default `work` in the run's. `ends` takes the hung event and decides whether
     ranks that do not move are ended; by default they are. `steps` is the number that the job makes, if the plan does
     not say it, `keep` the number of bytes of each rank's history that stay (0: all). `room` takes note of writes that
-    the disk refuses; ranks that cannot be recorded are ended, unless `ends` decides.
+    the disk refuses; ranks that cannot be recorded are ended, unless `ends` decides. After `most_s` seconds the ranks
+    are ended at the end of a step.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Conductor:
         steps: int = 0,
         keep: int = 0,
         room: Room | None = None,
+        most_s: float = math.inf,
     ) -> None:
         room = room or Room(folder.parent)
         view = view or View(folder / "work")
@@ -63,7 +66,8 @@ class Conductor:
         self._progress = progress
         self._phase = phase
         self._events = RecordFile(folder / "conductor.jsonl", room, goes_on=True)
-        self._run = Run(plan, folder, session, runner, view, room, self.write, plan.steps or steps, keep, ends)
+        run = Run(plan, folder, session, runner, view, room, self.write, plan.steps or steps, keep, ends)
+        self._run = replace(run, over_at=time.monotonic() + most_s)
         if view.notes:
             self.write("view", notes=list(view.notes))
 

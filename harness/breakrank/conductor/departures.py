@@ -33,8 +33,8 @@ class Departures:
 
     def dismiss(self) -> None:
         """Let the ranks go that have made the plan's last step, all of them at once: one that is gone is missed."""
-        live = self._group.live
-        if self._run.plan.until and all(rank.done for rank in live.values()) and not self._group.incomplete:
+        live, last = self._group.live, self._run.plan.until or self._group.ends_after
+        if last and all(rank.done for rank in live.values()) and not self._group.incomplete:
             for number in live:
                 self._group.answer(number, {})
 

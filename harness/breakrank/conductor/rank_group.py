@@ -21,6 +21,8 @@ class RankGroup:
         self.number = number
         self.ranks: dict[int, Rank] = {}
         self.moved = time.monotonic()
+        #: The step after which the ranks were told to end; 0 if they were not.
+        self.ends_after = 0
         #: The place of everything that is kept of the attempt, and of everything that ranks reach.
         self.records, self.reached = records_of(run.folder, number), lines_of(run.folder, number)
         self._run = run

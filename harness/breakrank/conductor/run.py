@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +31,8 @@ class Run:
     `view` is the folder of the ranks. `room` takes note of writes that the disk refuses. `steps` is the number that the
     job makes, 0 if it is not known, `keep` the number of bytes of each rank's history that stay (0: all). `ends` takes
     the hung event and decides whether ranks that do not move are ended; without it they are. `written` are the files of
-    the working folder that ranks have written, in any attempt.
+    the working folder that ranks have written, in any attempt. From the moment `over_at` (of the monotonic clock) on
+    the ranks are to end, after a step.
     """
 
     plan: Plan
@@ -44,6 +46,7 @@ class Run:
     keep: int = 0
     ends: Callable[[HungEvent], bool] | None = None
     written: set[str] = field(default_factory=set)
+    over_at: float = math.inf
 
     @functools.cached_property
     def launcher(self) -> Launcher | None:

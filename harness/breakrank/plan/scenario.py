@@ -83,8 +83,8 @@ class Scenario:
     """A named experiment: one file in `scenarios/`, one value `SCENARIO`.
 
     `on_scripts` are strikes for a user's own script, each tried by itself, where the scenario's own strike only what
-    comes with its programs. A `checkup` runs a script three times undisturbed, and strikes nothing. `without` says of a framework that has no case here why not. `name`, `summary` and `path`
-    come from the file.
+    comes with its programs. A `checkup` runs a script three times undisturbed, and strikes nothing. `without` says of a
+    framework that has no case here why not. `name`, `summary` and `path` come from the file.
     """
 
     cases: Sequence[Case]

@@ -106,12 +106,12 @@ class Checked:
     @property
     def wrong(self) -> dict[str, str]:
         """The sentence about each property that is wrong."""
-        return {line.property: line.words for line in self.health.wrong}
+        return {line.name: line.words for line in self.health.wrong}
 
     @property
     def sheet(self) -> dict[str, str]:
         """The state of each property: `well`, `wrong` or `not seen`."""
-        return {line.property: line.state for line in self.health.lines}
+        return {line.name: line.state for line in self.health.lines}
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -174,10 +174,14 @@ class Launcher:
         steps: int | None = None,
         step: str = "",
         deadline_s: float = 30.0,
+        reference: str = "",
+        resume: str | None = None,
     ) -> Checked:
         """Run a script three times undisturbed, each time with other evidence, and say what is wrong with it.
 
-        With `steps` each run ends after that many; the rest is as for a launch. Raises `BreakrankError`.
+        With `steps` each run ends after that many; `reference` is the command for the same training as one rank, and
+        `resume` the one that goes on after the ranks were killed (empty: the same again). The rest is as for a launch.
+        Raises `BreakrankError`.
         """
         words, folder = self._find(command, step)
         choices = Choices(ranks=ranks, steps=steps, step=step, framework=framework_of(words, folder))
@@ -185,7 +189,8 @@ class Launcher:
             plan = light_plan(words, choices, deadline_s)
         except PlanError as error:
             raise BreakrankError(str(error)) from None
-        return Checked(health(check_up(self._open_bench(), Order(plan, folder))))
+        order = Order(plan, folder, tuple(reference.split()), None if resume is None else tuple(resume.split()))
+        return Checked(health(check_up(self._open_bench(), order)))
 
     def _find(self, command: str | Sequence[str], step: str) -> tuple[list[str], Path]:
         """Return the words of a command, and the folder of its script. Raises `BreakrankError`."""

@@ -141,7 +141,8 @@ class Active:
     def check(self, title: str, plan: Plan) -> Health:
         """Make the runs of a check-up, when the machine has room for its ranks, and return the sheet."""
         with core_tokens.hold(self.options.runs / "slots", plan.ranks or 1), Live(self._config, title) as live:
-            return health(check_up(self._open_bench(), Order(plan, self.options.folder), live.tell, live))
+            order = Order(plan, self.options.folder, self.options.reference)
+            return health(check_up(self._open_bench(), order, live.tell, live))
 
     def at_seed(self, scenario: Scenario, case: Case, plan: Plan, seed: int) -> Plan:
         """Return a case's plan at another seed."""

@@ -13,7 +13,7 @@ from breakrank.causes import CAUSES_BY_PROPERTY, PROPERTY_OF
 from breakrank.files.bounded import plain
 from breakrank.history.reader import RankHistory
 from breakrank.report.terminal import align
-from breakrank.runs.checkup import Checkup, Look
+from breakrank.runs.checkup import REFERENCE, RESUME, Checkup, Look
 from breakrank.runs.provenance import read_meta
 from breakrank.runs.saved_run import NOT_AMONG_PEERS
 from breakrank.verdict import Finding, Outcome
@@ -63,7 +63,7 @@ _SITE = re.compile(r"\S+\.py:\d+")
 class Line:
     """One property: its state, the sentence or reason, and the line of the user's code, if one is known."""
 
-    property: str
+    name: str
     state: str
     said: str
     place: str = ""
@@ -86,7 +86,7 @@ class Health:
     def wrong(self) -> tuple[Line, ...]:
         """The properties that are wrong; how the job ended comes last where another one explains it."""
         found = [line for line in self.lines if line.state == WRONG]
-        return tuple(sorted(found, key=lambda line: line.property == "ends"))
+        return tuple(sorted(found, key=lambda line: line.name == "ends"))
 
     @property
     def well(self) -> bool:
@@ -116,10 +116,10 @@ class Health:
     def headline(self) -> str:
         """Say in one line what came of it."""
         if self.wrong:
-            return f"{self.wrong[0].property}: {self.wrong[0].words}"
+            return f"{self.wrong[0].name}: {self.wrong[0].words}"
         if self.status:
             return f"too little was seen: {self.checkup.looks[0].verdict.sentence()}"
-        unseen = [line.property for line in self.lines if line.state == NOT_SEEN]
+        unseen = [line.name for line in self.lines if line.state == NOT_SEEN]
         return "nothing is wrong in what was seen" + (f"; not seen: {', '.join(unseen)}" if unseen else "")
 
     def text(self, repeat: str, colour: bool = False) -> str:
@@ -129,12 +129,12 @@ class Health:
             lines.append(f"blame: {self.shown.verdict.blame.words()}")
         lines += [
             f"{look.name + ':':<10}{look.verdict.outcome}, {look.seconds:.1f} s, {look.saved.folder}"
-            for look in self.checkup.looks
+            for look in self.checkup.every
         ]
         return "\n".join([*map(plain if not colour else str, lines), f"again: {plain(repeat)}"])
 
     def _table(self, colour: bool) -> Iterator[str]:
-        rows = align([[line.property, line.state, line.words] for line in self.lines])
+        rows = align([[line.name, line.state, line.words] for line in self.lines])
         for line, row in zip(self.lines, map(plain, rows), strict=True):
             code = _COLOURS[line.state]
             yield row.replace(line.state, f"\x1b[{code}m{line.state}\x1b[0m", 1) if colour else row
@@ -142,6 +142,10 @@ class Health:
     def notes(self) -> list[str]:
         """Return what limits the sheet."""
         found = []
+        cut = [f"{look.name} at step {look.steps}" for look in self.checkup.every if look.cut]
+        if cut:
+            budget = f"the budget of {self.checkup.order.budget_s:g} s"
+            found.append(f"{budget} was spent: runs were ended early, {', '.join(cut)}")
         if self.checkup.parted is not None:
             parted = self.checkup.parted
             found.append(f"not reproducible: from step {parted.step} on two undisturbed runs differ: {parted.words}")
@@ -156,12 +160,12 @@ class Health:
             "status": self.status,
             "headline": self.headline,
             "properties": [
-                {"name": one.property, "state": one.state, "said": one.said, "place": one.place, "run": one.run}
+                {"name": one.name, "state": one.state, "said": one.said, "place": one.place, "run": one.run}
                 for one in self.lines
             ],
             "findings": [{"run": look.name, **finding.to_json()} for look, finding in _found(self.checkup.looks)],
             "notes": self.notes(),
-            "runs": [_run_json(look) for look in self.checkup.looks],
+            "runs": [_run_json(look) for look in self.checkup.every],
             "seconds": round(self.checkup.seconds, 3),
             "versions": versions,
         }
@@ -206,21 +210,55 @@ def _line(name: str, checkup: Checkup) -> Line:
     if name == "samples":
         return Line(name, NOT_SEEN, checkup.samples) if checkup.samples else Line(name, WELL, _SEEN[name])
     if name == "resume":
-        return Line(name, NOT_SEEN, "no --resume was given")
+        return _resumed(checkup)
+    reference = checkup.reference
+    if reference is not None and "reference" in JUDGES[name] and reference.failed:
+        return Line(name, NOT_SEEN, f"the reference failed: {_error(reference)}", _place_of_error(reference), REFERENCE)
     return _judged(name, checkup)
 
 
 def _ends(checkup: Checkup) -> Line:
     """Return how the runs ended, if no finding says it."""
     for look in checkup.looks:
-        verdict = look.verdict
         if look.failed:
-            said = next(iter((*verdict.crashed, *verdict.reported)), verdict.sentence())
-            return Line("ends", WRONG, said, _place_of_error(look), look.name)
+            return Line("ends", WRONG, _error(look), _place_of_error(look), look.name)
     if checkup.looks[0].verdict.outcome is Outcome.VOID:
         return Line("ends", NOT_SEEN, checkup.looks[0].verdict.sentence())
+    if all(look.cut for look in checkup.looks):
+        return Line("ends", NOT_SEEN, "each run was ended early")
     steps = " and ".join(dict.fromkeys(str(look.steps) for look in checkup.looks))
     return Line("ends", WELL, f"{len(checkup.looks)} runs of {steps} steps, each ended by itself")
+
+
+def _error(look: Look) -> str:
+    """Say how a job failed that did not come to its end."""
+    verdict = look.verdict
+    return next(iter((*verdict.crashed, *verdict.reported)), verdict.sentence())
+
+
+def _resumed(checkup: Checkup) -> Line:
+    """Return whether the job went on after its ranks were killed as if nobody had stopped it."""
+    look, name = checkup.resumed, "resume"
+    if look is None:
+        return Line(name, NOT_SEEN, checkup.unresumed or "no --resume was given")
+    verdict, history = look.verdict, look.saved.history
+    if look.failed and history.attempts[-1:] != [0]:
+        return Line(name, WRONG, f"the second start failed: {_error(look)}", _place_of_error(look), RESUME)
+    if verdict.outcome is Outcome.VOID:
+        return Line(name, NOT_SEEN, verdict.sentence())
+    compared = "control" not in verdict.abstained and not any(n.startswith("result not") for n in verdict.notes)
+    restored = any(lived.payloads("restore") or lived.of_kind("restored") for lived in history.last)
+    # If no restore is on record, nothing says which steps the state contained that the ranks went on from.
+    counted = [f for f in verdict.findings if restored or f.oracle not in ("ends", "samples")]
+    if counted:
+        return Line(name, WRONG, counted[0].sentence(), _place_of(counted[0]), RESUME)
+    if not restored and look.steps >= checkup.looks[0].steps:
+        return Line(name, NOT_SEEN, "the second start began anew: it restored nothing, and made every step again")
+    if compared:
+        return Line(name, WELL, _SEEN[name])
+    if restored and "samples" not in verdict.abstained:
+        return Line(name, WELL, "trained on the same samples; the result differs from run to run by itself")
+    return Line(name, NOT_SEEN, "the result differs from run to run by itself, and samples are not on record")
 
 
 def _judged(name: str, checkup: Checkup) -> Line:

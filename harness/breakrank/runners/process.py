@@ -157,7 +157,8 @@ class ProcessRunner:
                 del env["BREAKRANK_ENTER"]
             # Walls have the mounts of the view in them.
             join = view.holder if around is None else 0
-            return self.session.spawn(command_line(plan.command), env, view.folder, descriptors, join, walls)
+            command = command_line(plan.command_of(boot["attempt"]))
+            return self.session.spawn(command, env, view.folder, descriptors, join, walls)
         if self.zygotes is None:
             env["BREAKRANK_BOOT"] = json.dumps(boot)
             command = [sys.executable, "-m", "breakrank_agent.start.boot"]

@@ -242,7 +242,9 @@ class Bench:
         plan, room = request.plan, Room(self.runs)
         with find_runner(plan.runner).prepare(self._resources, request.spec(folder)) as (runner, view):
             watch = request.progress
-            conductor = Conductor(plan, folder, self._session, runner, watch, phase, view, steps=steps, room=room)
+            conductor = Conductor(
+                plan, folder, self._session, runner, watch, phase, view, steps=steps, room=room, most_s=request.most_s
+            )
             try:
                 conductor.run()
                 room.look()

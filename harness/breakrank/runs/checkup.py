@@ -7,6 +7,7 @@ reproducible, and results are compared with nothing.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import time
@@ -14,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from breakrank.errors import BreakrankError
 from breakrank.history.reader import History
 from breakrank.judge.run_digest import Difference, first_difference
 from breakrank.oracles import Abstain, Terms, all_oracles
@@ -21,32 +23,61 @@ from breakrank.plan.build import Choices
 from breakrank.plan.for_scripts import make_script_plans
 from breakrank.plan.scenario import DEFAULT_ORACLES, Job, Scenario
 from breakrank.plan.script import is_script
+from breakrank.runners import PLAIN
 from breakrank.runs.bench import Bench
 from breakrank.runs.request import Request, Watch
 from breakrank.runs.result import Result
 from breakrank.runs.retention import hold
 from breakrank.runs.saved_run import SavedRun, judge_saved, load_run
-from breakrank.verdict import Outcome, Verdict
+from breakrank.verdict import Outcome, Verdict, listed, name_ranks
+from breakrank_agent import faults
 from breakrank_agent.plan import Plan
-from breakrank_agent.protocol.trigger import PlanError
+from breakrank_agent.protocol.fault import Strike
+from breakrank_agent.protocol.trigger import at
 
 #: The scenario that a check-up's runs are of.
 CHECKUP = "checkup"
-LIGHT, CONTENTS, CENSUS = "light", "contents", "census"
-#: The evidence of each of the three runs.
-EVIDENCE = {LIGHT: ("crashes",), CONTENTS: ("accesses", "contents", "crashes"), CENSUS: ("census", "crashes")}
+LIGHT, CONTENTS, CENSUS, REFERENCE, RESUME = "light", "contents", "census", "reference", "resume"
+#: The evidence of each run.
+EVIDENCE = {
+    LIGHT: ("crashes",),
+    CONTENTS: ("accesses", "contents", "crashes"),
+    CENSUS: ("census", "crashes"),
+    REFERENCE: ("norms",),
+    RESUME: ("crashes",),
+}
+#: The share of the budget of each run, relative to the others.
+_SHARES = {LIGHT: 1.0, CONTENTS: 2.0, CENSUS: 2.5, REFERENCE: 1.0, RESUME: 1.5}
+#: The runs that follow a light one that went well.
+_ALL = (CONTENTS, CENSUS)
 #: How many times as long as in the light run a step of each of the others takes, as a rule.
 _TIMES = {CONTENTS: 2.0, CENSUS: 2.5}
+#: Why nothing can be said of samples after one run.
+_ONE_RUN = "it takes two runs to compare samples"
 #: What is compared from run to run, or with a control that there is none of.
 _NOT_ASKED = ("control",)
 
 
 @dataclass(frozen=True)
 class Order:
-    """What is to be checked: the plan of its light run, and the folder of the script."""
+    """What is to be checked: the plan of its light run, and the folder of the script.
+
+    `reference` is the command for the same training as one rank, empty if there is none. `resume` is the command that
+    goes on after the ranks were killed, None if that is not tried. The whole takes at most `budget_s` seconds, and then
+    to the end of a step.
+    """
 
     plan: Plan
     where: Path
+    reference: tuple[str, ...] = ()
+    resume: tuple[str, ...] | None = None
+    budget_s: float = math.inf
+
+    @property
+    def names(self) -> list[str]:
+        """The runs that are asked for, in the order in which they are made."""
+        asked = {REFERENCE: bool(self.reference), RESUME: self.resume is not None}
+        return [name for name in _SHARES if asked.get(name, True)]
 
 
 @dataclass(frozen=True)
@@ -70,6 +101,12 @@ class Look:
         return self.verdict.outcome in ends or bool(self.verdict.reported or self.verdict.crashed)
 
     @property
+    def cut(self) -> bool:
+        """True if the ranks were ended at the end of a step, as the time was over."""
+        ends = (lived.end for lived in self.saved.history.last)
+        return self.steps != self.saved.plan.until and any(end is not None and end["how"] == "steps" for end in ends)
+
+    @property
     def steps(self) -> int:
         """The most steps that one of the ranks made."""
         return max((lived.last_step for lived in self.saved.history.last), default=0)
@@ -80,25 +117,34 @@ class Checkup:
     """What came of a check-up: its runs, and what they say together.
 
     `parted` is where two undisturbed runs part first, None if they do not; `samples` says why nothing can be said of
-    the samples, and is empty if each run was trained on the same.
+    the samples, and is empty if each run was trained on the same; `unresumed` why no run was killed and started again,
+    though it was asked for.
     """
 
     order: Order
     looks: tuple[Look, ...]
     parted: Difference | None = None
-    samples: str = ""
+    samples: str = _ONE_RUN
+    reference: Look | None = None
+    resumed: Look | None = None
+    unresumed: str = ""
     seconds: float = 0.0
 
     def look(self, name: str) -> Look | None:
         """Return the run of that name, if there was one."""
-        return next((look for look in self.looks if look.name == name), None)
+        return next((look for look in self.every if look.name == name), None)
+
+    @property
+    def every(self) -> tuple[Look, ...]:
+        """All runs, in the order in which they were made."""
+        return (*self.looks, *(look for look in (self.reference, self.resumed) if look is not None))
 
 
 def light_plan(command: Sequence[str], choices: Choices, deadline_s: float = 30.0) -> Plan:
     """Return the plan of the light run of a script, or of a command that starts its ranks. Raises `BreakrankError`."""
     oracles = tuple(name for name in DEFAULT_ORACLES if name not in _NOT_ASKED)
     scenario = Scenario((), Job(steps=0, data="", deadline_s=deadline_s), oracles=oracles, name=CHECKUP)
-    (plan,) = make_script_plans(scenario, command, choices).values()
+    (plan,) = make_script_plans(scenario, command, replace(choices, reference=())).values()
     return _with_evidence(plan, LIGHT)
 
 
@@ -122,10 +168,20 @@ def check_up(
         if names:
             tell(_how_long(light, names))
         for name in names:
-            runs.make(_plan_after(light, name), name, light.steps)
-        looks = runs.judged()
-    checkup = Checkup(order, looks, _parting(looks), _samples(looks), time.monotonic() - began)
-    return checkup
+            runs.make(_plan_after(light, name, bool(order.reference)), name, 0 if light.cut else light.steps)
+        reference = runs.refer(light) if order.reference and names == _ALL else None
+        looks = runs.judged(reference)
+        resumed, unresumed = runs.resume(looks) if order.resume is not None else (None, "")
+    return Checkup(
+        order=order,
+        looks=looks,
+        parted=_parting(looks),
+        samples=_samples(looks),
+        reference=reference,
+        resumed=resumed,
+        unresumed=unresumed,
+        seconds=time.monotonic() - began,
+    )
 
 
 def _announced(plan: Plan) -> str:
@@ -155,18 +211,19 @@ def _further(light: Look) -> tuple[str, ...]:
     on record may show whose memory it was.
     """
     if light.failed:
-        return (CONTENTS,) if light.verdict.outcome is Outcome.CRASHED else ()
-    return () if light.verdict.outcome is Outcome.VOID else (CONTENTS, CENSUS)
+        return _ALL[:1] if light.verdict.outcome is Outcome.CRASHED else ()
+    return () if light.verdict.outcome is Outcome.VOID else _ALL
 
 
-def _plan_after(light: Look, name: str) -> Plan:
-    """Return the plan of a later run, told by the first one.
+def _plan_after(light: Look, name: str, refers: bool) -> Plan:
+    """Return the plan of a later run, told by the first one; with norms if it is compared with one rank's.
 
     Replicas that part between two digests of the first run are looked at closely there; else each step is.
     """
     plan = _with_evidence(light.saved.plan, name)
     if name != CONTENTS:
         return plan
+    plan = replace(plan, evidence=(*plan.evidence, "norms")) if refers else plan
     apart = [f.step for f in light.verdict.findings if f.oracle == "replicas" and f.step]
     if not apart:
         return replace(plan, digests="every")
@@ -181,6 +238,30 @@ def _with_evidence(plan: Plan, name: str) -> Plan:
     return replace(plan, case=f"{case}-{name}", digests="sparse", evidence=EVIDENCE[name])
 
 
+def _reference_plan(plan: Plan, command: tuple[str, ...]) -> Plan:
+    """Return the plan of the same training as one rank."""
+    return replace(_with_evidence(plan, REFERENCE), command=command, ranks=1, runner=PLAIN, digests="every")
+
+
+def _resume_plan(looks: Sequence[Look], command: tuple[str, ...]) -> Plan:
+    """Return the plan of a run that is killed in the middle, after its first checkpoint, and started again.
+
+    Raises `BreakrankError` if there is no such middle.
+    """
+    light = looks[0]
+    last = {lived.last_step for lived in light.saved.history.last}
+    steps = min(last, default=0)
+    if len(last) != 1 or steps < 2:
+        made = listed(map(str, sorted(last)))
+        raise BreakrankError(f"the ranks made {made} steps, and it takes two that all of them made")
+    saves = (int(e["done"]) for lived in light.saved.history.last for e in lived.payloads("save"))
+    saved = min((done for done in saves if 0 < done < steps), default=0)
+    trigger = at(rank="all", step=min(max(steps // 2, saved + 1), steps - 1), point="step")
+    plan = _with_evidence(light.saved.plan, RESUME)
+    strike = Strike(faults.Kill(), trigger, tuple(range(plan.ranks)))
+    return replace(plan, resume=command, restarts=1, control="same", strikes=(strike,))
+
+
 class _Runs:
     """Makes the runs of one check-up, and judges them as each other's controls."""
 
@@ -190,11 +271,12 @@ class _Runs:
         self._progress = progress
         self._held = held
         self._made: list[tuple[Look, list[str]]] = []
+        self._began = time.monotonic()
 
     def make(self, plan: Plan, name: str, steps: int = 0) -> Look:
         """Make one run, and judge it by itself."""
         began = time.monotonic()
-        request = Request(plan, progress=self._progress, where=self._order.where)
+        request = Request(plan, progress=self._progress, where=self._order.where, most_s=self._time_for(name))
         folder, void = self._bench.record(request, name, steps)
         self._held.callback(os.close, hold(folder))
         saved = load_run(folder)
@@ -202,27 +284,67 @@ class _Runs:
         self._made.append((look, void))
         return look
 
-    def judged(self) -> tuple[Look, ...]:
-        """Judge each run beside another one, and save it."""
+    def _time_for(self, name: str) -> float:
+        """Return the share of a run in what is left of the budget, in seconds."""
+        left = self._order.budget_s - (time.monotonic() - self._began)
+        names = self._order.names
+        return max(0.0, left) * _SHARES[name] / sum(_SHARES[other] for other in names[names.index(name) :])
+
+    def refer(self, light: Look) -> Look:
+        """Run the same training as one rank."""
+        plan = _reference_plan(light.saved.plan, self._order.reference)
+        look = self.make(plan, REFERENCE, 0 if light.cut else light.steps)
+        self._made.pop()
+        look.result.save()
+        return look
+
+    def resume(self, looks: Sequence[Look]) -> tuple[Look | None, str]:
+        """Kill the ranks in the middle and start them again, and compare the end with that of two undisturbed runs.
+
+        Return the run, or why there is none.
+        """
+        if len(looks) < 2 or any(look.failed or look.cut for look in looks):
+            return None, "there are no two undisturbed runs to compare with, each to its end"
+        try:
+            plan = _resume_plan(looks, self._order.resume or ())
+        except BreakrankError as error:
+            return None, str(error)
+        look = self.make(plan, RESUME, looks[0].steps)
+        for other, name in zip(looks[:2], ("control", "control-again"), strict=True):
+            _lay_beside(look.saved.folder, other.saved.folder, name)
+        _, void = self._made.pop()
+        saved = replace(look.saved, control=looks[0].saved.history, second=looks[1].saved.history)
+        look = replace(look, saved=saved, verdict=judge_saved(saved, void))
+        look.result.save()
+        return look, ""
+
+    def judged(self, reference: Look | None) -> tuple[Look, ...]:
+        """Judge each run beside another one, that of the contents beside the reference as well, and save it."""
         looks = []
         for look, void in self._made:
             peer = next((other for other, _ in self._made if other is not look), None)
             if peer is not None:
                 _lay_beside(look.saved.folder, peer.saved.folder)
                 saved = replace(look.saved, control=peer.saved.history)
+                if reference is not None and not reference.failed and look.name == CONTENTS:
+                    _lay_beside(look.saved.folder, reference.saved.folder, REFERENCE)
+                    saved = replace(saved, reference=reference.saved.history)
                 look = replace(look, saved=saved, verdict=judge_saved(saved, void))
             look.result.save()
             looks.append(look)
         return tuple(looks)
 
 
-def _lay_beside(folder: Path, peer: Path) -> None:
-    """Lay the records of another run into a run directory, as its control: whoever judges it again finds them there."""
-    shutil.copytree(peer, folder / "control", ignore=shutil.ignore_patterns("work", "control", "verdict.json"))
+def _lay_beside(folder: Path, peer: Path, name: str = "control") -> None:
+    """Lay the records of another run into a run directory: whoever judges it again finds them there."""
+    left = ("work", "control", "control-again", REFERENCE, "verdict.json*")
+    shutil.copytree(peer, folder / name, ignore=shutil.ignore_patterns(*left))
 
 
 def _parting(looks: Sequence[Look]) -> Difference | None:
-    """Return where two of the undisturbed runs part first; None if all of them come to the same."""
+    """Return where two of the undisturbed runs part first; None if all of them come to the same, or are cut."""
+    if any(look.cut for look in looks):
+        return None
     first, *others = (look.saved.history for look in looks)
     return min((d for other in others if (d := first_difference(first, other, results=True))), default=None)
 
@@ -231,8 +353,24 @@ def _samples(looks: Sequence[Look]) -> str:
     """Say why nothing can be said of the samples; empty if each run was trained on the same ones."""
     first, *others = (look.saved.history.without_faults() for look in looks)
     if not others:
-        return "it takes two runs to compare samples"
-    return next(filter(None, (_samples_of(other, first) for other in others)), "")
+        return _ONE_RUN
+    if any(look.cut for look in looks):
+        return "the runs were ended early, and are not compared"
+    return next(filter(None, (*(_samples_of(other, first) for other in others), *map(_shared, others))), "")
+
+
+def _shared(history: History) -> str:
+    """Say that several ranks, or several steps, were trained on one batch: that may be meant, as of a divided model."""
+    batches = {(lived.rank, int(e["step"])): e.get("batch") for lived in history.last for e in lived.payloads("load")}
+    for (_, step), batch in batches.items():
+        ranks = [rank for (rank, at), other in batches.items() if at == step and batch and other == batch]
+        if len(ranks) > 1:
+            return f"{name_ranks(ranks)} had one batch at step {step}: nothing says whether each was to have its own"
+    for rank in {rank for rank, _ in batches}:
+        own = [batch for (who, _), batch in batches.items() if who == rank and batch]
+        if len(own) > 2 and len(set(own)) == 1:
+            return f"rank {rank} had one batch at all {len(own)} steps: nothing says whether that is all its data"
+    return ""
 
 
 def _samples_of(one: History, other: History) -> str:

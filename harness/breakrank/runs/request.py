@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ class Request:
     `programs` is the folder of the plan's programs, by default the packaged one. `where` is the folder of a user's
     script: it runs in a private view of it, or, `in_place`, in the folder itself. Without `agent` the ranks run as if
     we were not there, and nothing is judged: the verdict is VOID. `replayed` is the plan that this one replays, whose
-    control, under its own schedule, serves both.
+    control, under its own schedule, serves both. After `most_s` seconds the ranks are ended at the end of a step.
     """
 
     plan: Plan
@@ -33,6 +34,7 @@ class Request:
     replayed: Plan | None = None
     where: Path | None = None
     in_place: bool = False
+    most_s: float = math.inf
 
     @property
     def code(self) -> Path:

@@ -31,8 +31,8 @@ from breakrank_agent.schedules import all_policies
 
 #: Oracles that can say nothing where two undisturbed runs end differently.
 NEEDS_SAME_RESULT = ("control",)
-#: Of runs of one script that nobody disturbs: the oracle that is told of another run, since it cannot judge without. Two
-#: such runs may differ, and neither is wrong for that. Ranks need not make equally many steps.
+#: Of runs of one script that nobody disturbs: the oracle that is told of another run, since it cannot judge without.
+#: Two such runs may differ, and neither is wrong for that. Ranks need not make equally many steps.
 TOLD_OF_PEERS, NOT_AMONG_PEERS = ("checkpoint",), ("ends",)
 #: The bounds of judging or explaining any directory: seconds of a core, and this share of the memory.
 MOST_CPU_S, MOST_MEMORY = 900.0, 0.5
@@ -42,7 +42,8 @@ MOST_CPU_S, MOST_MEMORY = 900.0, 0.5
 class SavedRun:
     """A run directory, read back. `second` is the second control, which only a user's script has.
 
-    If the plan asks for no control, `control` is another run of the same check-up. `reference` is the same training as one rank, if the plan's oracles ask for it.
+    If the plan asks for no control, `control` is another run of the same check-up. `reference` is the same training as
+    one rank, if the plan's oracles ask for it.
     """
 
     folder: Path

@@ -129,7 +129,7 @@ class Agent:
             self.payload("step", **self.model.summary())
         for follow in self.on.step_end:
             follow()
-        if self.clock.done == plan.until:
+        if self.clock.done == plan.until or 0 < self.recorder.last_step() <= self.clock.done:
             self._stop_here(self.clock.done)
 
     def digests_now(self) -> bool:

@@ -61,6 +61,10 @@ class Recorder:
         """Record nothing more."""
         self.over, self.sees = True, False
 
+    def last_step(self) -> int:
+        """Return the step after which this rank is to end, 0 if nobody has said one."""
+        return self._log.last_step()
+
     def begin_anew(self, child: str, log: LogWriter) -> None:
         """Go on as a watched child with a log of its own: it enters no points, and its accesses and syncs are recorded.
 

@@ -224,6 +224,23 @@ def test_equal_runs_have_nothing_to_explain() -> None:
     assert explain_difference(trained(), trained()) == ""
 
 
+def test_a_step_that_one_run_alone_has_digested_is_no_difference_of_results() -> None:
+    def job(digested: bool, last: str = "p3") -> History:
+        made = Golden(1)
+        for step in range(3):
+            made[0].enters("load")
+            if digested or step == 2:
+                made[0].writes("payload", of="load", indices=None, samples=None, batch=f"b{step}")
+                made[0].ends_step(last if step == 2 else f"p{step}")
+            else:
+                made[0].writes("payload", of="load", indices=None).enters("step")
+                made[0].done = made[0].step
+        return made.ends_well().history()
+
+    assert explain_difference(job(True), job(False), results=True) == ""
+    assert "step 3" in explain_difference(job(True), job(False, last="other"), results=True)
+
+
 def test_who_came_before_whom_is_no_difference_of_results() -> None:
     """A thread without a schedule set an event before the main thread came to wait for it, or after."""
 

@@ -137,6 +137,19 @@ class TestProgress:
             job[0].trains([0], params=one)
         assert ask("progress", job.ends_well().history()) == []
 
+    def test_excuses_a_step_that_moves_no_rank_if_another_one_does(self) -> None:
+        job = Golden()
+        for rank in job.ranks:
+            rank.trains([0], params="p0").trains([1], params="p0").trains([2], params="p1")
+        assert ask("progress", job.ends_well().history()) == []
+
+    def test_objects_to_parameters_that_never_move_on_any_rank(self) -> None:
+        job = Golden()
+        for rank in job.ranks:
+            for sample in range(4):
+                rank.trains([sample], params="p0")
+        assert objection("progress", job.ends_well().history()) == ("parameters frozen", (0, 1), 2)
+
     def test_leaves_alone_parameters_that_are_no_longer_numbers(self) -> None:
         job = Golden(1)
         for _ in range(5):

@@ -142,7 +142,7 @@ class DockerRunner(SandboxRunner):
             env = {**container.given, **env, **self.session.mark}
             request = {"boot": boot, "env": env, "cwd": str(view.folder), "walls": NO_WALLS}
             if plan.command:
-                request["argv"] = self._command(plan.command)
+                request["argv"] = self._command(plan.command_of(boot["attempt"]))
                 if self.agent:
                     env["BREAKRANK_ENTER"] = json.dumps(boot)
             elif self.cold:

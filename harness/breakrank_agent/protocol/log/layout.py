@@ -39,6 +39,8 @@ PLACE_AT = 48
 #: Words of the header, of eight bytes each; magic, version and size are the first two. The tail is written by write(2),
 #: which may be seen half done: its complement stands beside it.
 HEAD, TAIL, TAIL_CHECK, DROPPED = 2, 3, 4, 5
+#: The step after which the rank is to end, and its complement; both are 0 as long as nobody has said one.
+LAST, LAST_CHECK = 6, 7
 TAILS, ALL_ONES = struct.Struct("<QQ"), (1 << 64) - 1
 #: Magic, version and size; the head; the two words of the tail; how many records were dropped.
 HEADER = struct.Struct("<16sQ16xQ")

@@ -16,6 +16,7 @@ from breakrank_agent.protocol.log.layout import (
     HEAD,
     HEADER,
     HEADER_SIZE,
+    LAST,
     LENGTH,
     LIST,
     MARK,
@@ -75,6 +76,10 @@ class LogReader:
         if self._tail != before:
             os.pwrite(self._file, TAILS.pack(self._tail, self._tail ^ ALL_ONES), TAIL * WORD)
         return records
+
+    def end_after(self, step: int) -> None:
+        """Have the rank end after a step."""
+        os.pwrite(self._file, TAILS.pack(step, step ^ ALL_ONES), LAST * WORD)
 
     def peek(self) -> list[bytes]:
         """Return the records written since the last call, and leave them in the log. Raises `Damaged`."""

@@ -16,6 +16,8 @@ from breakrank_agent.protocol.log.layout import (
     FIRST_WORDS,
     HEAD,
     HEADER_SIZE,
+    LAST,
+    LAST_CHECK,
     LENGTH,
     LIST,
     MARK_SIZE,
@@ -159,6 +161,11 @@ class LogWriter:
         if tail ^ self._words[TAIL_CHECK] == ALL_ONES:
             self._tail = tail
         return self._tail
+
+    def last_step(self) -> int:
+        """Return the step after which the rank is to end, 0 if nobody has said one."""
+        last: int = self._words[LAST]
+        return last if last ^ self._words[LAST_CHECK] == ALL_ONES else 0
 
     def write(self, record: bytes) -> None:
         """Append one record; wait for the reader if the log is full."""

@@ -160,6 +160,17 @@ def test_a_log_is_never_laid_over_another(tmp_path: Path) -> None:
         create_log(path)
 
 
+def test_a_writer_is_told_the_step_after_which_it_ends(tmp_path: Path) -> None:
+    path = str(tmp_path / "log")
+    create_log(path)
+    writer, reader = LogWriter(path), LogReader(path)
+    assert writer.last_step() == 0
+    reader.end_after(12)
+    assert writer.last_step() == 12
+    writer.write(b"{}")
+    assert reader.drain() == [b"{}"]
+
+
 def test_a_file_that_is_no_log_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "other"
     path.write_bytes(b"\0" * 200)

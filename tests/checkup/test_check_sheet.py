@@ -1,0 +1,115 @@
+"""The health sheet, from golden histories."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from signal import SIGSEGV
+
+import pytest
+from support.golden import Golden, plan, sound
+
+from breakrank.causes import CAUSES_BY_PROPERTY
+from breakrank.history.reader import History
+from breakrank.oracles import all_oracles
+from breakrank.report.health import JUDGES, NOT_SEEN, WELL, WRONG, Health, health
+from breakrank.runs.checkup import CENSUS, CONTENTS, EVIDENCE, LIGHT, RESUME, Checkup, Look, Order
+from breakrank.runs.saved_run import SavedRun, judge_saved
+from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.evidence import EVIDENCE as KINDS
+
+PLAN: Plan = plan(strikes=(), steps=0, control="", command=("train.py",), oracles=("ends", "progress", "replicas"))
+
+
+def look(history: History, name: str = LIGHT, peer: History | None = None, **values) -> Look:
+    made = replace(PLAN, evidence=EVIDENCE[name], **values)
+    saved = SavedRun(Path("run"), made, history, peer, None)
+    return Look(name, saved, judge_saved(saved), 1.0)
+
+
+def sheet(*looks: Look, **values) -> Health:
+    return health(Checkup(Order(PLAN, Path()), looks, **values))
+
+
+def states(made: Health) -> dict[str, str]:
+    return {line.name: line.state for line in made.lines}
+
+
+def test_each_property_is_judged_by_oracles_and_each_oracle_judges_one():
+    assert list(JUDGES) == list(CAUSES_BY_PROPERTY)
+    judges = [name for names in JUDGES.values() for name in names]
+    assert sorted(judges) == sorted(all_oracles())
+
+
+def test_the_three_runs_record_what_their_oracles_read():
+    recorded = {kind for name in (LIGHT, CONTENTS, CENSUS) for kind in EVIDENCE[name]}
+    # The heap is not measured beside a census, and norms are for a reference.
+    assert set(KINDS) - recorded == {"heap", "norms"}
+
+
+def test_the_sheet_of_sound_runs_says_what_was_seen_and_why_the_rest_was_not():
+    made = sheet(*(look(sound(), name, sound()) for name in (LIGHT, CONTENTS, CENSUS)))
+    assert (made.status, made.wrong, made.findings) == (0, (), ())
+    found = states(made)
+    assert found["ends"] == found["replicas"] == WELL
+    assert found["memory"] == found["resume"] == NOT_SEEN
+    said = {line.name: line.said for line in made.lines}
+    assert (said["memory"], said["resume"]) == ("no census was taken", "no --resume was given")
+
+
+def test_a_finding_of_one_run_is_wrong_whatever_the_others_say():
+    job = Golden(ranks=2).trains(2)
+    job[1].holds("other")
+    made = sheet(look(sound()), look(job.trains(1).ends_well().history(), CONTENTS))
+    assert (made.status, [line.name for line in made.wrong]) == (1, ["replicas"]), made.text("")
+    assert made.wrong[0].run == CONTENTS and made.shown.name == CONTENTS
+    assert len(made.findings) == 1
+
+
+def test_the_way_in_which_a_job_ends_comes_after_what_explains_it():
+    job = Golden(ranks=2).trains(2)
+    for rank in job.ranks:
+        rank.enters("backward").dies(SIGSEGV)
+    made = sheet(look(job.history()))
+    assert [line.name for line in made.wrong] == ["ends"] and "SIGSEGV" in made.headline
+    assert {state for name, state in states(made).items() if name != "ends"} == {NOT_SEEN}
+
+
+def test_the_innermost_line_of_the_users_own_code_stands_beside_an_error():
+    job = Golden(ranks=2).trains(1)
+    frames = [
+        ["/home/me/train.py", 30, "<module>"],
+        ["/home/me/model.py", 7, "forward"],
+        ["/x/site-packages/t.py", 1, "f"],
+    ]
+    for rank in job.ranks:
+        rank.writes("report", type="ValueError", message="wrong shape", code=1, frames=frames).exits(1)
+    made = sheet(look(job.history()))
+    assert made.wrong[0].words.startswith("rank 0 reported ValueError: wrong shape at step ")
+    assert made.wrong[0].words.endswith(" (model.py:7)")
+
+
+def test_a_run_that_says_nothing_is_too_little():
+    job = Golden(ranks=2)
+    for rank in job.ranks:
+        rank.ends()
+    made = sheet(look(job.history()))
+    assert made.status == 2 and set(states(made).values()) == {NOT_SEEN}
+
+
+@pytest.mark.parametrize("colour", [False, True])
+def test_the_states_stand_in_one_column_and_no_colour_stands_alone(colour):
+    lines = sheet(look(sound())).text("breakrank check train.py", colour).splitlines()[: len(JUDGES)]
+    assert ("\x1b[" in "".join(lines)) is colour
+    places = {min(place for state in (WELL, WRONG, NOT_SEEN) if (place := line.find(state, 20)) > 0) for line in lines}
+    assert len(places) == 1
+    assert all(line.startswith(name) for line, name in zip(lines, JUDGES, strict=True))
+
+
+def test_the_last_line_repeats_the_checkup():
+    assert sheet(look(sound())).text("breakrank check 'my train.py'").endswith("again: breakrank check 'my train.py'")
+
+
+def test_a_resume_that_was_not_possible_gives_its_reason():
+    made = sheet(look(sound()), unresumed="the ranks made 1 steps, and it takes two that all of them made")
+    assert next(line.said for line in made.lines if line.name == RESUME).startswith("the ranks made 1 steps")
