@@ -55,7 +55,8 @@ def first_difference(a: History, b: History, results: bool = False) -> Differenc
     """Return where two runs part; None if their digests are equal.
 
     Of `results` alone, who came before whom does not count: a thread that nobody schedules may be early or late, and
-    the ranks still compute the same. Nor does a step count that one of the runs alone has digested.
+    the ranks still compute the same; whoever is first makes the folder that all need. Nor does a step count that one of
+    the runs alone has digested.
     """
     bare = [history.without("access", "sync") if results else history for history in (a, b)]
     one, other = map(sequences, bare)
@@ -74,9 +75,11 @@ def _digested(sequence: list[Coordinate]) -> set[tuple[str, int | None]]:
 
 
 def _as_digested(sequence: list[Coordinate], common: set[tuple[str, int | None]]) -> list[Coordinate]:
-    """Return a sequence without the digests of all steps but the common ones."""
+    """Return a sequence without its writes of files, and without the digests of all steps but the common ones."""
     kept = []
     for coordinate in sequence:
+        if coordinate.get("point") == "write":
+            continue
         if coordinate["kind"] == "payload" and (coordinate["of"], coordinate.get("step")) not in common:
             if coordinate["of"] == "step":
                 continue

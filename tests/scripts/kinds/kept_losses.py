@@ -1,4 +1,4 @@
-"""Losses are kept for a plot: as numbers without a graph, or, with the argument `graphs`, each with all that led to it."""
+"""Losses are kept for a plot: without a graph, or, with the argument `graphs`, each with all that led to it."""
 
 import sys
 
