@@ -68,3 +68,16 @@ def test_losses_kept_with_their_graphs_are_a_leak(check):
     (sentence,) = said(check("kept_losses.py", "graphs"))
     assert sentence.startswith("at each step from step 4 on, ranks 0 and 1 kept ")
     assert "kept_losses.py:" in sentence
+
+
+def test_replicas_that_are_averaged_now_and_then_may_part_in_between(check):
+    result = check("averaged_weights.py")
+    assert (result.verdict.void, said(result)) == ((), [])
+    assert "replicas" not in result.verdict.abstained
+
+
+def test_what_the_last_averaging_left_out_is_named(check):
+    result = check("averaged_weights.py", "bias")
+    (finding,) = result.verdict.findings
+    assert (finding.oracle, finding.cause, finding.ranks, finding.step) == ("replicas", "replicas differ", (0, 1), 12)
+    assert finding.evidence["parameters"] == ["bias"]

@@ -31,12 +31,34 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         for group in _groups(well):
             table = _digests(group)
             judged = judged or any(len(values) > 1 for values in table.values())
-            broken = digests.breaches(table, digests.alike)
+            broken = _for_good(digests.breaches(table, digests.alike), table, group)
             if broken:
                 findings.append(_finding(broken[0], group, model))
     if not judged:
         raise Abstain(_why_not(history))
     return findings
+
+
+def _for_good(
+    broken: Sequence[digests.Breach], table: digests.Table, group: Sequence[RankHistory]
+) -> Sequence[digests.Breach]:
+    """Return the places at which replicas part that do not come together again by the end.
+
+    Ranks that train apart and average their weights now and then part at each step, as they should. Where they were
+    brought together but for some parameters, those at the end are the ones that were left out.
+    """
+    end = next((place for place in table if place.name == "result"), None)
+    if not broken or end is None or len(table[end]) < len(group) or not all(_left(lived) for lived in group):
+        return broken
+    if broken[-1].place != end:
+        return []
+    apart = set(_parted(broken[-1], group))
+    return broken[-1:] if apart and apart < set(_parted(broken[0], group)) else broken
+
+
+def _left(lived: RankHistory) -> bool:
+    """Return whether a rank's end says what it was left with."""
+    return lived.end is not None and lived.end.get("params") is not None
 
 
 def _groups(well: Sequence[RankHistory]) -> list[list[RankHistory]]:
