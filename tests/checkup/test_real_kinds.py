@@ -16,9 +16,8 @@ from breakrank.runs.request import Request
 from breakrank.runs.result import Result
 
 KINDS = Path(__file__).parents[1] / "scripts" / "kinds"
-#: What the runs of a check-up record, in one.
+#: The evidence of a check-up's runs, in one.
 EVIDENCE = ("accesses", "contents", "census", "crashes")
-
 
 Check = Callable[..., Result]
 

@@ -44,8 +44,8 @@ def _for_good(
 ) -> Sequence[digests.Breach]:
     """Return the places at which replicas part that do not come together again by the end.
 
-    Ranks that train apart and average their weights now and then part at each step, as they should. Where they were
-    brought together but for some parameters, those at the end are the ones that were left out.
+    Ranks that train apart and average their weights now and then part at each step, as they should. If only
+    some parameters differ at the end, the others were brought together, and these were left out.
     """
     end = next((place for place in table if place.name == "result"), None)
     if not broken or end is None or len(table[end]) < len(group) or not all(_left(lived) for lived in group):
