@@ -39,7 +39,7 @@ def wrong(sheet: Health) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("command", "property", "words"),
-    [("gathering.py", "collectives", "gathering.py:22"), ("keeping.py", "memory", "keeping.py:")],
+    [("gathering.py", "collectives", "gathering.py:21"), ("keeping.py", "memory", "keeping.py:")],
 )
 def test_a_fault_is_wrong_in_one_property_with_its_line_and_its_sound_twin_is_well(check, command, property, words):
     sound, broken = check(command), check(f"{command} broken")

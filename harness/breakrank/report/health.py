@@ -36,7 +36,7 @@ JUDGES: Mapping[str, tuple[str, ...]] = {
     "checkpoint": ("checkpoint",),
     "resume": ("control",),
 }
-#: What is seen of a property that is well.
+#: The sentence about each property that is well.
 _SEEN: Mapping[str, str] = {
     "replicas": "alike wherever they were compared",
     "samples": "each run was trained on the same",

@@ -1,7 +1,7 @@
 """A check-up: a script that nobody has struck runs three times undisturbed, each time with other evidence.
 
-What one run finds in itself counts. What differs from run to run is no fault by itself: the script is then not
-reproducible, and results are compared with nothing.
+A finding counts that one run shows in itself. A difference between two runs is no fault by itself: the script is then
+not reproducible, and results are compared with nothing.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ EVIDENCE = {
 _SHARES = {LIGHT: 1.0, CONTENTS: 2.0, CENSUS: 2.5, REFERENCE: 1.0, RESUME: 1.5}
 #: The runs that follow a light one that went well.
 _ALL = (CONTENTS, CENSUS)
-#: How many times as long as in the light run a step of each of the others takes, as a rule.
+#: The time of a step of each of the others, in steps of the light run, as a rule.
 _TIMES = {CONTENTS: 2.0, CENSUS: 2.5}
 #: Why nothing can be said of samples after one run.
 _ONE_RUN = "it takes two runs to compare samples"
-#: What is compared from run to run, or with a control that there is none of.
+#: The oracle of results, which are compared with nothing.
 _NOT_ASKED = ("control",)
 
 
 @dataclass(frozen=True)
 class Order:
-    """What is to be checked: the plan of its light run, and the folder of the script.
+    """The order for a check-up: the plan of its light run, and the folder of the script.
 
     `reference` is the command for the same training as one rank, empty if there is none. `resume` is the command that
     goes on after the ranks were killed, None if that is not tried. The whole takes at most `budget_s` seconds, and then
@@ -114,7 +114,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Checkup:
-    """What came of a check-up: its runs, and what they say together.
+    """The result of a check-up: its runs, and what they say together.
 
     `parted` is where two undisturbed runs part first, None if they do not; `samples` says why nothing can be said of
     the samples, and is empty if each run was trained on the same; `unresumed` why no run was killed and started again,
