@@ -108,6 +108,7 @@ def _add_check(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--resume", metavar="CMD", help="kill all ranks in the middle, and go on by CMD (--resume= by the same command)"
     )
     command.add_argument("--budget", default="", metavar="S", help="seconds of the whole: runs end early, after a step")
+    command.add_argument("--deadline", default="", metavar="S", help="seconds without a move that are a hang (300)")
     command.add_argument("--json", action="store_true", help="print one JSON object in place of the sheet")
     command.add_argument("--runs", type=Path, default=Path(".breakrank"), metavar="DIR", help="folder for the records")
     command.add_argument("job", nargs=argparse.REMAINDER, metavar="CMD", help="a script, or a job as torchrun train.py")

@@ -81,7 +81,7 @@ _COLLECTIVES = {
 }
 
 _GRADIENTS = {
-    "parameters frozen": "the parameters of {who} did not change at step {step}",
+    "parameters frozen": "the parameters of {who} did not change at step {step}{later}",
     "per-rank loss scaling": "{who} weigh samples otherwise than one rank would, from "
     "step {step} on: batches of {sizes}",
     "reference mismatch": "the parameters of {who} part from those of one rank on the same batches {at}{first}",

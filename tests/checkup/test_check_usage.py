@@ -22,6 +22,7 @@ SCRIPTS = Path(__file__).parent / "scripts"
         (["--ranks=two", "idle.py"], "--ranks is 'two'; give a whole number from 1"),
         (["--ranks=1000", "idle.py"], "1000 ranks cannot be run here"),
         (["--steps=-1", "idle.py"], "--steps is '-1'; give a whole number from 1"),
+        (["--deadline=0", "idle.py"], "--deadline is '0'; give a whole number from 1"),
         (["--budget=soon", "idle.py"], "--budget is 'soon'; give a whole number from 1"),
         (["--step=what", "idle.py"], "--step is 'what': give the function whose return ends a step"),
         (["--framework=jax", "idle.py"], "--framework is 'jax'; use torch or tensorflow"),

@@ -38,6 +38,7 @@ class Wishes:
     reference: str = ""
     resume: str | None = None
     budget: str = ""
+    deadline: str = ""
 
 
 def check(command: Sequence[str], runs: Path, wishes: Wishes, as_json: bool) -> int:
@@ -71,6 +72,7 @@ def _order(command: Sequence[str], where: Path, wishes: Wishes) -> Order:
         steps=_whole("--steps", wishes.steps),
         step=wishes.step,
         framework=wishes.framework or framework_of(command, where),
+        deadline_s=_whole("--deadline", wishes.deadline),
     )
     budget_s = float(_whole("--budget", wishes.budget) or math.inf)
     reference = _command("--reference", wishes.reference, where)

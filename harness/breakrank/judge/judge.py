@@ -108,8 +108,9 @@ def _consult(
     """Ask every oracle, those of the plan first; return findings by attempt, step and that order, and who abstained."""
     bare = history.without_faults()
     model = control.without_faults() if control is not None else None
-    # A user's script says nowhere how many steps it makes: its control does.
-    steps = plan.steps or max((lived.last_step for lived in (control or history).last), default=0)
+    # A user's script says nowhere how many steps it makes: its control does. Ranks need not make equally many: one may
+    # be a parameter server, or have fewer batches than its peers.
+    steps = plan.steps or max((lived.last_step for lived in (control.last if control is not None else ())), default=0)
     terms = Terms(plan.ranks or world_of(history), steps, plan.tolerance, plan.deadline_s, reference)
     known = all_oracles()
     findings: list[Finding] = []

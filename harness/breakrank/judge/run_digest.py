@@ -55,8 +55,8 @@ def first_difference(a: History, b: History, results: bool = False) -> Differenc
     """Return where two runs part; None if their digests are equal.
 
     Of `results` alone, who came before whom does not count: a thread that nobody schedules may be early or late, and
-    the ranks still compute the same. Nor does it count which steps were digested: those are compared that both runs
-    have digested.
+    the ranks still compute the same; whoever is first makes the folder that all need. Nor does it count which steps
+    were digested: those are compared that both runs have digested.
     """
     bare = [history.without("access", "sync") if results else history for history in (a, b)]
     one, other = map(sequences, bare)
@@ -238,7 +238,7 @@ def _parting(
 def _as_far_as_both_digested(
     one: list[Coordinate], other: list[Coordinate]
 ) -> tuple[list[Coordinate], list[Coordinate]]:
-    """Return two sequences without the parameters and the batches of steps that only one of them has digested."""
+    """Return two sequences without their writes of files, and the digests of steps that only one of them has."""
     both = _digested(one) & _digested(other)
     return _without_digests(one, both), _without_digests(other, both)
 
@@ -250,6 +250,8 @@ def _digested(sequence: list[Coordinate]) -> set[int]:
 def _without_digests(sequence: list[Coordinate], kept: set[int]) -> list[Coordinate]:
     found = []
     for c in sequence:
+        if c.get("point") == "write":
+            continue
         if c["kind"] != "payload" or c.get("step") in kept or c["of"] not in ("step", "load"):
             found.append(c)
         elif c["of"] == "load":

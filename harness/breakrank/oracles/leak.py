@@ -24,8 +24,9 @@ from breakrank_agent.protocol.events import CensusEvent
 WARM_UP = 3
 SUSPECT = 6
 SURE = 14
-#: Bytes a step below which objects of Python are no leak: a log of what was measured grows, too.
-LEAST_OBJECTS = 1024
+#: Bytes a step below which objects of Python, and tensors, are no leak: a log of what was measured grows, too, and a
+#: list of losses for a plot. With a graph behind it such a loss is found by the graph.
+LEAST = {"object": 1024, "tensor": 64}
 
 #: From what explains the others to what is explained by them: a group brings descriptors and threads along, a graph
 #: keeps tensors. In words, for one and for several.
@@ -123,7 +124,7 @@ def growths(lived: RankHistory) -> list[Growth]:
         before, last = tables[-1 - run].get(key), tables[-1][key]
         done = censuses[-1]["step"] - censuses[-1 - run]["step"]
         count, size = ((last[name] - (before[name] if before else 0)) / done for name in ("count", "bytes"))
-        if key.meter != "object" or size >= LEAST_OBJECTS:
+        if size >= LEAST.get(key.meter, 0):
             since = censuses[-run]["step"]
             found.append(Growth(key, since, [step for step in steps if step >= since], count, size))
     return sorted(found, key=lambda g: g.rank_in_report)

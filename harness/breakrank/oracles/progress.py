@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from breakrank.analysis import digests
 from breakrank.analysis.hang import each_after, message_cycle
 from breakrank.analysis.wait_for import describe
 from breakrank.history.reader import History, RankHistory
@@ -14,6 +15,8 @@ from breakrank_agent.protocol.events import HungEvent, LockWait, ToldEvent, Wait
 
 #: Causes of a hung event without a proof: the deadline passed.
 _UNPROVEN = ("deadline",)
+#: The fewest steps without a change that are a standstill.
+_STANDSTILL = 3
 
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
@@ -127,41 +130,66 @@ def _would_have_raised(timeout_s: float | None) -> str:
     return "" if timeout_s is None else f". Would have raised after {timeout_s:g} s"
 
 
+class _Change(NamedTuple):
+    """The digests of a rank's parameters at two steps, one after the other, that were looked at."""
+
+    since: int
+    step: int
+    before: str
+    after: str
+
+    @property
+    def still(self) -> bool:
+        """True if nothing changed."""
+        return self.before == self.after
+
+
 def _still(ranks: Sequence[RankHistory], control: History | None) -> list[Finding]:
-    """Return the first step that changed no parameter, unless the control's did not either.
+    """Return the first step that changed no parameter where it had to.
 
-    Without a control, a step that changed nothing on any rank may be meant: the first one of a rate that grows from 0,
-    or one that a scaler of gradients skips. It is excused if the ranks did move at another step.
+    One step may leave them alone: no sample was wrong, or its learning rate is 0. It counts if the control's were the
+    same before it and not after it, or if they stand still for most of the training, to its end.
     """
-    here = _moves(ranks)
-    moved = any(did for moves in here.values() for did in moves.values())
-    excused = _unmoved(_moves(control.last)) if control is not None else {}
-    moved_not = {
-        step: stuck
-        for step, who in _unmoved(here).items()
-        if control is not None or not moved or len(who) < len(here[step])
-        if (stuck := [r for r in who if r not in excused.get(step, ())])
-    }
-    return [
-        Finding("progress", "parameters frozen", tuple(moved_not[step]), step, ranks[0].attempt)
-        for step in sorted(moved_not)[:1]
-    ]
+    expected = {lived.rank: _changes(lived) for lived in control.last} if control is not None else {}
+    found: dict[int, list[int]] = {}
+    last: dict[int, int] = {}
+    for lived in ranks:
+        changes, model = _changes(lived), expected.get(lived.rank)
+        step = _stands_from(changes) if model is None or not _stands_from(model) else 0
+        if step:
+            last[lived.rank] = changes[-1].step
+        missed = [one.step for one in changes if one.still and _moved(one, model or ())]
+        first = min([*missed, *([step] if step else [])], default=0)
+        if first:
+            found.setdefault(first, []).append(lived.rank)
+    return [_stood(ranks[0].attempt, step, found[step], last) for step in sorted(found)[:1]]
 
 
-def _moves(ranks: Sequence[RankHistory]) -> dict[int, dict[int, bool]]:
-    """Return by step and rank whether its parameters were others after the step than before it."""
-    table = digests.steps(ranks)
-    return {
-        place.step: {rank: before[rank] != value for rank, value in values.items() if rank in before}
-        for place, values in table.items()
-        if (before := table.get(place._replace(step=place.step - 1)))
-    }
+def _stood(attempt: int, step: int, ranks: Sequence[int], last: Mapping[int, int]) -> Finding:
+    """Return the finding that parameters did not change; `last` is, by rank, the last step of a standstill."""
+    until = min((last.get(rank, 0) for rank in ranks), default=0)
+    evidence = {"later": f", nor at any later one, to step {until}" if until > step else ""}
+    return Finding("progress", "parameters frozen", tuple(ranks), step, attempt, evidence=evidence)
 
 
-def _unmoved(moves: Mapping[int, Mapping[int, bool]]) -> dict[int, list[int]]:
-    """Return by step the ranks whose parameters stood still."""
-    found = {step: [rank for rank, moved in ranks.items() if not moved] for step, ranks in moves.items()}
-    return {step: ranks for step, ranks in found.items() if ranks}
+def _changes(lived: RankHistory) -> list[_Change]:
+    """Return what happened to a rank's parameters from one look at them to the next; NaN changes no more."""
+    told = [e for e in lived.payloads("step") if e.get("params") is not None and e.get("finite") is not False]
+    looks = [(int(e["step"]), str(e["params"])) for e in told]
+    return [_Change(since, step, before, after) for (since, before), (step, after) in itertools.pairwise(looks)]
+
+
+def _stands_from(changes: Sequence[_Change]) -> int:
+    """Return the first step of a standstill that lasts to the end and is most of the training; 0 if there is none."""
+    tail = list(itertools.takewhile(lambda one: one.still, reversed(changes)))
+    if not tail or tail[0].step - tail[-1].since < max(_STANDSTILL, tail[0].step / 2):
+        return 0
+    return tail[-1].since + 1
+
+
+def _moved(one: _Change, model: Sequence[_Change]) -> bool:
+    """Return whether the control's parameters were the same before and changed."""
+    return any((m.since, m.step, m.before) == one[:3] and not m.still for m in model)
 
 
 def _loss(lived: RankHistory) -> list[Finding]:

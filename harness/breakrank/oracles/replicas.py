@@ -33,7 +33,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         for group in _groups(well):
             table = _digests(group)
             judged = judged or any(len(values) > 1 for values in table.values())
-            broken = digests.breaches(table, digests.alike)
+            broken = _for_good(digests.breaches(table, digests.alike), table, group)
             if broken:
                 since = digests.looked_at_before(table, broken[0].place)
                 findings.append(_in_training(history, _finding(broken[0], since, group, model)))
@@ -48,6 +48,28 @@ def _in_training(history: History, finding: Finding) -> Finding:
     if not before:
         return finding
     return replace(finding, evidence={**finding.evidence, "there": f"step {before + finding.step} of the training"})
+
+
+def _for_good(
+    broken: Sequence[digests.Breach], table: digests.Table, group: Sequence[RankHistory]
+) -> Sequence[digests.Breach]:
+    """Return the places at which replicas part that do not come together again by the end.
+
+    Ranks that train apart and average their weights now and then part at each step, as they should. If only
+    some parameters differ at the end, the others were brought together, and these were left out.
+    """
+    end = next((place for place in table if place.name == "result"), None)
+    if not broken or end is None or len(table[end]) < len(group) or not all(_left(lived) for lived in group):
+        return broken
+    if broken[-1].place != end:
+        return []
+    apart = set(_parted(broken[-1], group))
+    return broken[-1:] if apart and apart < set(_parted(broken[0], group)) else broken
+
+
+def _left(lived: RankHistory) -> bool:
+    """Return whether a rank's end says what it was left with."""
+    return lived.end is not None and lived.end.get("params") is not None
 
 
 def _groups(well: Sequence[RankHistory]) -> list[list[RankHistory]]:

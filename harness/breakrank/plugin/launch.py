@@ -17,7 +17,7 @@ from breakrank.plugin import options, workers
 from breakrank.report import explain
 from breakrank.report.health import Health, health
 from breakrank.runs.bench import Bench
-from breakrank.runs.checkup import Order, check_up, light_plan
+from breakrank.runs.checkup import DEADLINE_S, Order, check_up, light_plan
 from breakrank.runs.request import Request
 from breakrank.runs.result import Result
 from breakrank.runs.saved_run import SavedRun, load_run
@@ -173,7 +173,7 @@ class Launcher:
         ranks: int | None = None,
         steps: int | None = None,
         step: str = "",
-        deadline_s: float = 30.0,
+        deadline_s: float = DEADLINE_S,
         reference: str = "",
         resume: str | None = None,
     ) -> Checked:

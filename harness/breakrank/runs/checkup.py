@@ -37,6 +37,8 @@ from breakrank_agent.protocol.trigger import at
 
 #: The scenario that a check-up's runs are of.
 CHECKUP = "checkup"
+#: Seconds without a point that are a hang. Most hangs are proven, and a script may prepare its data for minutes.
+DEADLINE_S = 300.0
 LIGHT, CONTENTS, CENSUS, REFERENCE, RESUME = "light", "contents", "census", "reference", "resume"
 #: The evidence of each run.
 EVIDENCE = {
@@ -140,7 +142,7 @@ class Checkup:
         return (*self.looks, *(look for look in (self.reference, self.resumed) if look is not None))
 
 
-def light_plan(command: Sequence[str], choices: Choices, deadline_s: float = 30.0) -> Plan:
+def light_plan(command: Sequence[str], choices: Choices, deadline_s: float = DEADLINE_S) -> Plan:
     """Return the plan of the light run of a script, or of a command that starts its ranks. Raises `BreakrankError`."""
     oracles = tuple(name for name in DEFAULT_ORACLES if name not in _NOT_ASKED)
     scenario = Scenario((), Job(steps=0, data="", deadline_s=deadline_s), oracles=oracles, name=CHECKUP)

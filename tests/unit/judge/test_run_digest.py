@@ -256,6 +256,16 @@ def test_who_came_before_whom_is_no_difference_of_results() -> None:
     assert "params" in explain_difference(waited(True, "a"), waited(False, "b"), results=True)
 
 
+def test_who_makes_a_folder_that_all_need_is_no_difference_of_results() -> None:
+    def made(first: int) -> History:
+        job = Golden().trains(1)
+        job[first].enters("write", path="out", how="mkdir")
+        return job.trains(1).ends_well().history()
+
+    assert explain_difference(made(0), made(1))
+    assert explain_difference(made(0), made(1), results=True) == ""
+
+
 def test_under_a_launcher_it_does_not_count_which_rank_it_ends_before_that_can_say_something() -> None:
     """Rank 1 is killed; rank 0 loses its connection at once, or has not come so far when its launcher ends it."""
 

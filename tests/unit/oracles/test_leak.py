@@ -96,6 +96,15 @@ def test_small_objects_are_no_leak_and_large_ones_are() -> None:
     assert found.places == ("builtins.bytearray",)
 
 
+def test_losses_kept_for_a_plot_are_no_leak_unless_their_graphs_are_kept_with_them() -> None:
+    def losses(step: int) -> dict[str, Any]:
+        return line("tensor", "train.py:9", step, 4 * step)
+
+    assert ask(censuses(losses)) == []
+    (found,) = ask(censuses(losses, lambda step: line("graph", "train.py:9", step)))
+    assert found.evidence["meter"] == "graph"
+
+
 def test_what_explains_the_others_is_said_first() -> None:
     job = censuses(
         tensors(lambda step: step),

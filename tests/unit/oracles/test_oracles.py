@@ -109,11 +109,33 @@ class TestProgress:
         job = Golden().trains(1)
         assert objection("progress", job.hangs([0, 1], why).history()) == (cause, (0, 1), 1)
 
-    def test_objects_to_parameters_that_stand_still(self) -> None:
+    def test_objects_to_parameters_that_stand_still_to_the_end(self) -> None:
         job = Golden().trains(1)
-        job[1].trains([1], params="p1")
-        job.trains(1, only=0)
-        assert objection("progress", job.ends_well().history()) == ("parameters frozen", (1,), 2)
+        for _ in range(3):
+            job[1].trains([1], params="p1")
+        job.trains(3, only=0)
+        (finding,) = ask("progress", job.ends_well().history())
+        assert (finding.cause, finding.ranks, finding.step) == ("parameters frozen", (1,), 2)
+        assert finding.sentence() == (
+            "the parameters of rank 1 did not change at step 2, nor at any later one, to step 4"
+        )
+
+    @pytest.mark.parametrize(
+        "params",
+        [
+            # A step without a wrong sample, and a rate of 0 at the first steps.
+            ("p1", "p1", "p2", "p2", "p3", "p4"),
+            ("p1", "p1", "p1", "p1", "p2", "p3", "p4", "p5"),
+            # Few steps at the end of a long training, and two steps in all.
+            ("p1", "p2", "p3", "p4", "p5", "p5", "p5", "p5"),
+            ("p1", "p1"),
+        ],
+    )
+    def test_leaves_alone_steps_that_had_nothing_to_change(self, params: tuple[str, ...]) -> None:
+        job = Golden(1)
+        for one in params:
+            job[0].trains([0], params=one)
+        assert ask("progress", job.ends_well().history()) == []
 
     def test_excuses_a_step_that_moves_no_rank_if_another_one_does(self) -> None:
         job = Golden()
@@ -124,14 +146,35 @@ class TestProgress:
     def test_objects_to_parameters_that_never_move_on_any_rank(self) -> None:
         job = Golden()
         for rank in job.ranks:
-            rank.trains([0], params="p0").trains([1], params="p0")
+            for sample in range(4):
+                rank.trains([sample], params="p0")
         assert objection("progress", job.ends_well().history()) == ("parameters frozen", (0, 1), 2)
 
-    def test_excuses_a_step_at_which_the_control_stands_still_too(self) -> None:
+    def test_leaves_alone_parameters_that_are_no_longer_numbers(self) -> None:
         job = Golden(1)
-        job[0].trains([0], params="p1").trains([1], params="p1")
+        for _ in range(5):
+            job[0].trains([0], params="nan", finite=False)
+        assert ask("progress", job.ends_well().history()) == []
+
+    def test_excuses_a_standstill_of_the_control(self) -> None:
+        job = Golden(1)
+        for _ in range(5):
+            job[0].trains([0], params="p1")
         history = job.ends_well().history()
         assert ask("progress", history, history) == []
+
+    def test_objects_to_one_step_that_changed_the_control(self) -> None:
+        job, model = Golden(1), Golden(1)
+        job[0].trains([0], params="p1").trains([1], params="p1").trains([2], params="p2")
+        model[0].trains([0], params="p1").trains([1], params="p2").trains([2], params="p3")
+        found = objection("progress", job.ends_well().history(), model.ends_well().history())
+        assert found == ("parameters frozen", (0,), 2)
+
+    def test_leaves_alone_a_step_of_a_training_that_had_parted_before(self) -> None:
+        job, model = Golden(1), Golden(1)
+        job[0].trains([0], params="q1").trains([1], params="q1").trains([2], params="q2")
+        model[0].trains([0], params="p1").trains([1], params="p2").trains([2], params="p3")
+        assert ask("progress", job.ends_well().history(), model.ends_well().history()) == []
 
     @pytest.mark.parametrize("loss", [0.6, float("nan")])
     def test_objects_to_a_last_loss_that_is_not_below_its_goal(self, loss: float) -> None:

@@ -94,6 +94,17 @@ class TestReplicas:
         (found,) = ask("replicas", job("c").history(), ranks=4)
         assert (found.ranks, found.evidence["parameters"]) == ((1, 3), ["stage 1: weight"])
 
+    @pytest.mark.parametrize(
+        ("left", "named"), [(("abc", "abc"), None), (("abc", "abd"), ["2.weight"]), (("abc", "xyz"), NAMES)]
+    )
+    def test_leaves_those_alone_that_come_together_again(self, left: tuple[str, str], named: list[str] | None) -> None:
+        job = Golden(2).trains(1)
+        for one, params in zip(job.ranks, ("uvw", "xyz"), strict=True):
+            one.trains([one.rank], params=params, parts=list(params)).writes("names", names=NAMES, eps=1e-7)
+            one.ends(params=left[one.rank], parts=list(left[one.rank]))
+        found = ask("replicas", job.history())
+        assert [f.evidence["parameters"] for f in found] == ([] if named is None else [named])
+
     def test_names_the_line_at_which_workers_assign_with_nothing_to_reduce(self) -> None:
         job = Golden(2).trains(1)
         for one in job.ranks:

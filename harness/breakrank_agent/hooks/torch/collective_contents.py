@@ -100,6 +100,7 @@ class Watched:
         facts: Facts,
     ) -> None:
         self._written = written
+        self._versions = [_version(t) for t in written]
         self._pieces, self._splits = pieces_written, splits[1]
         with _unseen():
             self.read = [summary(t, pieces_read, splits[0]) for t in read]
@@ -114,10 +115,13 @@ class Watched:
     def after(self, waited: bool) -> str:
         """Return what was written and whether all else was kept, as JSON; nothing if a tensor's memory is gone.
 
-        Without a wait, what the call has read is the program's again: only what it has written is told.
+        Without a wait, what the call has read is the program's again: only what it has written is told, unless the
+        program has changed that meanwhile, as batch normalisation its counter, which DDP hands over in place.
         """
         with _unseen():
             if not all(has_memory(t) for t in self._written):
+                return ""
+            if not waited and [_version(t) for t in self._written] != self._versions:
                 return ""
             out = [summary(t, self._pieces, self._splits) for t in self._written]
             if not waited:
@@ -197,6 +201,11 @@ def _hash(plain: Any) -> str:
     if plain.layout is not torch.strided:
         plain = plain.to_dense()
     return hashlib.blake2b(raw_bytes(plain.resolve_conj().cpu().contiguous()), digest_size=8).hexdigest()
+
+
+def _version(tensor: Any) -> int:
+    """Return how often operators have changed a tensor in place, in all of its views; 0 where nobody counts."""
+    return 0 if tensor.is_inference() else int(tensor._version)
 
 
 def _alone(tensor: Any, tensors: list[Any]) -> bool:
