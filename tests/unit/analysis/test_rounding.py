@@ -29,7 +29,7 @@ class Run:
     again: bool = True
     eps: float = F32
     dtype: str = "float32"
-    #: How far training takes the parameters after the first step, relative to their norm.
+    #: The way that training takes the parameters after the first step, relative to their norm.
     way: float = 0.1
     bare: bool = False
 
@@ -63,7 +63,7 @@ class Run:
 
 
 SOUND = Run(again=False)
-#: What three ranks were seen to come to, after a restart: some tenths of ε.
+#: Three ranks were seen to come to some tenths of ε after a restart.
 ROUNDED = Run(off=(5e-8, 5e-8))
 
 
