@@ -152,8 +152,10 @@ def _same_batches(history: History) -> dict[int, tuple[int, ...]]:
     held: dict[int, dict[str, list[int]]] = {}
     for lived in history.last:
         for event in lived.payloads("load"):
-            if event.get("indices") or event.get("samples"):
-                held.setdefault(int(event["step"]), {}).setdefault(str(event.get("batch")), []).append(lived.rank)
+            # A batch that was not digested is known by its indices alone.
+            batch = event.get("batch") or event.get("indices")
+            if batch and (event.get("indices") or event.get("samples")):
+                held.setdefault(int(event["step"]), {}).setdefault(str(batch), []).append(lived.rank)
     shared = {step: [ranks for ranks in batches.values() if len(set(ranks)) > 1] for step, batches in held.items()}
     return {step: tuple(sorted(set(groups[0]))) for step, groups in sorted(shared.items()) if groups}
 
