@@ -58,9 +58,9 @@ def test_the_sheet_of_sound_runs_says_what_was_seen_and_why_the_rest_was_not():
 
 
 def test_a_finding_of_one_run_is_wrong_whatever_the_others_say():
-    job = Golden(ranks=2).trains(2)
+    job = Golden(ranks=2).trains(3)
     job[1].holds("other")
-    made = sheet(look(sound()), look(job.trains(1).ends_well().history(), CONTENTS))
+    made = sheet(look(sound()), look(job.ends_well().history(), CONTENTS))
     assert (made.status, [line.name for line in made.wrong]) == (1, ["replicas"]), made.text("")
     assert made.wrong[0].run == CONTENTS and made.shown.name == CONTENTS
     assert len(made.findings) == 1

@@ -14,6 +14,7 @@ from breakrank.runs.bench import Bench
 from breakrank.runs.checkup import light_plan
 from breakrank.runs.request import Request
 from breakrank.runs.result import Result
+from breakrank.runs.saved_run import load_run
 
 KINDS = Path(__file__).parents[1] / "scripts" / "kinds"
 #: The evidence of a check-up's runs, in one.
@@ -80,3 +81,10 @@ def test_what_the_last_averaging_left_out_is_named(check):
     (finding,) = result.verdict.findings
     assert (finding.oracle, finding.cause, finding.ranks, finding.step) == ("replicas", "replicas differ", (0, 1), 12)
     assert finding.evidence["parameters"] == ["bias"]
+
+
+def test_batches_in_a_mapping_of_its_own_are_told_apart(check):
+    result = check("own_mapping.py")
+    loads = [e for lived in load_run(result.folder).history.last for e in lived.payloads("load")]
+    assert (result.verdict.void, said(result)) == ((), [])
+    assert len({e["batch"] for e in loads}) == len(loads) == 8

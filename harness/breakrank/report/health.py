@@ -39,7 +39,7 @@ JUDGES: Mapping[str, tuple[str, ...]] = {
 #: The sentence about each property that is well.
 _SEEN: Mapping[str, str] = {
     "replicas": "alike wherever they were compared",
-    "samples": "each run was trained on the same",
+    "samples": "the same in each run, by index where there are indices",
     "collectives": "each rank called the same, and each got what it should",
     "gradients and optimizer": "as those of one rank on the same batches",
     "numbers": "all finite",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import collections
+import copy
 import functools
 import hashlib
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Optional
 
 from breakrank_agent.agent.agent import Agent
@@ -77,9 +78,14 @@ def _keep_indices(kind: Any) -> None:
 
 
 def _digests(agent: Agent, batch: Any, has_indices: bool) -> dict[str, Any]:
-    """Return digests of a batch: of the whole, and of each sample where nothing else tells samples apart."""
+    """Return digests of a batch: of the whole, and of each sample where nothing else tells samples apart.
+
+    Nothing is told of a batch in which no tensor is found: it would look like any other.
+    """
     tensors: list[Any] = []
     _tensors(batch, tensors)
+    if not tensors:
+        return {}
     with agent.quietly():
         return {"samples": None if has_indices else _samples(tensors), "batch": _digest(tensors)}
 
@@ -142,6 +148,11 @@ def _rebuilt(value: Any, parts: Iterator[_Part]) -> Any:
         return next(parts).tensor
     if isinstance(value, dict):
         return {key: _rebuilt(value[key], parts) for key in value}
+    if isinstance(value, MutableMapping):
+        changed = copy.copy(value)
+        for key in value:
+            changed[key] = _rebuilt(value[key], parts)
+        return changed
     if isinstance(value, (list, tuple)):
         items = [_rebuilt(item, parts) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
@@ -172,7 +183,8 @@ def _tensors(value: Any, into: list[Any]) -> None:
 
     if isinstance(value, torch.Tensor):
         into.append(value)
-    elif isinstance(value, dict):
+    elif isinstance(value, Mapping):
+        # That of a tokenizer is no dict.
         for key in value:
             _tensors(value[key], into)
     elif isinstance(value, (list, tuple)):
