@@ -126,7 +126,7 @@ class Health:
         """Return the sheet, the headline with blame, where the runs are, and the line that repeats it."""
         lines = [*self._table(colour), *(f"note: {note}" for note in self.notes()), "", self.headline]
         if self.wrong:
-            lines.append(f"blame: {self.shown.verdict.blame.words()}")
+            lines.append(f"blame: {_blame(self.shown)}")
         lines += [
             f"{look.name + ':':<10}{look.verdict.outcome}, {look.seconds:.1f} s, {look.saved.folder}"
             for look in self.checkup.every
@@ -169,6 +169,12 @@ class Health:
             "seconds": round(self.checkup.seconds, 3),
             "versions": versions,
         }
+
+
+def _blame(look: Look) -> str:
+    """Say who is to blame, and do not say again what the headline has said."""
+    first = [f": {finding.sentence()}" for finding in look.verdict.findings[:1]]
+    return look.verdict.blame.words().removesuffix("".join(first))
 
 
 def _run_json(look: Look) -> dict[str, Any]:
