@@ -33,7 +33,9 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         for group in _groups(well):
             table = _digests(group)
             judged = judged or any(len(values) > 1 for values in table.values())
-            broken = _for_good(digests.breaches(table, digests.alike), table, group)
+            broken = digests.breaches(table, digests.alike)
+            if control is None or digests.breaches(_digests(control.last), digests.alike):
+                broken = _for_good(broken, table, group)
             if broken:
                 since = digests.looked_at_before(table, broken[0].place)
                 findings.append(_in_training(history, _finding(broken[0], since, group, model)))
@@ -50,13 +52,12 @@ def _in_training(history: History, finding: Finding) -> Finding:
     return replace(finding, evidence={**finding.evidence, "there": f"step {before + finding.step} of the training"})
 
 
-def _for_good(
-    broken: Sequence[digests.Breach], table: digests.Table, group: Sequence[RankHistory]
-) -> Sequence[digests.Breach]:
+def _for_good(broken: list[digests.Breach], table: digests.Table, group: Sequence[RankHistory]) -> list[digests.Breach]:
     """Return the places at which replicas part that do not come together again by the end.
 
-    Ranks that train apart and average their weights now and then part at each step, as they should. If only
-    some parameters differ at the end, the others were brought together, and these were left out.
+    Ranks that train apart and average their weights now and then part at each step, as they should. If only some
+    parameters differ at the end, the others were brought together, and these were left out. A control whose replicas
+    stay together says that those of its program do not train apart.
     """
     end = next((place for place in table if place.name == "result"), None)
     if not broken or end is None or len(table[end]) < len(group) or not all(_left(lived) for lived in group):
