@@ -243,7 +243,7 @@ class TestVoid:
             one.reports("RuntimeError", "no GPU here")
         verdict = judge(job.history(), None, plan(steps=0, oracles=("replicas",), command=command))
         assert verdict.outcome is Outcome.DETECTED
-        assert verdict.sentence() == "rank 0 reported RuntimeError: no GPU here before the first step"
+        assert verdict.sentence() == "rank 0 reported RuntimeError: no GPU here (train.py:7) before the first step"
 
     def test_a_strike_without_a_step_that_never_fired_names_all_points(self) -> None:
         strike = dataclasses.replace(KILL @ at(1, point="load", visit=9), ranks=(1,))
