@@ -128,7 +128,12 @@ def _consult(
         except Exception as error:
             account.void.append(f"the oracle {name} raised {type(error).__name__}: {error}")
     account.notes.extend(rounding.remarks(bare, model, terms.ranks, terms.steps) if model is not None else ())
-    return sorted(findings, key=lambda f: (f.attempt, f.step)), abstained
+    return sorted(findings, key=_order), abstained
+
+
+def _order(finding: Finding) -> tuple[int, float]:
+    """Sort by attempt and step; the result of a job that was resumed last, since what else was found explains it."""
+    return finding.attempt, inf if finding.cause == "wrong result" and finding.attempt else finding.step
 
 
 def _set_aside(

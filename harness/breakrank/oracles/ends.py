@@ -21,9 +21,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     for lived in ends:
         done = steps_before(history, lived.attempt, lived.rank) + lived.last_step
         expected = _expected(control, lived, terms)
-        # The work of a parameter server, or of a pipeline's first stage, is not counted in steps.
-        counted = control is not None or done
-        if lived.ended_well and counted and done < expected:
+        if lived.ended_well and done < expected:
             undone.setdefault((lived.attempt, lived.last_step, done, expected), []).append(lived.rank)
     return [
         Finding(

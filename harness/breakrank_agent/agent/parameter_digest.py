@@ -13,7 +13,7 @@ NAME_LIMIT = 100
 
 def in_parts(parameters: list[Any]) -> list[list[Any]]:
     """Return the parameters one by one, or, of more than `MOST_PARTS`, as many neighbours together as it takes."""
-    together = -(-len(parameters) // MOST_PARTS)
+    together = max(1, -(-len(parameters) // MOST_PARTS))
     return [parameters[start : start + together] for start in range(0, len(parameters), together)]
 
 

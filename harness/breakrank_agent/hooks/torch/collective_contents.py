@@ -83,7 +83,10 @@ class Contents:
             self._noted = True
             text = f"of a collective's tensor with more than {MOST:,} elements, so many of them were compared, or fewer"
             self._agent.record("note", text=text, limits=True)
-        return Watched(read, written, handed, pieces_read, pieces_written, splits, facts)
+        watched = Watched(read, written, handed, pieces_read, pieces_written, splits, facts)
+        # A backend that puts its results together in memory of its own copies them over, which counts as a change.
+        watched.versions = [_version(t) for t in written] if reads == writes else []
+        return watched
 
 
 class Watched:
@@ -100,7 +103,8 @@ class Watched:
         facts: Facts,
     ) -> None:
         self._written = written
-        self._versions = [_version(t) for t in written]
+        #: How often each written tensor had been changed by then; empty where a collective itself counts as a change.
+        self.versions: list[int] = []
         self._pieces, self._splits = pieces_written, splits[1]
         with _unseen():
             self.read = [summary(t, pieces_read, splits[0]) for t in read]
@@ -121,7 +125,7 @@ class Watched:
         with _unseen():
             if not all(has_memory(t) for t in self._written):
                 return ""
-            if not waited and [_version(t) for t in self._written] != self._versions:
+            if not waited and self.versions and [_version(t) for t in self._written] != self.versions:
                 return ""
             out = [summary(t, self._pieces, self._splits) for t in self._written]
             if not waited:
