@@ -1,0 +1,41 @@
+"""The catalogue's own runs, judged again: each verdict is, in all its words, the one that was saved.
+
+Only for `make mutants`, which makes the runs and then changes the code that judges them.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from breakrank.runs.saved_run import SavedRun, judge_saved, load_run
+
+#: The folder of the runs.
+RUNS = Path(os.environ.get("BREAKRANK_CATALOGUE_RUNS", os.devnull))
+#: Fields of a saved verdict that judging does not make.
+_BESIDE = ("record", "as_recorded", "seconds")
+
+
+@functools.cache
+def load(name: str) -> SavedRun:
+    """Return a saved run; a process reads each only once, and its forks not at all."""
+    return load_run(RUNS / name)
+
+
+def names() -> list[str]:
+    """Return the names of the runs."""
+    return sorted(path.parent.name for path in RUNS.glob("*/verdict.json"))
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_saved_run_is_judged_as_it_was(name: str) -> None:
+    run = load(name)
+    saved: dict[str, Any] = dict(run.verdict or {})
+    for field in _BESIDE:
+        saved.pop(field, None)
+    assert json.loads(json.dumps(judge_saved(run).to_json())) == saved
