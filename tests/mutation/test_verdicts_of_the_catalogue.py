@@ -5,7 +5,6 @@ Only for `make mutants`, which makes the runs and then changes the code that jud
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 from pathlib import Path
@@ -21,20 +20,12 @@ RUNS = Path(os.environ.get("BREAKRANK_CATALOGUE_RUNS", os.devnull))
 _BESIDE = ("record", "as_recorded", "seconds")
 
 
-@functools.cache
-def load(name: str) -> SavedRun:
-    """Return a saved run; a process reads each only once, and its forks not at all."""
-    return load_run(RUNS / name)
+#: Read while tests are collected: the processes in which mutants are tried are forked afterwards, and share them.
+SAVED = {path.parent.name: load_run(path.parent) for path in sorted(RUNS.glob("*/verdict.json"))}
 
 
-def names() -> list[str]:
-    """Return the names of the runs."""
-    return sorted(path.parent.name for path in RUNS.glob("*/verdict.json"))
-
-
-@pytest.mark.parametrize("name", names())
-def test_a_saved_run_is_judged_as_it_was(name: str) -> None:
-    run = load(name)
+@pytest.mark.parametrize("run", SAVED.values(), ids=SAVED)
+def test_a_saved_run_is_judged_as_it_was(run: SavedRun) -> None:
     saved: dict[str, Any] = dict(run.verdict or {})
     for field in _BESIDE:
         saved.pop(field, None)
