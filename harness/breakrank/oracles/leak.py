@@ -94,7 +94,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
 def _too_short(history: History) -> str:
     """Say why nothing can be said, and what is suspect."""
     least = WARM_UP + SURE
-    longest = max((len(lived.of_kind("census")) for lived in history.ranks.values()), default=0)
+    longest = max(len(lived.of_kind("census")) for lived in history.ranks.values())
     suspects = {
         f"{place(g.key)} of rank {lived.rank}"
         for lived in history.ranks.values()
@@ -202,4 +202,4 @@ def _limits(leaking: Sequence[tuple[RankHistory, list[Growth]]], ranks: Sequence
 def _seconds_per_step(lived: RankHistory) -> float:
     """Return how long the rank's steps took, in the median."""
     times = [float(e["t"]) for e in lived.of_kind("census")]
-    return statistics.median([after - before for before, after in itertools.pairwise(times)] or [0.0])
+    return statistics.median([after - before for before, after in itertools.pairwise(times)])
