@@ -70,7 +70,8 @@ class TestCollectives:
     @pytest.mark.parametrize(
         ("cause", "of", "guilty"),
         [
-            ("collective mismatch", (0, 1), (0, 1)),
+            ("collective mismatch", (0, 1), ()),
+            ("collective mismatch", (1,), (1,)),
             ("wrong collective result", (0, 1), ()),
             ("wrong collective result", (1,), (1,)),
         ],
@@ -84,6 +85,13 @@ class TestCollectives:
         finding = Finding("collectives", cause, of, 1, evidence={"what": "x", "how": "y"})
         found = blame(job.history(), [finding])
         assert (found.ranks, found.reason) == (guilty, finding.sentence())
+
+    def test_all_that_called_it_are_as_many_as_its_evidence_says(self) -> None:
+        job = Golden(3).trains(1)
+        job[2].dies(SIGSEGV)
+        for callers, guilty in ((2, ()), (3, (0, 1))):
+            finding = Finding("collectives", "collective mismatch", (0, 1), 1, evidence={"callers": callers})
+            assert ranks(job, finding) == guilty
 
     def test_a_call_of_an_earlier_attempt_is_not(self) -> None:
         job = Golden().trains(1)

@@ -11,7 +11,8 @@ from support.golden import Golden, killed, plan, sound
 
 from breakrank import faults
 from breakrank.history.reader import History
-from breakrank.judge.judge import judge, say_damage, why_no_rank
+from breakrank.judge.judge import judge
+from breakrank.judge.sufficiency import say_damage, why_no_rank
 from breakrank.verdict import Outcome, Verdict
 from breakrank_agent.protocol.fault import Fault, Strike
 from breakrank_agent.protocol.trigger import at
@@ -38,6 +39,13 @@ def says(verdict: Verdict) -> tuple[str, ...]:
     """Return the reasons of a verdict that must be VOID."""
     assert verdict.outcome is Outcome.VOID
     return verdict.void
+
+
+#: The end of the reason that nothing was seen.
+NOTHING = (
+    "between its start and its end no rank loaded a batch, called a module, took gradients, stepped an optimizer, "
+    "called a collective, or saved or restored a file"
+)
 
 
 class TestTooLittleSeen:
@@ -85,11 +93,22 @@ class TestTooLittleSeen:
         assert says(missing) == ("rank 2 never started in attempt 0", "process 7 is no Python")
 
     def test_ranks_that_do_not_count_steps_alike_are_named_with_the_cure(self) -> None:
-        job = Golden().trains(3).ends_well().says("held", attempt=0, rank=0, waiting=[1])
-        (reason,) = says(judge(job.history(), None, plan(until=3)))
+        held = {"attempt": 0, "rank": 0, "waiting": [1], "on": True}
+        job, control = killed().says("held", **held), Golden().trains(3).ends_well().says("held", **held)
+        (reason,) = says(judge(job.history(), control.history(), plan(until=3, strikes=(struck(KILL, 1),))))
         assert reason == (
-            "rank 0 had made its 3 steps while rank 1 waited for it: "
-            "they do not count steps alike; name by --scenario-step=module:function what ends one"
+            "ranks do not count steps alike, in the control neither: "
+            "rank 0 had made its 3 steps while rank 1 waited for it, and went on; "
+            "name by --scenario-step=module:function what ends one"
+        )
+
+    @pytest.mark.parametrize(("on", "words"), [(True, "went on"), (False, "ended")])
+    def test_a_rank_that_others_waited_for_after_its_last_step_is_a_note(self, on: bool, words: str) -> None:
+        job = Golden().trains(3).ends_well().says("held", attempt=0, rank=0, waiting=[1], on=on)
+        verdict = judge(job.history(), None, plan(until=3))
+        assert (verdict.outcome, verdict.notes) == (
+            Outcome.SURVIVED,
+            (f"rank 0 had made its 3 steps while rank 1 waited for it, and {words}",),
         )
 
     def test_a_count_of_no_dropped_record_is_no_loss(self) -> None:
@@ -116,19 +135,26 @@ class TestTooLittleSeen:
     @pytest.mark.parametrize(
         ("of", "words"),
         [
-            ({}, "no step was seen: no rank stepped an optimizer or called breakrank_agent.step()"),
-            ({"step": "train:one_step"}, "no step was seen: train:one_step never returned"),
+            ({}, f"nothing was seen: {NOTHING}"),
+            ({"step": "train:one_step"}, f"nothing was seen: train:one_step never returned, and {NOTHING}"),
         ],
     )
-    def test_a_run_without_a_step_says_what_would_have_been_one(self, of: Any, words: str) -> None:
-        assert words in says(judge(Golden().ends_well().history(), None, plan(steps=0, **of)))
+    def test_a_run_in_which_nothing_was_done_says_what_would_have_been_something(self, of: Any, words: str) -> None:
+        assert says(judge(Golden().ends_well().history(), None, plan(steps=0, **of))) == (words,)
 
-    def test_a_rank_that_left_with_a_code_before_the_first_step_is_the_reason_for_there_being_none(self) -> None:
+    def test_a_step_that_never_returned_is_a_note_where_something_else_was_seen(self) -> None:
+        job = Golden()
+        job[1].enters("load")
+        verdict = judge(job.ends_well().history(), None, plan(steps=0, step="train:one_step"))
+        assert (verdict.void, verdict.notes) == ((), ("no step was seen: train:one_step never returned",))
+
+    def test_a_rank_that_left_with_a_code_before_the_first_step_is_a_fact_and_not_too_little(self) -> None:
         job = Golden()
         job[0].exits(0)
         job[1].exits(3)
-        reasons = says(judge(job.history(), None, plan(steps=0)))
-        assert "no step was seen: rank 1 reported exit code 3 before the first" in reasons
+        verdict = judge(job.history(), None, plan(steps=0))
+        assert (verdict.outcome, verdict.void) == (Outcome.DETECTED, ())
+        assert verdict.reported == ("rank 1 reported exit code 3 before the first step",)
 
     def test_a_launcher_without_a_rank_names_the_process_that_could_not_be_entered(self) -> None:
         of = plan(runner="join", ranks=0, command=("torchrun", "train.py"))
@@ -155,11 +181,11 @@ class TestAsking:
         known = judge(job.history(), sound(steps=4), of)
         assert [f.evidence["expected"] for f in known.findings if f.oracle == "ends"] == [4]
 
-    def test_a_script_without_a_control_is_measured_by_its_own_rank_with_the_most_steps(self) -> None:
+    def test_a_script_without_a_control_is_not_measured_by_its_own_rank_with_the_most_steps(self) -> None:
         job = Golden().trains(3).trains(1, only=0).ends_well()
-        of = plan(ranks=2, steps=0, command=("train.py",), oracles=("ends",))
-        (finding,) = [f for f in judge(job.history(), None, of).findings if f.oracle == "ends"]
-        assert (finding.cause, finding.ranks, finding.evidence["expected"]) == ("training incomplete", (1,), 4)
+        verdict = judge(job.history(), None, plan(steps=0, command=("train.py",), oracles=("ends",)))
+        assert [f for f in verdict.findings if f.oracle == "ends"] == []
+        assert verdict.abstained["ends"] == "nothing says how many steps the job has"
 
     def test_each_oracle_that_abstained_gives_its_reason(self) -> None:
         verdict = judge(sound(), None, plan())
@@ -167,13 +193,19 @@ class TestAsking:
         assert "ends" not in verdict.abstained
 
     def test_if_every_oracle_that_was_asked_abstained_each_reason_is_told_in_one_line(self) -> None:
-        of = plan(strikes=(struck(KILL, 1),), oracles=("replicas", "samples"))
-        (reason,) = says(judge(killed().history(), None, of))
+        of = plan(ranks=1, oracles=("replicas", "samples"))
+        (reason,) = says(judge(sound(ranks=1), None, of))
         assert reason == (
             "every oracle abstained: "
             "replicas: there are no two replicas that ended well and recorded their parameters; "
             "samples: there is no control to count samples in"
         )
+
+    def test_a_rank_that_reported_is_a_fact_where_every_oracle_that_was_asked_abstained(self) -> None:
+        of = plan(strikes=(struck(KILL, 1),), oracles=("replicas", "samples"))
+        verdict = judge(killed().history(), None, of)
+        assert (verdict.outcome, verdict.void) == (Outcome.DETECTED, ())
+        assert {"replicas", "samples"} <= verdict.abstained.keys()
 
     def test_an_oracle_that_is_silent_counts_neither_as_asked_nor_as_abstained(self) -> None:
         verdict = judge(sound(), None, plan(oracles=("control", "ends")), silent=("control",))
@@ -223,8 +255,8 @@ class TestEnds:
         job[1].reports("KeyError", "'step'")
         history = launched(job.history(), left(1, blames=[2]))
         assert judge(history, None, plan(ranks=3)).reported == (
-            "rank 2 reported ValueError: bad shard at step 1",
-            "rank 1 reported KeyError: 'step' at step 1",
+            "rank 2 reported ValueError: bad shard (train.py:7) at step 1",
+            "rank 1 reported KeyError: 'step' (train.py:7) at step 1",
             "rank 0 reported exit code 3 at step 1",
             "the launcher ended with exit code 1, and blames rank 2",
         )
@@ -250,7 +282,7 @@ class TestEnds:
         job[0].reports("RuntimeError", "Connection closed by peer")
         verdict = judge(job.history(), None, plan())
         assert verdict.crashed == ("rank 1 died of SIGSEGV at step 2",)
-        assert verdict.reported == ("rank 0 reported RuntimeError: Connection closed by peer at step 2",)
+        assert verdict.reported == ("rank 0 reported RuntimeError: Connection closed by peer (train.py:7) at step 2",)
 
     def test_ranks_that_the_injector_or_we_have_ended_are_notes(self) -> None:
         job = Golden(3).trains(1)

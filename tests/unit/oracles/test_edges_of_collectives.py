@@ -78,6 +78,7 @@ class TestEvidence:
             {
                 **{"op": "all_reduce", "number": 2, "site": "train.py:9", "group": "0", "others": "ranks 0 and 2"},
                 "held": "rank 1 has int32 (train.py:9), ranks 0 and 2 have float32 (train.py:9)",
+                "callers": 3,
             },
         )
 
@@ -93,7 +94,7 @@ class TestEvidence:
             wrong.call(rank, tensor(1.0), WRONG if rank == 2 else tensor(3.0))
         one = wrong.finding()
         assert (one.cause, one.ranks, one.evidence["site"]) == ("wrong collective result", (2,), "train.py:8")
-        assert set(one.evidence) == {"op", "number", "site", "group", "others", "how"}
+        assert set(one.evidence) == {"op", "number", "site", "group", "others", "how", "callers"}
 
     def test_of_another_layout(self) -> None:
         calls = Calls(3)
@@ -153,7 +154,9 @@ class TestMessages:
         found = self.way({}, {}, dtype="int32").finding()
         assert (found.cause, found.ranks) == ("dtype mismatch", (0, 1))
         assert found.evidence["op"] == "the message from rank 0 to rank 1, number"
-        assert found.evidence["held"] == "rank 0 has float32 (train.py:3), rank 1 has int32 (train.py:4)"
+        assert found.evidence["held"] == (
+            "rank 0 called send (train.py:3) with float32, where rank 1 called recv (train.py:4) with int32"
+        )
 
     def test_of_a_first_message_the_control_says_which_rank_is_the_odd_one(self) -> None:
         assert self.way({}, dtype="int32").finding().ranks == (0, 1)
@@ -227,6 +230,7 @@ class TestOrders:
         assert (found.cause, found.ranks) == ("collective skipped", (1,))
         assert found.evidence == {
             **{"op": "all_reduce", "number": 5, "site": "train.py:2", "group": "0", "others": "ranks 0 and 2"},
+            "callers": 3,
         }
 
     def test_all_evidence_of_a_call_too_many(self) -> None:
@@ -234,13 +238,14 @@ class TestOrders:
         assert (found.cause, found.ranks) == ("collective added", (1,))
         assert found.evidence == {
             **{"op": "all_reduce", "number": 5, "site": "train.py:4", "group": "0", "others": "ranks 0 and 2"},
+            "callers": 3,
         }
 
     def test_all_evidence_of_another_order(self) -> None:
         found = in_order("ABCABC", "BACABC", "ABCABC").finding()
         assert (found.cause, found.ranks) == ("order mismatch", (1,))
         assert found.evidence["held"] == (
-            "rank 1 has all_reduce (train.py:2), ranks 0 and 2 have all_reduce (train.py:1)"
+            "rank 1 called all_reduce (train.py:2), where ranks 0 and 2 called all_reduce (train.py:1)"
         )
 
     def test_a_call_that_was_left_out_is_known_from_any_line_behind_it(self) -> None:

@@ -127,9 +127,13 @@ class TestWhatIsCounted:
         assert ask(leaking(of("object", lambda step: step, size=1023))) == []
         assert len(ask(leaking(of("object", lambda step: step, size=1024)))) == 1
 
+    def test_tensors_count_from_64_bytes_a_step(self) -> None:
+        assert ask(leaking(of("tensor", lambda step: step, size=63))) == []
+        assert len(ask(leaking(of("tensor", lambda step: step, size=64)))) == 1
+
     def test_growths_stand_in_the_order_in_which_they_explain_each_other_and_larger_ones_first(self) -> None:
         lines = [
-            of("tensor", lambda step: step, "small.py:1", 10),
+            of("tensor", lambda step: step, "small.py:1", 70),
             of("tensor", lambda step: step, "large.py:1", 90),
             of("descriptor", lambda step: step, "", 0, "socket"),
             of("graph", lambda step: step, "graph.py:1", 0),
@@ -145,7 +149,7 @@ class TestWhatIsCounted:
         job = leaking(of("tensor", lambda step: step * step)).ends_well()
         (growth,) = growths(job.history().ranks[0, 0])
         # From 9 things after step 3 to 400 after step 20.
-        assert (growth.since, growth.until, growth.steps) == (4, 20, 17)
+        assert (growth.since, growth.steps) == (4, [*range(4, 21)])
         assert (growth.count, growth.size) == (23.0, 2300.0)
 
 

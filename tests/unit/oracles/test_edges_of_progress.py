@@ -39,6 +39,7 @@ class TestWaits:
         assert found.evidence == {
             **{"where": "all_reduce", "peer": 1, "peers": [1], "seconds": 0.1, "expected": 3, "timeout_s": 1800.0},
             **{"would": ". Would have raised after 1800 s", "absent": "", "wait": "ranks 0 and 2 wait in all_reduce"},
+            "circle": "ranks 0 and 2 wait in all_reduce",
             **{"whom": "rank 1", "shown": "rank 1 is away", "elsewhere": "", "cycle": ""},
         }
         assert (found.oracle, found.cause, found.ranks, found.step, found.attempt) == (
@@ -101,8 +102,16 @@ class TestStandingStill:
         return job.ends_well()
 
     def test_the_first_step_without_a_change_is_named_with_all_its_ranks(self) -> None:
-        found = ask("progress", self.still("a", "b", "b", "b", ranks=2).history())
-        assert found == [Finding("progress", "parameters frozen", (0, 1), 3, 0)]
+        found = ask("progress", self.still("a", "b", "b", "b", "b", ranks=2).history())
+        later = {"later": ", nor at any later one, to step 5"}
+        assert found == [Finding("progress", "parameters frozen", (0, 1), 3, 0, evidence=later)]
+
+    @pytest.mark.parametrize(("params", "steps"), [("abbb", []), ("abbbb", [3]), ("abcdddd", []), ("abcddddd", [5])])
+    def test_a_standstill_lasts_three_steps_and_half_of_the_training(self, params: str, steps: list[int]) -> None:
+        assert [f.step for f in ask("progress", self.still(*params).history())] == steps
+
+    def test_a_standstill_that_ends_is_none(self) -> None:
+        assert ask("progress", self.still(*"aaaaab").history()) == []
 
     def test_a_rank_that_stands_still_where_the_controls_does_is_excused_alone(self) -> None:
         control = Golden()
@@ -115,8 +124,9 @@ class TestStandingStill:
         assert ask("progress", self.still("a", "b", "a").history()) == []
 
     def test_each_attempt_is_looked_at(self) -> None:
-        job = self.still("a", "a").again()
-        job[0].trains([0], "a").trains([1], "a")
+        job = self.still(*"aaaa").again()
+        for number in range(4):
+            job[0].trains([number], "a")
         assert [(f.attempt, f.step) for f in ask("progress", job.ends_well().history())] == [(0, 2), (1, 2)]
 
 

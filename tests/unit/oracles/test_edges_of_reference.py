@@ -17,12 +17,20 @@ EPS = 2.0**-23
 
 
 def trained(
-    *norms: list[float] | None, ranks: int = 1, eps: float = EPS, names: Any = ("a", "b"), sizes: Any = (1, 1)
+    *norms: list[float] | None,
+    ranks: int = 1,
+    eps: float = EPS,
+    names: Any = ("a", "b"),
+    sizes: Any = (1, 1),
+    elements: Any = None,
 ) -> Golden:
-    """Return a job whose parts have these norms after each step; None where none were recorded."""
+    """Return a job whose parts have these norms after each step; None where none were recorded.
+
+    `sizes` are those of the ranks' batches, `elements` those of the parts, if they are on record.
+    """
     job = Golden(ranks)
     for one in job.ranks:
-        one.writes("names", names=[*names], eps=eps)
+        one.writes("names", names=[*names], eps=eps, **({} if elements is None else {"sizes": elements}))
         for norm in norms:
             one.loads([*range(sizes[one.rank])]).enters("step")
             one.done = one.step
@@ -94,20 +102,30 @@ class TestFindings:
         job[1]._events[-1]["norms"] = [1.0, 9.0]  # type: ignore[typeddict-item]
         assert ask(job, one([1.0, 2.0]))[0].ranks == (1,)
 
-    def test_another_number_of_parts_is_a_difference_in_all(self) -> None:
-        (found,) = ask(trained([1.0]), one([1.0, 2.0]))
-        assert found.evidence["first"] == ", in a first"
+    def test_of_another_number_of_parts_only_the_norm_of_all_is_compared(self) -> None:
+        # Of the parts 3 and 4 the norm of the whole is 5.
+        alone = one([3.0, 4.0], elements=[10, 20])
+        assert ask(trained([5.0], names=("flat",), elements=[30]), alone) == []
+        (found,) = ask(trained([6.0], names=("flat",), elements=[30]), alone)
+        assert (found.ranks, found.evidence["first"]) == ((0,), "")
 
-    def test_a_part_without_a_name_is_not_named(self) -> None:
+    @pytest.mark.parametrize(("here", "there"), [(None, [10, 20]), ([30], None), ([29], [10, 20]), ([31], [10, 20])])
+    def test_other_parts_of_which_nothing_says_that_they_are_the_whole_are_not_compared(
+        self, here: Any, there: Any
+    ) -> None:
+        with pytest.raises(Abstain, match=r"^the ranks hold neither the whole of what one rank trains nor shards"):
+            ask(trained([6.0], names=("flat",), elements=here), one([3.0, 4.0], elements=there))
+
+    def test_parts_that_are_not_all_named_are_known_by_their_numbers(self) -> None:
         (found,) = ask(trained([1.0, 2.0], names=("a",)), one([1.0, 3.0], names=("a",)))
-        assert found.evidence["first"] == ""
+        assert found.evidence["first"] == ", in parameter 1 first"
 
-    def test_where_no_names_are_on_record_results_must_be_equal_and_no_part_is_named(self) -> None:
+    def test_where_no_names_are_on_record_results_must_be_equal_and_parts_are_known_by_their_numbers(self) -> None:
         bare = [trained([norm], names=()).ends_well() for norm in (1.0, 1.0 + EPS)]
         for job in bare:
             job[0]._events = [event for event in job[0]._events if event["kind"] != "names"]
         (found,) = ask(bare[1], bare[0].history())
-        assert found.evidence["first"] == ""
+        assert found.evidence["first"] == ", in parameter 0 first"
 
     def test_a_step_that_one_rank_did_not_make_is_not_compared(self) -> None:
         assert ask(trained([1.0], [9.0]), one([1.0])) == []
