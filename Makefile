@@ -11,7 +11,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help setup scenario test conformance lint schemas tox soak bench matrix claims docs gpu docker image clean
+.PHONY: help setup scenario test conformance lint schemas tox soak mutants bench matrix claims docs gpu docker image clean
 
 BIN := $(VENV)/bin
 
@@ -27,6 +27,7 @@ REST := about 95 MB
 UV := about 18 MB
 DOCKER := about 65 MB
 TOX := about 8 MB
+MUTMUT := about 6 MB
 
 # Prints the version and Python of a torch that the interpreter could import, then the folders that it and what it needs
 # are in. It is looked up, not imported: that would take seconds.
@@ -58,7 +59,7 @@ for line in open("constraints.txt"):
     if not line:
         continue
     wanted = Requirement(line)
-    if wanted.name in ("torch", "tensorflow-cpu", "uv", "tox", "expecttest") or (wanted.marker and not wanted.marker.evaluate()):
+    if wanted.name in ("torch", "tensorflow-cpu", "uv", "tox", "mutmut", "expecttest") or (wanted.marker and not wanted.marker.evaluate()):
         continue
     try:
         there = wanted.specifier.contains(version(wanted.name), prereleases=True)
@@ -227,6 +228,13 @@ tox: setup ## the tests on every Python from 3.10 to 3.13 that is here, each wit
 soak: setup ## set up, then the tests that take long
 	@'$(BIN)/python' -m pytest -m soak -rs tests/soak $(ARGS)
 
+mutants: setup ## set up, then change the code that judges, a bit at a time, and see that tests notice; an hour
+	@if ! '$(BIN)/python' -c 'import mutmut' 2>/dev/null; then
+		echo "Will download: mutmut and what it needs ($(MUTMUT))."
+		'$(BIN)/python' -m pip install -q -c constraints.txt mutmut
+	fi
+	'$(BIN)/python' tests/mutation/run.py $(ARGS)
+
 bench: setup ## set up, then measure: launching, a scenario, what the agent costs; some minutes
 	@if ! '$(BIN)/python' -c 'import expecttest' 2>/dev/null; then
 		echo "Will download: expecttest (10 kB), which torch's own test case needs."
@@ -292,7 +300,7 @@ clean: ## remove what tools left in the tree, and stop the engine of `make docke
 	@if [ -e .docker/pid ]; then
 		kill "$$(cat .docker/pid)" 2>/dev/null || true
 	fi
-	rm -rf .docker build dist .tox .mypy_cache .ruff_cache .pytest_cache *.egg-info
+	rm -rf .docker .mutants build dist .tox .mypy_cache .ruff_cache .pytest_cache *.egg-info
 	for folder in harness scenarios fixtures tests; do
 		if [ -d "$$folder" ]; then find "$$folder" -name __pycache__ -type d -prune -exec rm -rf {} +; fi
 	done

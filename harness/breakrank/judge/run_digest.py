@@ -63,7 +63,8 @@ def first_difference(a: History, b: History, results: bool = False) -> Differenc
     for key in one.keys() & other.keys() if results else ():
         one[key], other[key] = _as_far_as_both_digested(one[key], other[key])
     parted = [_parting(key, one.get(key), other.get(key)) for key in sorted({*one, *other})]
-    return min((p for p in parted if p is not None), default=None)
+    # At one step of a rank the names of the sequences decide, and not the words.
+    return min((p for p in parted if p is not None), key=lambda p: p[:3], default=None)
 
 
 def sequences(history: History) -> Sequences:

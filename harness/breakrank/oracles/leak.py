@@ -94,7 +94,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
 def _too_short(history: History) -> str:
     """Say why nothing can be said, and what is suspect."""
     least = WARM_UP + SURE
-    longest = max((len(lived.of_kind("census")) for lived in history.ranks.values()), default=0)
+    longest = max(len(lived.of_kind("census")) for lived in history.ranks.values())
     suspects = {
         f"{place(g.key)} of rank {lived.rank}"
         for lived in history.ranks.values()

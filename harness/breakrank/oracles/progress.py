@@ -35,7 +35,7 @@ def _wait(event: HungEvent, terms: Terms) -> Finding:
     first = waiting[0] if waiting else None
     peers = list(event.get("peers") or [])
     circle = _circle(waiting) if event["why"] == "message cycle" else []
-    said = _told([w for w in waiting if w not in circle], peers) if len(circle) < len(waiting) else []
+    said = _told([w for w in waiting if w not in circle], peers) if not circle or len(circle) < len(waiting) else []
     said = [_say_circle(circle), *said] if circle else said
     evidence = {
         "where": describe(first if first is not None else {}),

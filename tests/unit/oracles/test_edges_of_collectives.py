@@ -1,0 +1,277 @@
+"""Collectives that went wrong: all that a finding says of one, and which of several is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.asking import ask
+from support.golden import Golden
+
+from breakrank.oracles import Abstain
+from breakrank.verdict import Finding
+
+
+def tensor(*values: float) -> dict[str, Any]:
+    """Return the record of a tensor."""
+    facts = {"n": len(values), "sum": sum(values), "abs": sum(map(abs, values)), "max": max(values), "min": min(values)}
+    return {"digest": str(values), **facts}
+
+
+class Calls:
+    """A job whose ranks call collectives; each call is numbered in its group as the agent does."""
+
+    def __init__(self, ranks: int = 2) -> None:
+        self.job = Golden(ranks)
+        self._counts: dict[tuple[int, str], int] = {}
+
+    def call(self, rank: int, read: Any, got: Any = None, line: int = 8, kept: bool = True, **facts: Any) -> Calls:
+        """Let a rank call a sum, unless `facts` say another thing, and come back from it if it `got` something."""
+        group = facts.setdefault("group", "0")
+        op = facts.setdefault("op", "allreduce_")
+        number = self._counts[rank, group] = self._counts.get((rank, group), 0) + 1
+        where = {name: facts[name] for name in ("p", "peer") if name in facts} or {"c": number}
+        facts = {"reduce": "SUM", **facts, **where, "site": f"train.py:{line}" if line else ""}
+        self.job[rank].enters("collective", **facts, **{"in": read if isinstance(read, list) else [read]})
+        if got is not None:
+            out = got if isinstance(got, list) else [got]
+            self.job[rank].writes("done", op=op, group=group, **where, out=out, kept=kept)
+        return self
+
+    def all(self, got: Any = None, line: int = 8, **of_rank_1: Any) -> Calls:
+        """Let all ranks sum a one; what rank 1 does otherwise is given."""
+        size = self.job.size
+        for rank in range(size):
+            odd = of_rank_1 if rank == 1 else {}
+            self.call(rank, tensor(1.0), **{"got": got or tensor(float(size)), "line": line, **odd})
+        return self
+
+    def steps(self) -> Calls:
+        """End a step on all ranks, and begin the next one."""
+        for one in self.job.ranks:
+            one.ends_step().enters("forward")
+        return self
+
+    def found(self, control: Calls | None = None) -> list[Finding]:
+        """Return the findings of the oracle."""
+        model = control.job.ends_well().history() if control is not None else None
+        return ask("collectives", self.job.ends_well().history(), model, ranks=self.job.size)
+
+    def finding(self, control: Calls | None = None) -> Finding:
+        (one,) = self.found(control)
+        return one
+
+
+WRONG = tensor(7.0)
+
+
+class TestEvidence:
+    def test_of_a_mismatch(self) -> None:
+        found = Calls(3).all().all(line=9, dtype="int32").finding()
+        assert found == Finding(
+            *("collectives", "dtype mismatch", (1,), 0, 0),
+            (
+                "rank 1: all_reduce 2 (3×2 × int32, train.py:9)",
+                "rank 0: all_reduce 2 (3×2 × float32, train.py:9)",
+                "rank 2: all_reduce 2 (3×2 × float32, train.py:9)",
+            ),
+            {
+                **{"op": "all_reduce", "number": 2, "site": "train.py:9", "group": "0", "others": "ranks 0 and 2"},
+                "held": "rank 1 has int32 (train.py:9), ranks 0 and 2 have float32 (train.py:9)",
+                "callers": 3,
+            },
+        )
+
+    def test_of_a_mismatch_between_all_ranks_in_no_line_that_is_known(self) -> None:
+        found = Calls().all(line=0, dtype="int32", got=WRONG).finding()
+        assert found.ranks == (0, 1)
+        assert (found.evidence["others"], found.evidence["site"]) == ("others", "no line of its own")
+        assert found.evidence["held"] == "rank 0 has float32, rank 1 has int32"
+
+    def test_of_a_wrong_result(self) -> None:
+        wrong = Calls(3).all()
+        for rank in range(3):
+            wrong.call(rank, tensor(1.0), WRONG if rank == 2 else tensor(3.0))
+        one = wrong.finding()
+        assert (one.cause, one.ranks, one.evidence["site"]) == ("wrong collective result", (2,), "train.py:8")
+        assert set(one.evidence) == {"op", "number", "site", "group", "others", "how", "callers"}
+
+    def test_of_another_layout(self) -> None:
+        calls = Calls(3)
+        for rank in range(3):
+            strides = {"strides": [[1, 3], [2, 1]]} if rank == 1 else {}
+            calls.call(rank, tensor(1.0), WRONG if rank == 1 else tensor(3.0), **strides)
+        found = calls.finding()
+        assert (found.cause, found.ranks) == ("layout mismatch", (1,))
+        assert found.evidence["held"] == (
+            "rank 1 has strides (1, 3) + (2, 1) (train.py:8), ranks 0 and 2 have contiguous tensors (train.py:8)"
+        )
+        assert found.evidence["how"]
+
+    def test_of_two_ranks_that_with_another_layout_than_before_is_the_odd_one(self) -> None:
+        found = Calls().steps().all().steps().all(got=WRONG, strides=[[1, 3]]).finding()
+        assert (found.cause, found.ranks) == ("layout mismatch", (1,))
+
+    def test_of_memory_that_was_overwritten(self) -> None:
+        found = Calls(3).all(line=9, kept=False).finding()
+        assert (found.cause, found.ranks, found.evidence["site"]) == ("buffer overrun", (1,), "train.py:9")
+        apart = Calls().call(0, tensor(1.0), tensor(2.0), 8).call(1, tensor(1.0), tensor(2.0), 9, False).finding()
+        assert (apart.ranks, apart.evidence["site"]) == ((1,), "train.py:9")
+        both = Calls().call(0, tensor(1.0), tensor(2.0), 8, False).call(1, tensor(1.0), tensor(2.0), 9, False).finding()
+        assert (both.ranks, both.evidence["site"]) == ((0, 1), "train.py:8")
+
+    def test_no_more_than_eight_calls_are_shown_and_many_ranks_are_counted(self) -> None:
+        found = Calls(12).all(dtype="int32").finding()
+        assert len(found.places) == 8
+        assert found.evidence["others"] == "11 ranks"
+        assert found.evidence["held"] == "rank 1 has int32 (train.py:8), 11 ranks have float32 (train.py:8)"
+        assert Calls(9).all(dtype="int32").finding().evidence["others"] == "ranks 0, 2, 3, 4, 5, 6, 7 and 8"
+
+
+class TestMessages:
+    def way(self, *sent: dict[str, Any], got: Any = None, **received: Any) -> Calls:
+        """Return a job in which rank 0 sends rank 1 fives, the last of which comes in another form, or as another."""
+        calls = Calls()
+        for number, facts in enumerate(sent, 1):
+            last = number == len(sent)
+            told = {"reduce": None, "p": number, "tag": 0}
+            calls.call(0, tensor(5.0), [], 3, op="send", **told, peer=1, **facts)
+            came = got if got is not None and last else tensor(5.0)
+            calls.call(1, [], came, 4, op="recv_", **told, peer=0, **(received if last else {}))
+        return calls
+
+    def test_a_message_that_came_as_it_was_sent_is_left_alone(self) -> None:
+        assert self.way({}, {}).found() == []
+
+    def test_all_evidence_of_a_message_that_came_otherwise(self) -> None:
+        found = self.way({}, {}, got=tensor(6.0)).finding()
+        assert (found.cause, found.ranks) == ("wrong collective result", (1,))
+        assert found.evidence["op"] == "the message from rank 0 to rank 1, number"
+        assert (found.evidence["number"], found.evidence["others"]) == (2, "rank 0")
+        assert found.evidence["how"]
+
+    def test_all_evidence_of_a_message_of_another_type(self) -> None:
+        found = self.way({}, {}, dtype="int32").finding()
+        assert (found.cause, found.ranks) == ("dtype mismatch", (0, 1))
+        assert found.evidence["op"] == "the message from rank 0 to rank 1, number"
+        assert found.evidence["held"] == (
+            "rank 0 called send (train.py:3) with float32, where rank 1 called recv (train.py:4) with int32"
+        )
+
+    def test_of_a_first_message_the_control_says_which_rank_is_the_odd_one(self) -> None:
+        assert self.way({}, dtype="int32").finding().ranks == (0, 1)
+        assert self.way({}, dtype="int32").finding(self.way({})).ranks == (1,)
+        assert self.way({}, dtype="int32").finding(self.way({"dtype": "int32"}, dtype="int32")).ranks == (0,)
+
+    def test_memory_that_a_receive_overwrote_is_told(self) -> None:
+        calls = Calls().call(0, tensor(5.0), [], 3, op="send", reduce=None, p=1, tag=0, peer=1)
+        calls.call(1, [], tensor(5.0), 4, False, op="recv_", reduce=None, p=1, tag=0, peer=0)
+        assert (calls.finding().cause, calls.finding().ranks) == ("buffer overrun", (1,))
+
+
+class TestWhichIsTold:
+    def wrong(self, *groups: str, steps: bool = False) -> Calls:
+        """Return a job with a wrong sum in each of these groups, in one step or in steps of their own."""
+        calls = Calls()
+        for group in groups:
+            for rank in (0, 1):
+                calls.call(rank, tensor(1.0), WRONG, group=group)
+            if steps:
+                calls.steps()
+        return calls
+
+    @pytest.mark.parametrize("steps", [False, True])
+    def test_of_several_groups_that_which_was_wrong_first(self, steps: bool) -> None:
+        assert self.wrong("7", "5", steps=steps).finding().evidence["group"] == "7"
+        assert self.wrong("5", "7", steps=steps).finding().evidence["group"] == "5"
+
+    def test_the_earlier_step_counts_before_the_earlier_time(self) -> None:
+        calls = Calls()
+        calls.call(0, tensor(1.0), WRONG, group="late", step=2).call(1, tensor(1.0), WRONG, group="late", step=2)
+        calls.call(0, tensor(1.0), WRONG, group="soon", step=1).call(1, tensor(1.0), WRONG, group="soon", step=2)
+        assert (calls.finding().evidence["group"], calls.finding().step) == ("soon", 1)
+
+    def test_each_attempt_has_one_of_its_own(self) -> None:
+        calls = Calls()
+        for rank in (0, 1):
+            calls.call(rank, tensor(1.0), WRONG)
+        calls.job.ended_by_us().again()
+        calls._counts.clear()
+        for rank in (0, 1):
+            calls.call(rank, tensor(1.0), WRONG)
+        assert [f.attempt for f in calls.found()] == [0, 1]
+
+    def test_one_that_is_wrong_without_any_content_on_record_is_found(self) -> None:
+        bare = Golden()
+        for one in bare.ranks:
+            one.enters("collective", c=1, dtype="int32" if one.rank else "float32")
+        assert [f.cause for f in ask("collectives", bare.ends_well().history())] == ["dtype mismatch"]
+
+    def test_says_why_it_abstains(self) -> None:
+        with pytest.raises(Abstain) as said:
+            ask("collectives", Golden().trains(2).ends_well().history())
+        assert str(said.value) == "no collective is on record with what it read and wrote"
+
+
+def in_order(*orders: str, values: dict[str, float] | None = None) -> Calls:
+    """Return a job in which all ranks sum A, B and C, and then each in its own order; each line has its own numbers."""
+    values = values or {"A": 1.0, "B": 20.0, "C": 300.0, "D": 4000.0}
+    calls = Calls(len(orders))
+    for letters in zip(*(f"ABC{order}" for order in orders), strict=True):
+        total = sum(values[letter] for letter in letters)
+        for rank, letter in enumerate(letters):
+            calls.call(rank, tensor(values[letter]), tensor(total), ord(letter) - ord("A") + 1)
+    return calls
+
+
+class TestOrders:
+    def test_all_evidence_of_a_call_that_was_left_out(self) -> None:
+        found = in_order("ABCABC", "ACABCA", "ABCABC").finding()
+        assert (found.cause, found.ranks) == ("collective skipped", (1,))
+        assert found.evidence == {
+            **{"op": "all_reduce", "number": 5, "site": "train.py:2", "group": "0", "others": "ranks 0 and 2"},
+            "callers": 3,
+        }
+
+    def test_all_evidence_of_a_call_too_many(self) -> None:
+        found = in_order("ABCABC", "ADBCAB", "ABCABC").finding()
+        assert (found.cause, found.ranks) == ("collective added", (1,))
+        assert found.evidence == {
+            **{"op": "all_reduce", "number": 5, "site": "train.py:4", "group": "0", "others": "ranks 0 and 2"},
+            "callers": 3,
+        }
+
+    def test_all_evidence_of_another_order(self) -> None:
+        found = in_order("ABCABC", "BACABC", "ABCABC").finding()
+        assert (found.cause, found.ranks) == ("order mismatch", (1,))
+        assert found.evidence["held"] == (
+            "rank 1 called all_reduce (train.py:2), where ranks 0 and 2 called all_reduce (train.py:1)"
+        )
+
+    def test_a_call_that_was_left_out_is_known_from_any_line_behind_it(self) -> None:
+        # Next to each other, B, C and D do not tell which of them was left out.
+        values = {"A": 1.0, "B": 20.0, "C": 20.0, "D": 20.0}
+        found = in_order("ABCDABCD", "ACDABCDA", values=values).finding()
+        assert (found.cause, found.ranks, found.evidence["number"]) == ("collective skipped", (1,), 5)
+
+    def sized(self, first: str, second: str) -> Calls:
+        """Return a job whose ranks call A, B and C, of which A alone has another size, and then in these orders."""
+        calls = Calls()
+        for letters in zip(f"ABC{first}", f"ABC{second}", strict=True):
+            for rank, letter in enumerate(letters):
+                shapes = [[64, 10]] if letter == "A" else [[10, 10]]
+                calls.call(rank, tensor(1.0), tensor(2.0), ord(letter), shapes=shapes)
+        return calls
+
+    def test_with_a_control_the_call_that_was_left_out_is_named_and_not_the_first_that_does_not_fit(self) -> None:
+        control = self.sized("ABCABC", "ABCABC")
+        found = self.sized("ABCABC", "ACABCA").finding(control)
+        assert (found.cause, found.ranks, found.evidence["number"]) == ("collective skipped", (1,), 5)
+
+    def test_a_control_that_made_fewer_calls_is_no_reason_to_object(self) -> None:
+        assert self.sized("ABC", "ABC").found(self.sized("A", "A")) == []
+
+    def test_lines_of_equal_numbers_show_no_fault(self) -> None:
+        same = dict.fromkeys("ABCD", 1.0)
+        for orders in (("ABCABC", "BACABC"), ("ABCABC", "ACABCA"), ("ABCABC", "ADBCAB")):
+            assert in_order(*orders, values=same).found() == []

@@ -1,0 +1,151 @@
+"""Several ranks compared with one: which steps and parts are compared, within which bound, and what explains it."""
+
+from __future__ import annotations
+
+from signal import SIGKILL
+from typing import Any
+
+import pytest
+from support.golden import Golden, sound
+
+from breakrank.history.reader import History
+from breakrank.oracles import Abstain, Terms
+from breakrank.oracles.reference import ULPS, judge
+from breakrank.verdict import Finding
+
+EPS = 2.0**-23
+
+
+def trained(
+    *norms: list[float] | None,
+    ranks: int = 1,
+    eps: float = EPS,
+    names: Any = ("a", "b"),
+    sizes: Any = (1, 1),
+    elements: Any = None,
+) -> Golden:
+    """Return a job whose parts have these norms after each step; None where none were recorded.
+
+    `sizes` are those of the ranks' batches, `elements` those of the parts, if they are on record.
+    """
+    job = Golden(ranks)
+    for one in job.ranks:
+        one.writes("names", names=[*names], eps=eps, **({} if elements is None else {"sizes": elements}))
+        for norm in norms:
+            one.loads([*range(sizes[one.rank])]).enters("step")
+            one.done = one.step
+            known = {} if norm is None else {"norms": norm}
+            one.writes("payload", of="step", params="p", **known)
+    return job
+
+
+def ask(job: Golden, reference: History | None, **terms: Any) -> list[Finding]:
+    history = job.ends_well().history()
+    return list(judge(history, None, Terms(**{"ranks": 2, "steps": 2, "reference": reference, **terms})))
+
+
+def one(*norms: list[float] | None, **facts: Any) -> History:
+    return trained(*norms, **facts).ends_well().history()
+
+
+class TestAbstaining:
+    def test_says_why(self) -> None:
+        again = trained([1.0]).ended_by_us().again().trains(1)
+        for job, reference, why in [
+            (trained([1.0]), None, "there is no run of the same training as one rank"),
+            (again, one([1.0]), "the job was started again, and its steps are not those of one run"),
+            (trained(None), one([1.0]), "no rank ended well and recorded its parameters, here and as one rank"),
+            (trained([1.0]), one(None), "no rank ended well and recorded its parameters, here and as one rank"),
+        ]:
+            with pytest.raises(Abstain) as said:
+                ask(job, reference)
+            assert str(said.value) == why
+
+    def test_a_rank_that_did_not_end_well_is_not_compared(self) -> None:
+        job = trained([5.0], ranks=2)
+        job[0].dies(SIGKILL)
+        job[1].dies(SIGKILL)
+        with pytest.raises(Abstain, match="no rank ended well"):
+            ask(job, one([1.0]))
+
+
+class TestBounds:
+    @pytest.mark.parametrize(("ulps", "objects"), [(2 * ULPS, False), (2 * ULPS + 2, True)])
+    def test_each_rank_may_add_some_units_in_the_last_place_at_each_step(self, ulps: int, objects: bool) -> None:
+        assert bool(ask(trained([1.0 + ulps * EPS], ranks=2), one([1.0]))) is objects
+        later = trained([1.0], [1.0 + 2 * ulps * EPS], ranks=2)
+        assert bool(ask(later, one([1.0], [1.0]))) is objects
+
+    def test_the_bound_is_relative_to_the_norm_of_all_parameters(self) -> None:
+        # Of the parts 3 and 4 the norm of the whole is 5.
+        assert ask(trained([3.4, 4.0]), one([3.0, 4.0]), tolerance=0.1) == []
+        (found,) = ask(trained([3.6, 4.0]), one([3.0, 4.0]), tolerance=0.1)
+        assert found.evidence["first"] == ", in a first"
+
+    def test_a_difference_to_either_side_is_one_and_a_number_that_is_none_too(self) -> None:
+        for norm in (0.8, 1.2, float("nan")):
+            assert len(ask(trained([norm]), one([1.0]), tolerance=0.1)) == 1
+
+    def test_without_a_known_precision_results_must_be_equal(self) -> None:
+        assert len(ask(trained([1.0 + EPS]), one([1.0], eps=0.0))) == 1
+        assert ask(trained([1.0]), one([1.0], eps=0.0)) == []
+
+
+class TestFindings:
+    def test_the_first_step_that_parts_is_named_with_its_ranks_and_part(self) -> None:
+        job = trained([1.0, 2.0], [1.0, 3.0], [9.0, 9.0], ranks=2)
+        found = ask(job, one([1.0, 2.0], [1.0, 2.0], [1.0, 2.0]))
+        assert found == [Finding("reference", "reference mismatch", (0, 1), 2, evidence={"first": ", in b first"})]
+
+    def test_only_the_rank_that_parts_is_named(self) -> None:
+        job = trained([1.0, 2.0], ranks=2)
+        job[1]._events[-1]["norms"] = [1.0, 9.0]  # type: ignore[typeddict-item]
+        assert ask(job, one([1.0, 2.0]))[0].ranks == (1,)
+
+    def test_of_another_number_of_parts_only_the_norm_of_all_is_compared(self) -> None:
+        # Of the parts 3 and 4 the norm of the whole is 5.
+        alone = one([3.0, 4.0], elements=[10, 20])
+        assert ask(trained([5.0], names=("flat",), elements=[30]), alone) == []
+        (found,) = ask(trained([6.0], names=("flat",), elements=[30]), alone)
+        assert (found.ranks, found.evidence["first"]) == ((0,), "")
+
+    @pytest.mark.parametrize(("here", "there"), [(None, [10, 20]), ([30], None), ([29], [10, 20]), ([31], [10, 20])])
+    def test_other_parts_of_which_nothing_says_that_they_are_the_whole_are_not_compared(
+        self, here: Any, there: Any
+    ) -> None:
+        with pytest.raises(Abstain, match=r"^the ranks hold neither the whole of what one rank trains nor shards"):
+            ask(trained([6.0], names=("flat",), elements=here), one([3.0, 4.0], elements=there))
+
+    def test_parts_that_are_not_all_named_are_known_by_their_numbers(self) -> None:
+        (found,) = ask(trained([1.0, 2.0], names=("a",)), one([1.0, 3.0], names=("a",)))
+        assert found.evidence["first"] == ", in parameter 1 first"
+
+    def test_where_no_names_are_on_record_results_must_be_equal_and_parts_are_known_by_their_numbers(self) -> None:
+        bare = [trained([norm], names=()).ends_well() for norm in (1.0, 1.0 + EPS)]
+        for job in bare:
+            job[0]._events = [event for event in job[0]._events if event["kind"] != "names"]
+        (found,) = ask(bare[1], bare[0].history())
+        assert found.evidence["first"] == ", in parameter 0 first"
+
+    def test_a_step_that_one_rank_did_not_make_is_not_compared(self) -> None:
+        assert ask(trained([1.0], [9.0]), one([1.0])) == []
+
+    def test_batches_of_several_sizes_explain_it(self) -> None:
+        (found,) = ask(trained([1.0], ranks=2, sizes=(3, 1)), one([9.0], sizes=(4,)))
+        assert (found.cause, found.evidence["sizes"]) == ("per-rank loss scaling", "3 and 1")
+
+    def test_a_batch_is_counted_by_its_samples_where_they_have_no_numbers(self) -> None:
+        job = trained([1.0], ranks=2, sizes=(2, 2))
+        job[1].writes("payload", of="load", indices=None, samples=["s", "t", "u"], batch="b")
+        (found,) = ask(job, one([9.0]))
+        assert found.evidence["sizes"] == "2 and 5"
+
+    def test_batches_of_other_steps_do_not_count(self) -> None:
+        job = trained([1.0], [9.0], ranks=2)
+        job[1].enters("load").writes("payload", of="load", indices=[1, 2, 3], samples=None, batch="b")
+        (found,) = ask(job, one([1.0], [1.0]))
+        assert found.cause == "reference mismatch"
+
+
+def test_a_sound_job_is_its_own_reference() -> None:
+    assert ask(Golden().trains(3), sound(ranks=1)) == []
