@@ -100,7 +100,7 @@ def test_native_memory_is_found_in_a_pass_of_its_own_and_the_twin_is_not(bench):
     # The gradients of 2,410 parameters of 4 bytes.
     assert finding.cause == "native leak" and 9000 < finding.evidence["bytes_per_step"] < 11000
     sound, _ = go(bench, "leaky:native_memory_freed", oracle="native_leak", steps=60)
-    assert sound.verdict.outcome is Outcome.SURVIVED and sound.verdict.abstained == {}
+    assert sound.verdict.outcome is Outcome.SURVIVED and "native_leak" not in sound.verdict.abstained
 
 
 def test_the_census_and_the_native_pass_are_never_mixed(bench):

@@ -103,7 +103,7 @@ class Watched:
         facts: Facts,
     ) -> None:
         self._written = written
-        #: How often each written tensor had been changed by then; empty where a collective itself counts as a change.
+        #: The number of changes of each written tensor by then; empty where a collective itself counts as a change.
         self.versions: list[int] = []
         self._pieces, self._splits = pieces_written, splits[1]
         with _unseen():
