@@ -239,7 +239,6 @@ class Verdict:
 
     outcome: Outcome
     findings: tuple[Finding, ...] = ()
-    also: tuple[Finding, ...] = ()
     blame: Blame = field(default_factory=Blame)
     latency_s: float | None = None
     reported: tuple[str, ...] = ()
@@ -249,6 +248,7 @@ class Verdict:
     notes: tuple[str, ...] = ()
     digest: str = ""
     accused: tuple[str, ...] = ()
+    also: tuple[Finding, ...] = ()
 
     @property
     def harmed(self) -> bool:

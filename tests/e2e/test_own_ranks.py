@@ -116,7 +116,8 @@ def test_the_innermost_error_of_another_process_is_the_headline(bench, tmp_path,
     file, line, _ = one.report["frames"][-1]
     assert file.endswith("several_errors.py") and line in (16, 20)
     assert describe(one, Ended.REPORTED).startswith(
-        "rank 0 reported IndexError: sample 9 is out of range, raised in a process that it had started,"
+        f"rank 0 reported IndexError: sample 9 is out of range (several_errors.py:{line}), raised in a process that it "
+        "had started,"
     )
 
 
