@@ -28,7 +28,7 @@ def folder(pytester):
 def test_a_scenario_fails_with_the_sheet_if_something_is_wrong(folder):
     result = folder.runpytest_subprocess("--scenario=checkup", "--scenario-train=failing.py")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["ends *wrong *FileNotFoundError* (failing.py:8)", "blame: *", "again: pytest *"])
+    result.stdout.fnmatch_lines(["ends *wrong *FileNotFoundError* (failing.py:8)*", "blame: *", "again: pytest *"])
 
 
 def test_a_scenario_is_skipped_if_too_little_was_seen(folder):
