@@ -74,7 +74,7 @@ def test_a_job_that_raises_keeps_its_exit_code_and_its_rank_is_blamed(watch, tmp
     assert done.returncode == own
     # Torch may abort a rank that has raised and is on its way out.
     assert own in (1, 128 + signal.SIGABRT)
-    assert "breakrank: DETECTED: rank 1 reported ValueError: the batch is empty at step 2" in done.stderr
+    assert "breakrank: DETECTED: rank 1 reported ValueError: the batch is empty (odd.py:17) at step 2" in done.stderr
     assert "breakrank: blame: rank 1: reported ValueError" in done.stderr
     assert "ValueError: the batch is empty\n" in done.stderr
 

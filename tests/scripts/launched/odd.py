@@ -21,7 +21,7 @@ for step in range(24 if "leak" in sys.argv else 4):
     (weight * weight).sum().backward()
     dist.all_reduce(weight.grad)
     if "leak" in sys.argv:
-        kept.append(weight.grad.clone())
+        kept.append(weight.grad.repeat(64))
     optimizer.step()
     if "drift" in sys.argv:
         weight.data += dist.get_rank()
