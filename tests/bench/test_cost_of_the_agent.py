@@ -109,7 +109,7 @@ def test_what_one_collective_costs(bench):
     ways = {
         "without an agent": (plan, False),
         "with the agent": (plan, True),
-        "with the agent and its contents": (replace(plan, oracles=("ends", "collectives")), True),
+        "with the agent and its contents": (replace(plan, evidence=("contents",)), True),
     }
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(5):

@@ -45,7 +45,7 @@ def test_what_an_operator_costs_in_each_way(bench):
 
     The least is a dispatch mode that does nothing, and one in which the two threads pass a lock to and fro.
     """
-    plans = {name: replace(PLAN, schedule=chosen, oracles=("ends", "race")) for name, (chosen, _) in WAYS.items()}
+    plans = {name: replace(PLAN, schedule=chosen, evidence=("accesses",)) for name, (chosen, _) in WAYS.items()}
     least = {"seen by an empty mode": "operators:seen", "in turn by a lock": "operators:in_turn"}
     taken: dict[str, list[float]] = {name: [] for name in ("without an agent", *least, *plans)}
     for _ in range(RUNS):
