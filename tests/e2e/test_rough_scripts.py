@@ -103,4 +103,5 @@ def test_a_script_that_is_over_at_once_says_nothing(launch):
 def test_a_script_that_needs_another_torch_says_so_itself(launch):
     result, _ = launch("import torch\nassert torch.__version__ > '3', 'torch 3 is needed'\n")
     assert result.verdict.outcome is Outcome.DETECTED
-    assert result.verdict.sentence().endswith("reported AssertionError: torch 3 is needed (script.py:2) before the first step")
+    said = "reported AssertionError: torch 3 is needed (script.py:2) before the first step"
+    assert result.verdict.sentence().endswith(said)

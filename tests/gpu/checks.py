@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -51,7 +52,8 @@ def out_of_memory(launcher: Launcher) -> Found:
 def census(launcher: Launcher) -> Found:
     """The census tells a loop that keeps activations on the device from one that does not, as the allocator does."""
     figures: dict[str, Any] = {"allocator_agrees": launcher.device == "cuda"}
-    loops = {program: launcher.run(program, evidence=("census",))[0].must_end_well() for program in ("leaking", "sound")}
+    run = partial(launcher.run, evidence=("census",))
+    loops = {program: run(program)[0].must_end_well() for program in ("leaking", "sound")}
     for (program, lived), per_step in zip(loops.items(), (ACTIVATIONS, 0), strict=True):
         counted = [event["bytes"] for event in lived.of_kind("census")[FIRST_STEPS:]]
         given = [told["bytes"] for told in lived.told("allocated")[FIRST_STEPS:]]
