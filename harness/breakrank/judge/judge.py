@@ -50,9 +50,7 @@ def judge(
     `control` is what the run is compared with, `reference` the same training as one rank; None where there is none.
     `void` holds reasons known before why nothing can be said: the control failed, a replay diverged. Oracles in
     `silent` are not asked; every other one judges what there is, with the control if it is in `compared` (None: all
-    are). Of a case, which has a record, only the oracles that
-    its scenario names decide the outcome. Only this function and those it calls read fault events; the oracles and
-    blame get the history without them.
+    are). Only this function and those it calls read fault events; the oracles and blame get the history without them.
     """
     account = Account(void=list(void))
     ends = {attempt: endings.classify(history, attempt) for attempt in history.attempts}
@@ -65,10 +63,7 @@ def judge(
     account.void += say_unseen(history, findings)
     if last and set(last.values()) == {Ended.STRUCK}:
         account.void.append("the injector ended every rank of the last attempt")
-    judged = _set_aside(history, findings, last, account)
-    named = [f for f in judged if plan.command or f.oracle in plan.oracles]
-    also = without_consequences(history, [f for f in judged if f not in named], named)
-    named = without_consequences(history, named, named)
+    named, also = _by_record(history, plan, _set_aside(history, findings, last, account))
     _remember(history, ends, account)
     account.notes.extend((*_limits(history), *note_unseen(history, plan)))
     launcher = history.launcher_failures
@@ -86,6 +81,16 @@ def judge(
         digest=digest(history),
         accused=tuple(one.words() for one in accusations(history.without_faults())),
     )
+
+
+def _by_record(history: History, plan: Plan, judged: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """Return the findings that decide the outcome, and the others, each without what follows from the first ones.
+
+    Of a case, which has a record, the oracles that its scenario names decide; of a user's script, all of them do.
+    """
+    named = [f for f in judged if plan.command or f.oracle in plan.oracles]
+    also = [f for f in judged if f not in named]
+    return without_consequences(history, named, named), without_consequences(history, also, named)
 
 
 def _limits(history: History) -> Iterator[str]:

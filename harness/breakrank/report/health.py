@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from breakrank.analysis.error_words import users_line
 from breakrank.causes import CAUSES_BY_PROPERTY, PROPERTY_OF
 from breakrank.files.bounded import plain
-from breakrank.history.reader import RankHistory
 from breakrank.report.terminal import align
 from breakrank.runs.checkup import REFERENCE, RESUME, Checkup, Look
 from breakrank.runs.provenance import read_meta
@@ -290,19 +288,6 @@ def _place_of(finding: Finding) -> str:
 
 def _place_of_error(look: Look) -> str:
     """Return the innermost line of the user's code in the first error that a rank reported."""
-    reported = [lived for lived in look.saved.history.last if lived.report is not None]
-    first = min(reported, key=_when, default=None)
-    if first is None or first.report is None:
-        return ""
-    own = [frame for frame in first.report["frames"] if _is_users(str(frame[0]))]
-    return f"{Path(str(own[-1][0])).name}:{own[-1][1]}" if own else ""
-
-
-def _when(lived: RankHistory) -> float:
-    return float(lived.report["t"]) if lived.report is not None else float("inf")
-
-
-def _is_users(path: str) -> bool:
-    """Return whether a file is the user's: neither Python's nor a package that is installed."""
-    foreign = (sysconfig.get_paths()["stdlib"], "site-packages", "dist-packages", "<")
-    return not any(part in path for part in foreign)
+    reports = [lived.report for lived in look.saved.history.last if lived.report is not None]
+    first = min(reports, key=lambda report: report["t"], default=None)
+    return users_line(first["message"], first["frames"]) if first is not None else ""
