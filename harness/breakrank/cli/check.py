@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from breakrank.cli import stderr_lines
 from breakrank.conductor.conductor import Progress
 from breakrank.errors import BreakrankError
 from breakrank.plan.build import Choices
@@ -126,21 +127,20 @@ class _Live:
     """Says on stderr what is done, and where the ranks are: one line that is rewritten, or rare lines elsewhere."""
 
     def __init__(self) -> None:
-        self._tty = sys.stderr.isatty()
+        self._tty = stderr_lines.is_terminal()
         self._shown = time.monotonic()
         self._line = False
 
     def tell(self, text: str) -> None:
         """Write a line that stays."""
         self.clear()
-        sys.stderr.write(f"breakrank: {text}\n")
-        sys.stderr.flush()
+        stderr_lines.say([text])
 
     def clear(self) -> None:
         """Take the line away that is rewritten."""
         if self._line:
             self._line = False
-            sys.stderr.write("\r\x1b[K")
+            stderr_lines.rewrite("")
 
     def __call__(self, progress: Progress) -> None:
         """Show the progress, if it is time to."""
@@ -152,7 +152,6 @@ class _Live:
         line = live_line(f"{progress.phase} run", progress.attempt, progress.ranks, width)
         if self._tty:
             self._line = True
-            sys.stderr.write(f"\r\x1b[K{line}")
-            sys.stderr.flush()
+            stderr_lines.rewrite(line)
         else:
             self.tell(f"{progress.phase} run: {line}")

@@ -1,4 +1,4 @@
-"""Lines of `watch` on stderr, which is the job's, too: saying one never raises, and never waits for a reader."""
+"""Lines of `watch` and `check` on stderr, which may be a job's, too: to say one never raises nor waits for a reader."""
 
 from __future__ import annotations
 
