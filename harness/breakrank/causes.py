@@ -24,6 +24,8 @@ _ENDS = {
     "group mismatch": "{shown}: every rank has to make every group, in one order; {wait}{elsewhere}{would}",
     "blocked in a lock": "{wait}, which {whom} will never enter, waiting for a lock "
     "or queue of its own process{elsewhere}{would}",
+    "GIL deadlock": "at step {step} {whom} holds Python's global lock (GIL), and joins a thread that "
+    "waits for it{elsewhere}",
     "lock cycle": "{who} cannot go on at step {step}: {cycle}",
     "rank missing": "{wait}, to which {whom} will never come{elsewhere}{would}",
     "duplicate rank": "{wait}, to which {whom} came under the number of another rank{elsewhere}{would}",

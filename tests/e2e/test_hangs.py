@@ -24,6 +24,8 @@ WAYS = {
     "crosses_groups": ("crossed process groups", (1,)),
     "waits_for_a_queue": ("blocked in a lock", (0,)),
     "waits_for_its_own_lock": ("blocked in a lock", (2,)),
+    "joins_a_thread_that_wants_the_gil": ("GIL deadlock", (1,)),
+    "ends_holding_the_gil": ("GIL deadlock", (1,)),
     "never_comes": ("rank missing", (2,)),
     "the_first_never_comes": ("rank missing", (0,)),
     "waits_before_it_comes": ("rank missing", (2,)),

@@ -5,6 +5,7 @@ Each step is an all-reduce, a message from rank 1 to rank 0, and a barrier.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import queue
 import sys
@@ -248,3 +249,22 @@ def goes_many_ways():
         lock.wait()
         dist.barrier()
     dist.destroy_process_group()
+
+
+def _join_with_the_gil():
+    """Join a thread that wants the GIL, and keep the GIL meanwhile, as a destructor in C++ does."""
+    library, thread = ctypes.PyDLL(None), ctypes.c_ulong()
+    works = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(lambda given: None)
+    library.pthread_create(ctypes.byref(thread), None, works, None)
+    library.pthread_join(thread, None)
+
+
+def joins_a_thread_that_wants_the_gil():
+    _train(1, (reduce, _join_with_the_gil))
+
+
+def ends_holding_the_gil():
+    """Stand still on rank 1 after the last step, when the others have ended."""
+    _train(-1, PARTS)
+    if RANK == 1:
+        _join_with_the_gil()

@@ -13,7 +13,7 @@ from breakrank.host.stacks import print_stacks
 from breakrank_agent.protocol.entry import STACKS_SIGNAL
 
 #: Causes of which the collective log is no explanation: C or C++ may be what does not come back.
-_UNEXPLAINED = ("deadline", "deadlock", "blocked in a lock")
+_UNEXPLAINED = ("deadline", "deadlock", "blocked in a lock", "GIL deadlock")
 _MOST = 20000
 _TICK_S = 0.02
 

@@ -14,6 +14,7 @@ from breakrank.analysis.wait_for import Wait
 from breakrank.conductor.network_paths import Ways, can_probe, explain_closed
 from breakrank.conductor.rank import Rank
 from breakrank.host.blocked import Stillness, is_stopped
+from breakrank.host.blocked.interpreter import joins_in_vain
 from breakrank.host.blocked.threads import read_threads
 from breakrank.host.datagrams import Way
 from breakrank_agent.plan import Plan
@@ -113,16 +114,15 @@ class Watchdog:
         if not all(r.spoke for r in waiting.values()):
             return None
         ledgers = {n: r.ledger for n, r in ranks.items()}
-        gone = [n for n, r in ranks.items() if r.gone or r.done]
         if stuck or not waiting:
-            found = explain(ledgers, gone, stopped)
+            found = _explain(ranks, stopped)
             return Stuck("deadlock", (), {}) if found.why == "blocked in a lock" else found
         if any(r.ledger.meeting is not None for r in waiting.values()) or explain_groupings(ledgers):
             return self._proof_of_meeting(ranks, waiting, stopped)
         self._look(waiting)
         if not self._stillness.proven(Stillness.LOOKS):
             return None
-        found = explain(ledgers, gone, stopped)
+        found = _explain(ranks, stopped)
         proven = found.unmatched or self._stillness.proven(Stillness.LOOKS_ALONE)
         was_clear, self._clear = self._clear, False
         # To list all connections takes as long as a look at the ranks, so it comes late.
@@ -214,7 +214,7 @@ class Watchdog:
         suspected = suspect_meeting(ledgers) or explain_groupings(ledgers)
         if suspected is not None:
             return suspected
-        found = explain(ledgers, [n for n, r in ranks.items() if r.gone or r.done], stopped)
+        found = _explain(ranks, stopped)
         if found.why == "peer ended" and self._is_held(ranks):
             return replace(found, why="connection held by orphan")
         if found.why == "peer stopped":
@@ -233,6 +233,14 @@ class Watchdog:
             "seconds": round(idle, 3),
             "waiting": [r.waits_in(found.waits.get(n), found.why in _SILENT) for n, r in sorted(waiting.items())],
         }
+
+
+def _explain(ranks: Mapping[int, Rank], stopped: Collection[int]) -> Stuck:
+    """Return the cause for which ranks that stand still can never go on, by their logs and by what their threads do."""
+    gone = [n for n, r in ranks.items() if r.gone or r.done]
+    live = {n: r.process.pid for n, r in ranks.items() if n not in gone and n not in stopped}
+    joining = [n for n, pid in live.items() if joins_in_vain(pid)]
+    return explain({n: r.ledger for n, r in ranks.items()}, gone, stopped, joining)
 
 
 def _unreachable(closed: Collection[Way], waits: Mapping[int, Wait]) -> Stuck:

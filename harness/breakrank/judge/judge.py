@@ -30,7 +30,7 @@ _WAITS = (
         "crossed process groups",
     ),
     *("unmatched receive", "unmatched send", "message cycle", "group mismatch"),
-    *("blocked in a lock", "lock cycle", "rank missing", "duplicate rank"),
+    *("blocked in a lock", "GIL deadlock", "lock cycle", "rank missing", "duplicate rank"),
     *("world size mismatch", "master mismatch"),
     *("backend mismatch", "interface mismatch", "connection held by orphan", "unreachable"),
 )

@@ -139,9 +139,34 @@ def _say(line: socket.socket, address: str, hello: dict[str, Any], limit_s: Opti
 
 
 def _join_below(says: str, place: Place) -> None:
-    """Say that a process below a rank of ours joins a group. Under another number than the rank's it then waits."""
-    own = f"{place[0]}/{place[1]}" != _below
+    """Say that a process below a rank of ours joins a group. Under a number of its own it then waits.
+
+    It is its own if it is another than the rank's, or if the rank has started a process for each of the group's ranks:
+    one of these has the rank's number by chance, and is not to leave its address at a meeting point of the script's.
+    """
+    own = f"{place[0]}/{place[1]}" != _below or 1 < place[1] <= _count_siblings()
     _say_unranked({"did": says, "place": list(place) if own else None}, waits=own)
+
+
+def _count_siblings() -> int:
+    """Count the processes that the parent of this one has started by multiprocessing and that live, this one included.
+
+    They are started by a command of that module, or forked, so that they have the parent's own command line.
+    """
+    parent = f"/proc/{os.getppid()}"
+    commands = []
+    with contextlib.suppress(OSError):
+        own = _text(f"{parent}/cmdline")
+        for thread in os.listdir(f"{parent}/task"):
+            children = _text(f"{parent}/task/{thread}/children").split()
+            commands += [_text(f"/proc/{child}/cmdline") for child in children if os.path.exists(f"/proc/{child}")]
+        return sum(command == own or "--multiprocessing-fork" in command for command in commands)
+    return 0
+
+
+def _text(path: str) -> str:
+    with open(path, errors="replace") as file:
+        return file.read()
 
 
 def _say_trains(optimizer: str) -> None:

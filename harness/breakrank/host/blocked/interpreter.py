@@ -7,9 +7,10 @@ hand it on, and only the main thread's own wait is compared from look to look.
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
-from breakrank.host.blocked.threads import RELATIVE, State, Thread, in_futex
+from breakrank.host.blocked.threads import RELATIVE, State, Thread, in_futex, joined, read_threads
 
 #: Beginnings of the names of the files that the interpreter is mapped from.
 _FILES = ("python", "libpython")
@@ -20,6 +21,18 @@ def state(thread: Thread, call: str) -> State | None:
     # Python waits up to a point in time; who waits for a relative time needs no look at the memory.
     asks = not thread.main and in_futex(thread) and thread.arguments[3] != 0 and thread.arguments[1] != RELATIVE
     return State.POLLS if asks and _is_interpreters(thread.tid, thread.arguments[0]) else None
+
+
+def joins_in_vain(pid: int) -> bool:
+    """Return whether the main thread of a process joins a thread that wants the lock, which it holds itself.
+
+    A destructor in C++ that joins a thread of its library, and was called from Python, keeps the lock meanwhile.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        main, *others = read_threads(pid)
+        awaited = joined(main)
+        return any(thread.tid == awaited and state(thread, "") is State.POLLS for thread in others)
+    return False
 
 
 def _is_interpreters(tid: int, address: int) -> bool:

@@ -136,22 +136,22 @@ def _text(path: str) -> str:
 
 def waits_for_a_thread(thread: Thread) -> bool:
     """Return whether a thread waits, without a time-out, for another thread of its process, or for the end of one."""
-    return (in_futex(thread) and thread.arguments[3] == 0) or _joins(thread)
+    return (in_futex(thread) and thread.arguments[3] == 0) or joined(thread) is not None
 
 
-def _joins(thread: Thread) -> bool:
-    """Return whether a thread waits in pthread_join(3): until the kernel clears the other one's number."""
+def joined(thread: Thread) -> int | None:
+    """Return which thread this one waits for in pthread_join(3), where the kernel clears a number at its end."""
     if thread.state != "S" or thread.call != FUTEX or len(thread.arguments) < 4 or thread.arguments[3] != 0:
-        return False
-    return thread.arguments[2] > 0 and _has_thread(thread.tid, thread.arguments[2])
+        return None
+    return _numbered(thread.tid, thread.arguments[2]) if thread.arguments[2] > 0 else None
 
 
-def _has_thread(pid: int, number: int) -> bool:
-    """Return whether a process has a thread that it knows by this number: behind walls, it is another one than here."""
+def _numbered(pid: int, number: int) -> int | None:
+    """Return the thread that a process knows by this number, if it has it: behind walls, it is another one here."""
     tasks = f"/proc/{pid}/task"
     if len(read_numbers(f"/proc/{pid}")) < 2:
-        return Path(f"{tasks}/{number}").exists()
-    return any(read_numbers(f"{tasks}/{tid}")[-1] == number for tid in os.listdir(tasks))
+        return number if Path(f"{tasks}/{number}").exists() else None
+    return next((int(tid) for tid in os.listdir(tasks) if read_numbers(f"{tasks}/{tid}")[-1] == number), None)
 
 
 def in_futex(thread: Thread) -> bool:
