@@ -75,6 +75,7 @@ _COLLECTIVES = {
     "shape mismatch": "{op} {number} is of several sizes at step {step}: {held}",
     "layout mismatch": "{op} {number} takes the elements in several orders at step {step}: {held}",
     "order mismatch": "collective {number} of a group is out of order at step {step}: {held}",
+    "new_group mismatch": "{shown}: every rank has to make every group, in one order; only the timing let this run end",
     "calls misaligned": "collective {number} of a group came out of turn at step {step}: {held}",
     "collective skipped": "{who} left out {op} ({site}) at step {step}, which is collective {number} of {others}",
     "collective added": "{who} called {op} ({site}) as collective {number} at step {step}, which {others} did not",

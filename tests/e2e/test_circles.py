@@ -6,7 +6,7 @@ import pytest
 
 from breakrank.verdict import Outcome
 
-JOB = {"ranks": 3, "steps": 4, "deadline_s": 60.0, "oracles": ("ends", "progress")}
+JOB = {"ranks": 3, "steps": 4, "deadline_s": 60.0, "oracles": ("ends", "progress", "collectives")}
 CIRCLES = {
     "all_send_first": ((), "each receives only after its own send"),
     "all_send_much_first": ((), "each receives only after its own send"),
@@ -33,8 +33,12 @@ def test_a_circle_of_messages_is_said_with_each_of_its_ranks(run, way):
 @pytest.mark.parametrize("way", GROUPS)
 def test_groups_that_ranks_make_unlike_are_proven_and_named(run, way):
     result, saved = run(f"circles:{way}", **{**JOB, "ranks": 4 if way.startswith("pairs") else 3})
-    (hung,) = saved.history.seen("hung")
-    assert (result.verdict.outcome, hung["why"]) == (Outcome.HUNG, "group mismatch"), result.verdict.sentence()
+    hung = [event["why"] for event in saved.history.seen("hung")]
+    # Two pairs meet under one name in the store: if one has met before the other comes, both get away with it.
+    lucky = way.startswith("pairs") and not hung
+    said = (Outcome.SILENT, ["new_group mismatch"]) if lucky else (Outcome.HUNG, ["group mismatch"])
+    causes = [finding.cause for finding in result.verdict.findings]
+    assert (result.verdict.outcome, causes) == said, result.verdict.sentence()
     assert result.verdict.sentence().startswith("call 1 of new_group makes a group "), result.verdict.sentence()
     assert GROUPS[way] in result.verdict.sentence(), result.verdict.sentence()
 

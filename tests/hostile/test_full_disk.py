@@ -16,9 +16,12 @@ from breakrank.files.disk_space import KEPT_BYTES, RecordFile, Room, keep_room, 
 from breakrank.history.output import Output
 from breakrank.history.rank_file import Chronicle, read_chronicle
 
-#: Takes all that the disk has, to the last byte, and goes on.
+#: Takes all that the disk has, to the last byte, and goes on. Both ranks have made a hundred steps by then.
 FILLS = """
-if step == 3:
+if step == 100:
+    open(f"here-{os.environ['RANK']}", "w").close()
+    while not (os.path.exists("here-0") and os.path.exists("here-1")):
+        time.sleep(0.01)
     with open(f"big-{os.environ['RANK']}", "wb", buffering=0) as file:
         for piece in (b"x" * 65536, b"x"):
             try:

@@ -38,7 +38,7 @@ for step in range({steps}):
 
 #: The same without a framework: it starts in a tenth of the time.
 STEPS = """
-import os, sys
+import os, sys, time
 import breakrank_agent
 
 def before(step):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from breakrank.analysis.digests import outside_majority
 from breakrank.analysis.hang import Stuck
@@ -16,12 +17,27 @@ def explain_groupings(ledgers: Mapping[int, Ledger]) -> Stuck | None:
     None if no rank is in the making of one, or all have made the same as far as they have come.
     """
     inside = [rank for rank, ledger in ledgers.items() if ledger.is_grouping]
-    most = max((len(ledgers[rank].makings) for rank in inside), default=0)
-    for position in range(most):
+    unlike = find_unlike(ledgers) if inside else None
+    return Stuck("group mismatch", unlike.odd, find_waits(inside, ledgers), unlike.said) if unlike else None
+
+
+class Unlike(NamedTuple):
+    """The first call of `new_group` in which ranks make several groups: whose is not the one of most, and in words."""
+
+    odd: tuple[int, ...]
+    said: str
+
+
+def find_unlike(ledgers: Mapping[int, Ledger]) -> Unlike | None:
+    """Return the first call of `new_group` that ranks do not make alike; None if there is none so far.
+
+    A store serves such groups under one name: whether that comes out well depends on who comes first.
+    """
+    for position in range(max((len(own.makings) for own in ledgers.values()), default=0)):
         made = {rank: own.makings[position] for rank, own in ledgers.items() if position < len(own.makings)}
         members = {rank: _members(making, ledgers) for rank, making in made.items()}
         if len(set(members.values())) > 1:
-            return Stuck("group mismatch", _odd(members), find_waits(inside, ledgers), _said(position + 1, made))
+            return Unlike(_odd(members), _said(position + 1, made))
     return None
 
 

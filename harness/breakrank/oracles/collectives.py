@@ -10,7 +10,9 @@ from breakrank.analysis.collective_laws import breach, message_breach
 from breakrank.analysis.collectives import Call, Group, groups, messages
 from breakrank.analysis.divergence import WINDOW, Gap, Swap, parting
 from breakrank.analysis.mismatch import TRAITS, mismatch, odd_ranks
-from breakrank.history.reader import History
+from breakrank.analysis.groupings import find_unlike
+from breakrank.analysis.wait_for import Ledger
+from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, listed, name_ranks
 
@@ -39,9 +41,28 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         wrong = [w for g in here for w in _first(_in_group(g, models.get(g.name), failed))]
         wrong += [w for g in there for w in _first(_in_messages(g, ways.get((g.name, g.ranks))))]
         found += [w.finding(attempt) for w in sorted(wrong, key=lambda w: (w.step, w.time))[:1]]
+        found += [] if wrong or _hung(history, attempt) else _unlike_groups(history.attempt(attempt))
     if not judged and not found:
         raise Abstain("no collective is on record with what it read and wrote")
     return found
+
+
+def _hung(history: History, attempt: int) -> bool:
+    return any(event["attempt"] == attempt for event in history.seen("hung"))
+
+
+def _unlike_groups(ranks: Sequence[RankHistory]) -> list[Finding]:
+    """Return the finding that ranks made several groups in one call of `new_group`, and came out of it all the same."""
+    ledgers = {lived.rank: Ledger() for lived in ranks}
+    for lived in ranks:
+        made = [*lived.of_kind("rendezvous"), *lived.of_kind("grouping")]
+        for event in sorted(made, key=lambda event: event["n"]):
+            ledgers[lived.rank].take(event)
+    unlike = find_unlike(ledgers)
+    if unlike is None:
+        return []
+    whose = unlike.odd or tuple(sorted(ledgers))
+    return [Finding("collectives", "new_group mismatch", whose, 0, ranks[0].attempt, evidence={"shown": unlike.said})]
 
 
 def _has_laws(group: Group) -> bool:

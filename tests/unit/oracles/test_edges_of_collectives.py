@@ -275,3 +275,25 @@ class TestOrders:
         same = dict.fromkeys("ABCD", 1.0)
         for orders in (("ABCABC", "BACABC"), ("ABCABC", "ACABCA"), ("ABCABC", "ADBCAB")):
             assert in_order(*orders, values=same).found() == []
+
+
+def makes_groups(*members: list[int] | None, **facts: Any) -> Golden:
+    """Return a job of which each rank makes a group of these members, and comes out of it."""
+    job = Golden(len(members))
+    for number, ranks in enumerate(members):
+        for phase in ("enter", "leave"):
+            job[number].writes("grouping", phase=phase, ranks=ranks, site=f"train.py:{number}", **facts)
+    return job.ends_well()
+
+
+def test_groups_that_ranks_make_unlike_are_named_where_the_job_ends_all_the_same() -> None:
+    (one,) = ask("collectives", makes_groups([0, 1], None, [0, 1]).history(), ranks=3)
+    assert (one.cause, one.ranks) == ("new_group mismatch", (1,))
+    assert one.sentence().startswith("call 1 of new_group makes a group of [0, 1] on rank 0 (train.py:0), of all ranks")
+
+
+@pytest.mark.parametrize("facts", [{}, {"local": True}])
+def test_groups_that_ranks_make_alike_are_none_to_object_to(facts: Any) -> None:
+    members = ([0], [1], [2]) if facts else (None, [0, 1, 2], [2, 1, 0])
+    with pytest.raises(Abstain):
+        ask("collectives", makes_groups(*members, **facts).history(), ranks=3)
