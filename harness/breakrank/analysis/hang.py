@@ -39,7 +39,9 @@ def explain(
     live = [rank for rank in ledgers if rank not in gone and rank not in stopped]
     waits = find_waits(live, ledgers)
     if joining:
-        return Stuck("GIL deadlock", tuple(sorted(joining)), waits, "holds the GIL and joins a thread that waits for it")
+        return Stuck(
+            "GIL deadlock", tuple(sorted(joining)), waits, "holds the GIL and joins a thread that waits for it"
+        )
     lacked = {rank for wait in waits.values() for rank in wait.lacks}
     for who, why, said in (
         (stopped, "peer stopped", "stands still while others wait for it"),

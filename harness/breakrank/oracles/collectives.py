@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 from breakrank.analysis.collective_laws import breach, message_breach
 from breakrank.analysis.collectives import Call, Group, groups, messages
 from breakrank.analysis.divergence import WINDOW, Gap, Swap, parting
-from breakrank.analysis.mismatch import TRAITS, mismatch, odd_ranks
 from breakrank.analysis.groupings import find_unlike
+from breakrank.analysis.mismatch import TRAITS, mismatch, odd_ranks
 from breakrank.analysis.wait_for import Ledger
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, listed, name_ranks
+from breakrank_agent.protocol.events import RankLine
 
 #: The mismatches that are possible between the sender and the receiver of a message.
 _OF_A_MESSAGE = ("dtype mismatch", "shape mismatch")
@@ -55,7 +56,7 @@ def _unlike_groups(ranks: Sequence[RankHistory]) -> list[Finding]:
     """Return the finding that ranks made several groups in one call of `new_group`, and came out of it all the same."""
     ledgers = {lived.rank: Ledger() for lived in ranks}
     for lived in ranks:
-        made = [*lived.of_kind("rendezvous"), *lived.of_kind("grouping")]
+        made: list[RankLine] = [*lived.of_kind("rendezvous"), *lived.of_kind("grouping")]
         for event in sorted(made, key=lambda event: event["n"]):
             ledgers[lived.rank].take(event)
     unlike = find_unlike(ledgers)

@@ -15,15 +15,14 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from threading import get_ident
-from types import ModuleType
 from typing import Any, Callable, Optional
 
-import breakrank_agent
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.model import NoHandles
 from breakrank_agent.agent.optimizers import Optimizers
 from breakrank_agent.agent.parameter_digest import in_parts, name_part
+from breakrank_agent.hooks.tensorflow.own_frames import hide_frames
 from breakrank_agent.hooks.tensorflow.variables import (
     coarsest,
     components,
@@ -60,7 +59,7 @@ def install(agent: Agent) -> None:
     if os.environ.get(EAGERLY) == "1":
         tf.config.run_functions_eagerly(True)
     agent.record("note", text=f"tensorflow {tf.__version__}", tensorflow=tf.__version__)
-    _hide_frames()
+    hide_frames()
     _wrap_functions(training)
     _wrap_run(training)
     _wrap_tape(agent, training)
@@ -83,38 +82,6 @@ def _pin(seed: int) -> None:
     tf.random.set_seed(seed)
     tf.config.experimental.enable_op_determinism()
     tf.config.threading.set_intra_op_parallelism_threads(1)
-
-
-def _hide_frames() -> None:
-    """Keep our frames out of the places that TensorFlow notes for operations of a graph, and names in errors."""
-    from tensorflow.python.util import tf_stack
-
-    ours = frozenset(_files_in(breakrank_agent))
-
-    class Filter(tf_stack.StackTraceFilter):
-        """Leaves out the agent's files."""
-
-        def get_filtered_filenames(self) -> frozenset[str]:
-            return ours
-
-    def begin() -> list[Any]:
-        lowest = Filter()
-        lowest.update()
-        return [lowest]
-
-    tf_stack._source_filter_stacks.default_factory = begin
-    for stack in tf_stack._source_filter_stacks.values():
-        stack[:1] = begin()
-
-
-def _files_in(package: ModuleType) -> Iterator[str]:
-    """Yield the files of the modules in a package that have been imported."""
-    # Of all modules that are loaded, thousands, not one other is touched: a rank shares their memory with its zygote.
-    for value in list(vars(package).values()):
-        if isinstance(value, ModuleType) and value.__name__.startswith(f"{package.__name__}."):
-            yield str(value.__file__)
-            if hasattr(value, "__path__"):
-                yield from _files_in(value)
 
 
 class Traced:

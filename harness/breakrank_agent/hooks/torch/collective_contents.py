@@ -15,7 +15,8 @@ from typing import Any, Optional
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.hooks.torch.collective_calls import Facts
-from breakrank_agent.hooks.torch.training import extent, flatten, has_memory, raw_bytes
+from breakrank_agent.hooks.torch.tensor_memory import extent, has_memory, raw_bytes
+from breakrank_agent.hooks.torch.training import flatten
 from breakrank_agent.protocol.log import members
 
 WAITS_FOR = "torch"

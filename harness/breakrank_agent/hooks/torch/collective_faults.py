@@ -14,7 +14,8 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.model import NoHandles
-from breakrank_agent.hooks.torch.training import flatten, raw_bytes
+from breakrank_agent.hooks.torch.tensor_memory import raw_bytes
+from breakrank_agent.hooks.torch.training import flatten
 from breakrank_agent.protocol.fault import Strike
 
 #: Arguments that name a rank of the group.

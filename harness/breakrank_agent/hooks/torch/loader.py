@@ -108,7 +108,7 @@ class _Part:
         return tuple(self.tensor.shape)
 
     def numbers(self) -> memoryview[Any]:
-        from breakrank_agent.hooks.torch.training import raw_bytes
+        from breakrank_agent.hooks.torch.tensor_memory import raw_bytes
 
         code: Any = _CODES[str(self.tensor.dtype)[6:]]
         return raw_bytes(self.tensor).cast(code)
@@ -193,7 +193,7 @@ def _tensors(value: Any, into: list[Any]) -> None:
 
 
 def _content(tensor: Any) -> bytes:
-    from breakrank_agent.hooks.torch.training import held_of, raw_bytes
+    from breakrank_agent.hooks.torch.tensor_memory import held_of, raw_bytes
 
     return b"".join(raw_bytes(held.detach().cpu().contiguous()) for held in held_of(tensor))
 

@@ -14,7 +14,8 @@ from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose, receiver
 from breakrank_agent.agent.parameter_digest import NAME_LIMIT, in_parts, name_part
 from breakrank_agent.hooks import after_import
-from breakrank_agent.hooks.torch.training import Training, held_of, parameters_of
+from breakrank_agent.hooks.torch.tensor_memory import held_of
+from breakrank_agent.hooks.torch.training import Training, parameters_of
 
 WAITS_FOR = "torch"
 

@@ -1,0 +1,61 @@
+"""The memory of torch's tensors: the plain ones that hold what a rank has of a tensor, their bytes and numbers."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+#: The tensors that one of a sparse layout consists of.
+_PARTS = {
+    "torch.sparse_coo": ("_indices", "_values"),
+    **dict.fromkeys(("torch.sparse_csr", "torch.sparse_bsr"), ("crow_indices", "col_indices", "values")),
+    **dict.fromkeys(("torch.sparse_csc", "torch.sparse_bsc"), ("ccol_indices", "row_indices", "values")),
+}
+
+
+def numbers_of(tensor: Any) -> Any:
+    """Return a plain tensor's numbers as a vector in 64-bit floating point, a complex one's parts one by one."""
+    import torch
+
+    here = tensor.detach().cpu()
+    return (torch.view_as_real(here.resolve_conj()) if here.is_complex() else here).double().reshape(-1)
+
+
+def held_of(tensor: Any) -> list[Any]:
+    """Return the plain tensors that hold what this rank has of a tensor; none while it has no memory.
+
+    A tensor of a class of its own, such as the DTensor of sharded training, has no memory itself, and says which ones
+    it wraps (`__tensor_flatten__`, which torch's compiler asks for, too): here that is the rank's shard. A sparse one
+    has its indices and values.
+    """
+    if not hasattr(tensor, "layout"):
+        # A description of how a tensor is divided, such as a DeviceMesh, is named beside the tensors that it wraps.
+        return []
+    take_apart = getattr(tensor, "__tensor_flatten__", None)
+    if take_apart is not None:
+        return [held for name in take_apart()[0] for held in held_of(getattr(tensor, name))]
+    if str(tensor.layout) in _PARTS:
+        return [held for name in _PARTS[str(tensor.layout)] for held in held_of(getattr(tensor, name)())]
+    return [] if tensor.is_meta or not has_memory(tensor) else [tensor]
+
+
+def has_memory(tensor: Any) -> bool:
+    """Return whether a plain tensor has its memory: sharded parameters give it back while the tensor lives on."""
+    import torch
+
+    return tensor.layout is not torch.strided or extent(tensor)[1] <= int(tensor.untyped_storage().nbytes())
+
+
+def extent(tensor: Any) -> tuple[int, int]:
+    """Return the bytes in its storage from which and up to which a tensor reaches."""
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    start = tensor.storage_offset() * tensor.element_size()
+    return start, start + (last + 1) * tensor.element_size() if tensor.numel() else start
+
+
+def raw_bytes(tensor: Any) -> memoryview:
+    """Return a writable view of the bytes of a contiguous CPU tensor."""
+    size = tensor.numel() * tensor.element_size()
+    if size == 0:
+        return memoryview(bytearray())
+    return memoryview((ctypes.c_ubyte * size).from_address(tensor.data_ptr())).cast("B")
