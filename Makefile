@@ -203,7 +203,7 @@ scenario: setup ## set up, then run one scenario: pytest --scenario=race_conditi
 	@'$(BIN)/python' -m pytest '--scenario=$(SCENARIO)' $(ARGS)
 
 test: setup ## set up, then run the tests
-	@'$(BIN)/python' -m pytest -q -rs -n 2 --dist worksteal $(ARGS)
+	@'$(BIN)/python' -m pytest -q -rs -n 2 --dist worksteal -m 'not soak' $(ARGS)
 
 conformance: setup ## set up, then try one part, as in NAME=kill: a fault, witness, oracle, runner, hook, scenario or program
 	@if [ -z '$(NAME)' ]; then echo "breakrank: name the part that is to be tried: make conformance NAME=kill" >&2; exit 1; fi
@@ -226,7 +226,7 @@ tox: setup ## the tests on every Python from 3.10 to 3.13 that is here, each wit
 	'$(BIN)/python' -m tox
 
 soak: setup ## set up, then the tests that take long
-	@'$(BIN)/python' -m pytest -m soak -rs tests/soak $(ARGS)
+	@'$(BIN)/python' -m pytest -m soak -rs tests/soak tests/e2e tests/checkup tests/hostile $(ARGS)
 
 mutants: setup ## set up, then change the code that judges, a bit at a time, and see that tests notice; an hour
 	@if ! '$(BIN)/python' -c 'import mutmut' 2>/dev/null; then

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.lasting import soak
 
 from breakrank.__main__ import main
 from breakrank.plan.build import Choices
@@ -39,7 +40,10 @@ def wrong(sheet: Health) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("command", "property", "words"),
-    [("gathering.py", "collectives", "gathering.py:21"), ("keeping.py", "memory", "keeping.py:")],
+    [
+        ("gathering.py", "collectives", "gathering.py:21"),
+        soak("keeping.py", "memory", "keeping.py:"),
+    ],
 )
 def test_a_fault_is_wrong_in_one_property_with_its_line_and_its_sound_twin_is_well(check, command, property, words):
     sound, broken = check(command), check(f"{command} broken")
@@ -51,9 +55,9 @@ def test_a_fault_is_wrong_in_one_property_with_its_line_and_its_sound_twin_is_we
 @pytest.mark.parametrize(
     ("command", "state", "words"),
     [
-        ("resuming.py", "well", "ended like the run that nobody stopped"),
+        soak("resuming.py", "well", "ended like the run that nobody stopped"),
         ("resuming.py broken", "wrong", "differs from the control's"),
-        ("resuming.py anew", "not seen", "began anew"),
+        soak("resuming.py anew", "not seen", "began anew"),
     ],
 )
 def test_a_script_is_killed_in_the_middle_and_goes_on(check, command, state, words):
@@ -64,18 +68,20 @@ def test_a_script_is_killed_in_the_middle_and_goes_on(check, command, state, wor
     assert list(wrong(sheet)) == ["resume"] * (state == "wrong")
 
 
+@pytest.mark.soak
 def test_a_script_goes_on_by_another_command(check):
     sheet = check("resuming.py", resume=("resuming.py", "broken"))
     assert list(wrong(sheet)) == ["resume"], sheet.text("")
 
 
-@pytest.mark.parametrize(("scale", "state"), [("1", "well"), ("0.5", "wrong")])
+@pytest.mark.parametrize(("scale", "state"), [soak("1", "well"), ("0.5", "wrong")])
 def test_a_script_is_compared_with_itself_as_one_rank(check, scale, state):
     sheet = check(f"global_batch.py {scale}", WHOLE, reference=("global_batch.py", "1"))
     assert states(sheet)["gradients and optimizer"] == state, sheet.text("")
     assert sheet.status == int(state == "wrong")
 
 
+@pytest.mark.soak
 def test_a_reference_that_fails_is_a_reason_and_no_fault(check):
     sheet = check("global_batch.py 1", WHOLE, reference=("global_batch.py", "no-number"))
     (line,) = [line for line in sheet.lines if line.name == "gradients and optimizer"]
@@ -83,6 +89,7 @@ def test_a_reference_that_fails_is_a_reason_and_no_fault(check):
     assert line.words.startswith("the reference failed: rank 0 reported ValueError")
 
 
+@pytest.mark.soak
 def test_what_differs_from_run_to_run_is_a_note_and_no_fault(check):
     sheet = check("drawing.py")
     assert (sheet.status, wrong(sheet)) == (0, {}), sheet.text("")
@@ -102,6 +109,7 @@ def test_a_script_that_trains_nothing_was_not_seen(check):
     assert sheet.headline.startswith("too little was seen: ")
 
 
+@pytest.mark.soak
 def test_a_budget_ends_each_run_at_the_end_of_a_step_on_all_ranks(check):
     sheet = check("endless.py", budget_s=6.0)
     assert (sheet.status, wrong(sheet)) == (0, {}), sheet.text("")
@@ -113,6 +121,7 @@ def test_a_budget_ends_each_run_at_the_end_of_a_step_on_all_ranks(check):
         assert len({lived.last_step for lived in look.saved.history.last}) == 1
 
 
+@pytest.mark.soak
 def test_each_run_is_one_that_can_be_judged_again_and_the_folder_is_untouched(check):
     before = {path: path.stat().st_mtime_ns for path in SCRIPTS.iterdir()}
     sheet = check("resuming.py", resume=())

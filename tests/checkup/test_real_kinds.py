@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.lasting import soak
 
 from breakrank.plan.build import Choices
 from breakrank.runs.bench import Bench
@@ -51,7 +52,7 @@ def test_a_loss_without_a_gradient_is_a_standstill(check):
     ]
 
 
-@pytest.mark.parametrize("words", [(), ("views",)])
+@pytest.mark.parametrize("words", [soak(()), ("views",)])
 def test_what_the_program_changes_after_a_collective_is_not_its_result(check, words):
     result = check("one_counter.py", *words)
     assert (result.verdict.void, said(result)) == ((), [])

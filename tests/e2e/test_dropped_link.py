@@ -65,6 +65,7 @@ def test_a_rank_has_no_link_to_itself_and_the_strike_is_void(run):
     assert [lived.status for lived in saved.history.last] == [0, 0]
 
 
+@pytest.mark.soak
 def test_a_link_that_a_stand_in_leaves_alone_is_void_for_good_as_for_once(run, monkeypatch):
     monkeypatch.setattr(faults.DropLink, "strike", lambda self, target: None)
     for lasting in (False, True):

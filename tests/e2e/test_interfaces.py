@@ -65,6 +65,7 @@ def test_a_rank_is_suspected_where_the_others_do_not_reach_its_interface(tmp_pat
     assert "but rank 2 came on another interface" in sentence
 
 
+@pytest.mark.soak
 def test_another_interface_that_the_others_reach_is_left_alone(tmp_path):
     outcome, causes, blamed, sentence = judged(TWO_ADDRESSES, tmp_path)
     assert (outcome, causes, blamed) == ("SURVIVED", [], []), sentence

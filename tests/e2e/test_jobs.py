@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 from support import jobs
+from support.lasting import soak
+
+#: The launchers whose rows take longest; `make soak` runs the whole table.
+LASTING = ("mpirun", "shell", "spawn")
 
 
-@pytest.mark.parametrize("row", jobs.here(jobs.COVERING), ids="-".join)
+def marked(rows):
+    """Return the rows, some of which the soak alone runs."""
+    return [soak(row) if row.launcher in LASTING else row for row in rows]
+
+
+@pytest.mark.parametrize("row", marked(jobs.here(jobs.COVERING)), ids="-".join)
 def test_a_script_gets_the_verdict_that_is_known_of_it(bench, tmp_path, monkeypatch, row):
     jobs.assert_known(bench, row, tmp_path, monkeypatch)
 

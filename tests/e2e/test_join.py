@@ -11,6 +11,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from support.lasting import soak
 
 from breakrank.errors import BreakrankError
 from breakrank.plan.build import Choices
@@ -102,6 +103,7 @@ def test_a_killed_rank_under_torchrun_is_reported_by_the_launcher(launch):
     jsonschema.Draft202012Validator(schema("plan")).validate(json.loads((result.folder / "plan.json").read_text()))
 
 
+@pytest.mark.soak
 def test_a_restart_by_the_launcher_is_another_attempt(launch):
     result, saved = launch(f"{TORCHRUN} --max-restarts=1 restored.py fork --die")
     assert saved.history.attempts == [0, 1]
@@ -112,7 +114,7 @@ def test_a_restart_by_the_launcher_is_another_attempt(launch):
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.to_json()
 
 
-@pytest.mark.parametrize(("fails", "statuses"), [("", [0, 0]), (" fails", [None, 1])])
+@pytest.mark.parametrize(("fails", "statuses"), [soak("", [0, 0]), (" fails", [None, 1])])
 def test_ranks_of_mp_spawn_are_ranks_from_init_process_group_on(launch, tmp_path, fails, statuses):
     result, saved = launched(launch, f"{sys.executable} -u spawned.py {tmp_path}/store{fails}")
     assert [lived.rank for lived in saved.history.last] == [0, 1]
@@ -135,6 +137,7 @@ def test_a_shell_script_starts_ranks_and_what_else_it_starts_is_left_alone(launc
     assert [lived.last_step for lived in saved.history.last] == [4, 4]
 
 
+@pytest.mark.soak
 def test_a_stopped_rank_is_a_hang_that_its_launcher_does_not_see(launch):
     result, saved = launch(f"./start.sh {free_port()} plain_loop.py", faults.Stop() @ at(rank=1, step=2))
     assert result.verdict.outcome is Outcome.HUNG, result.verdict.to_json()

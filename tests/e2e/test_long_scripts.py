@@ -102,6 +102,7 @@ def launch(bench, tmp_path, monkeypatch):
     return go
 
 
+@pytest.mark.soak
 def test_under_a_launcher_a_script_ends_so_many_steps_after_the_last_strike(launch):
     command = "torchrun --standalone --nproc-per-node=2 script.py"
     result, saved = launch(BY_HAND, faults.Kill() @ at(rank=1, step=3), command=command, steps=2)

@@ -7,6 +7,7 @@ import shutil
 import sys
 
 import pytest
+from support.lasting import soak
 from support.styles import SCRIPTS, plan_of_script
 
 from breakrank.analysis.endings import describe
@@ -53,6 +54,7 @@ def test_a_script_that_starts_its_own_ranks_is_started_once(launch, command, ran
     )
 
 
+@pytest.mark.soak
 def test_a_rank_that_the_script_started_is_struck(launch):
     command = "spawned_world.py --store {store} --world-size=3"
     result, saved = launch(command, faults.Kill() @ at(rank="last", step=2))
@@ -67,7 +69,7 @@ def test_processes_that_meet_by_rpc_are_ranks(launch):
     assert lived(saved) == [(0, 4, 0), (1, 0, 0)]
 
 
-@pytest.mark.parametrize("method", ["spawn", "fork"])
+@pytest.mark.parametrize("method", [soak("spawn"), "fork"])
 def test_training_in_processes_that_are_no_ranks_is_void_with_that_reason(launch, method):
     result, _ = launch(f"shared_model.py {method}")
     assert result.verdict.outcome is Outcome.VOID
@@ -81,12 +83,14 @@ def test_training_in_processes_of_a_command_is_void_with_that_reason(launch):
     assert result.verdict.void[0].endswith("called home: all training is in 2 processes that are no ranks (SGD)")
 
 
+@pytest.mark.soak
 def test_a_script_that_starts_torchrun_is_started_once(launch):
     result, saved = launch("own_launcher.py")
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.to_json()
     assert lived(saved) == [(0, 3, 0), (1, 3, 0)]
 
 
+@pytest.mark.soak
 def test_what_a_rank_of_a_script_raised_is_reported_by_that_rank(launch):
     result, saved = launch("spawned_world.py --fails --store {store}")
     assert result.verdict.outcome is Outcome.DETECTED and result.verdict.blame.ranks == (1,), result.verdict.to_json()
@@ -121,7 +125,7 @@ def test_the_innermost_error_of_another_process_is_the_headline(bench, tmp_path,
     )
 
 
-@pytest.mark.parametrize("command", ["{python} workers.py fork", "workers.py spawn"])
+@pytest.mark.parametrize("command", ["{python} workers.py fork", soak("workers.py spawn")])
 def test_workers_of_tensorflow_that_a_script_starts_are_ranks(launch, command):
     result, saved = launch(command)
     assert lived(saved) == [(0, 3, 0), (1, 3, 0)]

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from support.lasting import soak
 from support.plans import PROGRAMS
 
 from breakrank.plan.build import Choices
@@ -121,6 +122,7 @@ def test_locks_that_wait_for_each_other_are_hung_at_once_and_named(run):
     assert "thread-1 waits for lock" in sentence and "which thread-2 holds (threads.py:" in sentence
 
 
+@pytest.mark.soak
 def test_a_users_script_is_scheduled_as_far_as_it_can_be_and_ends(bench):
     """A loader worker and a thread that waits on a socket cannot be scheduled: notes name both, and nothing hangs."""
     scenario = load_scenarios()["race_condition"]
@@ -135,7 +137,7 @@ def test_a_users_script_is_scheduled_as_far_as_it_can_be_and_ends(bench):
     assert "thread-1 waits for something that cannot be scheduled" in notes
 
 
-@pytest.mark.parametrize("launcher", ["", "torchrun --standalone --nproc-per-node=2"])
+@pytest.mark.parametrize("launcher", ["", soak("torchrun --standalone --nproc-per-node=2")])
 def test_a_pool_is_watched_under_any_launcher_and_what_cannot_be_is_said(bench, monkeypatch, launcher):
     """A thread of the C library's, a loader worker and its feeder; the pool waits for work when the script is over."""
     monkeypatch.setenv("PATH", os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))

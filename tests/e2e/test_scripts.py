@@ -42,6 +42,7 @@ def test_a_killed_rank_is_detected_and_the_two_controls_agree(bench, tmp_path):
     assert not any("not reproducible" in note for note in result.verdict.notes)
 
 
+@pytest.mark.soak
 def test_a_wrapper_that_is_bypassed_once_is_found_in_a_script(bench, tmp_path):
     shutil.copy(SCRIPTS / "jobs" / "ddp_tutorial.py", tmp_path)
     strike = faults.BypassWrapper() @ at(rank="all", step=2, point="forward")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.lasting import soak
 from support.styles import plan_of_script
 
 from breakrank import faults
@@ -212,6 +213,7 @@ def test_the_second_save_of_the_run_is_struck(write):
     assert result.verdict.outcome is not Outcome.VOID, result.verdict
 
 
+@pytest.mark.soak
 def test_a_save_that_never_comes_is_named_with_those_that_do(write):
     result, _ = write(SAVING, faults.Kill() @ at(rank=0, point="save", visit=3))
     assert result.verdict.outcome is Outcome.VOID
@@ -219,6 +221,7 @@ def test_a_save_that_never_comes_is_named_with_those_that_do(write):
     assert "save (2 visits)" in result.verdict.sentence()
 
 
+@pytest.mark.soak
 def test_a_scenario_that_strikes_saves_does_so_where_a_script_saves_once_an_epoch(launch):
     result, saved = launch(SAVING, "torn_checkpoint")
     (fired,) = [e for e in saved.history.ranks[0, 0].of_kind("strike") if e["phase"] == "fired"]
@@ -226,6 +229,7 @@ def test_a_scenario_that_strikes_saves_does_so_where_a_script_saves_once_an_epoc
     assert result.verdict.outcome is not Outcome.VOID, result.verdict
 
 
+@pytest.mark.soak
 def test_a_rank_that_a_strike_made_come_first_ends_as_in_a_job_of_so_many_steps(launch):
     kinds = set()
     for steps in (None, 2):
@@ -244,12 +248,13 @@ def test_the_parameters_of_every_optimizer_are_looked_at(write):
     assert finding.evidence["parameters"] == ["weight of Linear (optimizer 2)", "bias of Linear (optimizer 2)"]
 
 
+@pytest.mark.soak
 def test_two_optimizers_whose_modules_are_both_wrapped_are_sound(write):
     result, _ = write(TWO, command="shape.py --fixed")
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
 
 
-@pytest.mark.parametrize("kind", ["flat", "sharded"])
+@pytest.mark.parametrize("kind", [soak("flat"), "sharded"])
 @pytest.mark.parametrize("bug", [False, True], ids=["sound", "broken"])
 def test_shards_are_put_together_to_be_compared_with_one_rank(launch, kind, bug):
     reference = ("shape.py",)

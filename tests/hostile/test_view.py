@@ -188,6 +188,7 @@ NOBODY = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
 
 
 @pytest.mark.skipif(bool(missing(["namespaces"])), reason=missing(["namespaces"]))
+@pytest.mark.soak
 def test_without_root_a_view_leaves_nothing_behind_and_a_copy_has_what_is_mounted(mounted, tmp_path):
     (mounted / "train.py").write_text(LOOKS)
     alone = tmp_path / "alone"

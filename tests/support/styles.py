@@ -17,7 +17,7 @@ from breakrank.runs.saved_run import load_run
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 STYLES = sorted(path.name for path in SCRIPTS.glob("*.py"))
 #: The scripts that `make test` runs; `make soak` runs all.
-COVERING = ["handlers.py", "subprocesses.py"]
+COVERING = ["handlers.py"]
 #: Scripts of TensorFlow, and how many steps some of them make.
 TENSORFLOW = SCRIPTS / "tensorflow"
 STEPS = {"workers.py": 4, "fit.py": 6}
