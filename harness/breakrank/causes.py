@@ -47,6 +47,9 @@ _REPLICAS = {
     "gradients not reduced": "replicas part {at}{first}: the last backward of {who} reduced nothing",
     "parameter replaced": "replicas part {at}{first}: put in later, the wrapper of {who} does not know it",
     "module not wrapped": "replicas part at step {step}{first}: {who} had it in no wrapper that reduces gradients",
+    "settings differ": "{settings}, and so replicas part {at}{first}",
+    "replicas differ from the start": "the parameters of {who} differ from {others} before the first step{first}",
+    "gradients differ": "replicas part {at}{first}: its gradient differed on {who} when the optimizer took it",
     "unused parameter": "replicas part {at}{first}: {who} had no gradient for it, and others had",
     "reduction incomplete": "replicas part {at}{first}: for lack of {lacking}, {who} did not reduce it",
     "unreduced assignment": "replicas part {at}{first}: {site} assigns to it {how}, with nothing to reduce",
@@ -57,6 +60,8 @@ _REPLICAS = {
 }
 
 _SAMPLES = {
+    "first batch again": "{who} trained on one batch at {steps} steps in a row, the first at step {step}: each began a "
+    "new iterator of {batches} batches",
     "samples lost": "{count} of {expected} samples did not reach the final state, the first at step {step}",
     "samples duplicated": "{count} samples were trained on more often than in the control, the first at step {step}",
     "samples changed": "{count} of the samples of {who} are none of the control's, the first at step {step}",
@@ -80,10 +85,14 @@ _COLLECTIVES = {
     "collective skipped": "{who} left out {op} ({site}) at step {step}, which is collective {number} of {others}",
     "collective added": "{who} called {op} ({site}) as collective {number} at step {step}, which {others} did not",
     "wrong collective result": "{op} {number} ({site}) is wrong on {who} at step {step}: {how}",
+    "outputs overlap": "{op} {number} ({site}) writes to one tensor what it gets from several ranks, on {who} at step "
+    "{step}",
     "buffer overrun": "{op} {number} ({site}) changed what it must not on {who} at step {step}",
 }
 
 _GRADIENTS = {
+    "stray optimizer": "optimizer {optimizer} of {who} has {parameters} parameters that no module in use has, and "
+    "{unowned}, which has a gradient, is in no optimizer",
     "parameters frozen": "the parameters of {who} did not change at step {step}{later}",
     "per-rank loss scaling": "{who} weigh samples otherwise than one rank would, from "
     "step {step} on: batches of {sizes}",
@@ -119,6 +128,9 @@ _FILES = {
 }
 
 _CHECKPOINT = {
+    "nothing loaded": "{who} loaded nothing at {site}: none of the {keys} keys of the state ({unread}) is one of the "
+    "module's ({lacking})",
+    "state not copied": "{who} loaded into a module its own state at {site}, which nothing had copied",
     "no checkpoint": "nothing can be resumed from: {what}",
     "torn checkpoint": "the checkpoint {path}, read by {who}, is not as it was written",
     "partial restore": "{who} went on at step {step} with less of the checkpoint {path} than the control: {said}",

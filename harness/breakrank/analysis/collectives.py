@@ -17,8 +17,8 @@ class Call:
 
     `number` counts the group's collectives from 1, for point to point those between the two ranks. `strides` are empty
     where all tensors are contiguous; `splits` are the rows of an all-to-all from each rank and to each, empty if all
-    are alike. `inputs` and `outputs` are sums and digests, None where they were not taken;
-    `peer` is the other rank of point to point.
+    are alike. `inputs` and `outputs` are sums and digests, None where they were not taken; `overlap` says that several
+    tensors that it writes to lie in one memory. `peer` is the other rank of point to point.
     """
 
     rank: int
@@ -39,6 +39,7 @@ class Call:
     inputs: tuple[Contents, ...] | None = None
     outputs: tuple[Contents, ...] | None = None
     kept: bool | None = None
+    overlap: bool = False
     done: bool = False
 
     @property
@@ -147,6 +148,7 @@ def _call(rank: int, event: PointEvent, number: int, end: DoneEvent | None) -> C
         tag=event.get("tag", 0),
         inputs=tuple(event["in"]) if "in" in event else None,
         outputs=tuple(end["out"]) if end is not None and "out" in end else None,
+        overlap="overlap" in event,
         kept=end.get("kept") if end is not None else None,
         done=end is not None and "error" not in end,
     )

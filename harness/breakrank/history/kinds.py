@@ -24,10 +24,12 @@ from breakrank_agent.protocol.events import (
     HeapEvent,
     HeldEvent,
     HungEvent,
+    InputsEvent,
     LackEvent,
     LauncherEvent,
     LeftEvent,
     LeftOutEvent,
+    LoadedEvent,
     NamesEvent,
     NoteEvent,
     NotKeptEvent,
@@ -39,9 +41,11 @@ from breakrank_agent.protocol.events import (
     RendezvousEvent,
     ReportEvent,
     RestoredEvent,
+    SettingsEvent,
     SketchEvent,
     SpawnedEvent,
     StacksEvent,
+    StrayEvent,
     StrikeEvent,
     StrikeOutcomeEvent,
     SyncEvent,
@@ -119,7 +123,16 @@ class RankKinds:
     def of_kind(self, kind: Literal["sketch"]) -> list[SketchEvent]: ...
 
     @overload
+    def of_kind(self, kind: Literal["settings"]) -> list[SettingsEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["inputs"]) -> list[InputsEvent]: ...
+
+    @overload
     def of_kind(self, kind: Literal["unsynced"]) -> list[UnsyncedEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["stray"]) -> list[StrayEvent]: ...
 
     @overload
     def of_kind(self, kind: Literal["assigned"]) -> list[AssignedEvent]: ...
@@ -129,6 +142,9 @@ class RankKinds:
 
     @overload
     def of_kind(self, kind: Literal["restored"]) -> list[RestoredEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["loaded"]) -> list[LoadedEvent]: ...
 
     @overload
     def of_kind(self, kind: Literal["lack"]) -> list[LackEvent]: ...

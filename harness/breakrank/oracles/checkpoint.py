@@ -12,7 +12,7 @@ from breakrank.analysis.happens_before import overwritten_in_turns
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
-from breakrank_agent.protocol.events import AccessEvent, LeftEvent, PayloadEvent, PointEvent
+from breakrank_agent.protocol.events import AccessEvent, LeftEvent, LoadedEvent, PayloadEvent, PointEvent
 
 
 class _Touch(NamedTuple):
@@ -34,6 +34,9 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
 
     `left` are the files that ranks wrote, as they lay on disk when the last attempt was over.
     """
+    loads = _useless_loads(history)
+    if loads:
+        return loads
     if control is None:
         raise Abstain("there is no control that says whether checkpoints belong to the job")
     first = min((int(e["step"]) for lived in control.ranks.values() for e in lived.payloads("save")), default=None)
@@ -47,6 +50,27 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         raise Abstain(f"the run ended before its first checkpoint, which the control saved at step {first}")
     what = f"no rank finished a save, and the control saved its first at step {first}"
     return [Finding("checkpoint", "no checkpoint", (), first, history.attempts[-1], evidence={"what": what})]
+
+
+def _useless_loads(history: History) -> list[Finding]:
+    """Return the first load of a state that changed nothing: nothing of it fitted, or it was the module's own memory.
+
+    A module without parameters, and a state without keys, fit each other.
+    """
+    found: dict[tuple[int, int, str, str], list[tuple[int, LoadedEvent]]] = {}
+    for lived in history.ranks.values():
+        for event in lived.of_kind("loaded"):
+            nothing = event["keys"] and not event["fitted"] and event["lacking"] and event["unread"]
+            cause = "nothing loaded" if nothing else "state not copied" if event["own"] and event["site"] else ""
+            if cause:
+                at = (lived.attempt, int(event["step"]), event["site"], cause)
+                found.setdefault(at, []).append((lived.rank, event))
+    for (attempt, step, site, cause), loads in sorted(found.items(), key=lambda item: item[0]):
+        ranks, event = tuple(sorted({rank for rank, _ in loads})), loads[0][1]
+        evidence = {name: event[name] for name in ("keys", "unread", "lacking")}
+        evidence["site"] = site or "a line that is not yours"
+        return [Finding("checkpoint", cause, ranks, step, attempt, (site,) if site else (), evidence)]
+    return []
 
 
 def _came_past(history: History, step: int) -> bool:

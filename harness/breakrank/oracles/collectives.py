@@ -110,6 +110,8 @@ def _in_group(group: Group, model: Group | None, failed: bool) -> Iterator[_Wron
     suspected: _Wrong | None = None
     for position in range(max(map(len, group.calls.values()))):
         calls = {rank: own[position] for rank, own in group.calls.items() if position < len(own)}
+        # What it gathers is wrong then, for that reason.
+        yield from _overlap(calls)
         unlike = mismatch(calls) if len(calls) > 1 else None
         broken = None if unlike else breach(calls, group.ranks)
         proven = unlike is not None or broken is not None
@@ -169,6 +171,13 @@ def _in_messages(way: Group, model: Group | None) -> Iterator[_Wrong]:
         elif broken is not None:
             yield _Wrong("wrong collective result", broken.ranks, calls, {**facts, "how": broken.how})
         yield from _overrun(calls)
+
+
+def _overlap(calls: _Calls) -> Iterator[_Wrong]:
+    """Yield that a collective writes several ranks' tensors to one memory, where the last one to come is left."""
+    alike = tuple(rank for rank, call in sorted(calls.items()) if call.overlap)
+    if alike:
+        yield _Wrong("outputs overlap", alike, calls, {"site": calls[alike[0]].site})
 
 
 def _overrun(calls: _Calls) -> Iterator[_Wrong]:

@@ -23,10 +23,11 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     """Look at the waits that the Conductor ended, at consecutive steps' parameters, and at the last loss told."""
     waits = [_wait(event, terms) for event in history.seen("hung")]
     still = [f for attempt in history.attempts for f in _still(history.attempt(attempt), control)]
+    stray = _stray(history)
     losses = [f for lived in history.ranks.values() if lived.ended_well for f in _loss(lived)]
-    if not waits and not any(_has_something(lived) for lived in history.ranks.values()):
+    if not waits and not stray and not any(_has_something(lived) for lived in history.ranks.values()):
         raise Abstain("no rank recorded two steps' parameters, and none told a loss with a goal")
-    return [*waits, *still, *losses]
+    return [*waits, *stray, *still, *losses]
 
 
 def _wait(event: HungEvent, terms: Terms) -> Finding:
@@ -190,6 +191,17 @@ def _stands_from(changes: Sequence[_Change]) -> int:
 def _moved(one: _Change, model: Sequence[_Change]) -> bool:
     """Return whether the control's parameters were the same before and changed."""
     return any((m.since, m.step, m.before) == one[:3] and not m.still for m in model)
+
+
+def _stray(history: History) -> list[Finding]:
+    """Return the finding that optimizers step parameters of no module in use, and those in use are in none."""
+    told = {lived.rank: event for lived in history.last for event in lived.of_kind("stray")[:1]}
+    if not told:
+        return []
+    event = told[min(told)]
+    evidence = {"optimizer": event["optimizer"], "parameters": event["parameters"], "unowned": event["unowned"][0]}
+    ranks, step = tuple(sorted(told)), int(event["step"])
+    return [Finding("progress", "stray optimizer", ranks, step, history.attempts[-1], evidence=evidence)]
 
 
 def _loss(lived: RankHistory) -> list[Finding]:

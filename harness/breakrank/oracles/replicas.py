@@ -12,7 +12,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from breakrank.analysis import digests
+from breakrank.analysis.kinship import Kin, find_kin
 from breakrank.analysis.lineage import steps_before
+from breakrank.analysis.settings import first_parting
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, name_ranks
@@ -31,17 +33,30 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
             continue
         judged = judged or any("replicas" in e for lived in well for e in lived.payloads("step"))
         for group in _groups(well):
-            table = _digests(group)
-            judged = judged or any(len(values) > 1 for values in table.values())
-            broken = digests.breaches(table, digests.alike)
-            if control is None or digests.breaches(_digests(control.last), digests.alike):
-                broken = _for_good(broken, table, group)
-            if broken:
-                since = digests.looked_at_before(table, broken[0].place)
-                findings.append(_in_training(history, _finding(broken[0], since, group, model)))
+            parted, compared = _parted_kin(group, control, model)
+            judged = judged or compared
+            findings += [_in_training(history, finding) for finding in parted]
     if not judged:
         raise Abstain(_why_not(history))
     return findings
+
+
+def _parted_kin(
+    group: Sequence[RankHistory], control: History | None, model: History | None
+) -> tuple[list[Finding], bool]:
+    """Return the finding about the first replicas of a group that part, and whether any were compared."""
+    found, compared = [], False
+    for kin in find_kin(group):
+        ranks = [lived for lived in group if lived.rank in kin.ranks]
+        table = _digests(ranks, kin.parts)
+        compared = compared or any(len(values) > 1 for values in table.values())
+        broken = digests.breaches(table, digests.alike)
+        if control is None or digests.breaches(_digests(control.last, kin.parts), digests.alike):
+            broken = _for_good(broken, table, ranks, kin)
+        if broken:
+            since = digests.looked_at_before(table, broken[0].place)
+            found.append(_finding(broken[0], since, ranks, kin, model))
+    return sorted(found, key=lambda finding: finding.step)[:1], compared
 
 
 def _in_training(history: History, finding: Finding) -> Finding:
@@ -52,7 +67,9 @@ def _in_training(history: History, finding: Finding) -> Finding:
     return replace(finding, evidence={**finding.evidence, "there": f"step {before + finding.step} of the training"})
 
 
-def _for_good(broken: list[digests.Breach], table: digests.Table, group: Sequence[RankHistory]) -> list[digests.Breach]:
+def _for_good(
+    broken: list[digests.Breach], table: digests.Table, group: Sequence[RankHistory], kin: Kin
+) -> list[digests.Breach]:
     """Return the places at which replicas part that do not come together again by the end.
 
     Ranks that train apart and average their weights now and then part at each step, as they should. If only some
@@ -64,8 +81,8 @@ def _for_good(broken: list[digests.Breach], table: digests.Table, group: Sequenc
         return broken
     if broken[-1].place != end:
         return []
-    apart = set(_parted(broken[-1], group))
-    return broken[-1:] if apart and apart < set(_parted(broken[0], group)) else broken
+    apart = set(_parted(broken[-1], group, kin))
+    return broken[-1:] if apart and apart < set(_parted(broken[0], group, kin)) else broken
 
 
 def _left(lived: RankHistory) -> bool:
@@ -151,16 +168,16 @@ def _assigned(
     return None
 
 
-def _digests(ranks: Sequence[RankHistory]) -> digests.Table:
-    """Return the ranks' digests after each step and, last, at the end, of all that is not sharded."""
+def _digests(ranks: Sequence[RankHistory], parts: frozenset[int] | None = None) -> digests.Table:
+    """Return the ranks' digests after each step and, last, at the end, of all `parts` that are not sharded."""
     table = digests.steps(ranks)
     if ranks:
         last = max(lived.last_step for lived in ranks)
         table[digests.Place(ranks[0].attempt, last, "result")] = digests.results(ranks)
-    sharded = {lived.rank: lived for lived in ranks if _sharded(lived)}
-    for place, values in table.items() if sharded else ():
-        for rank in values.keys() & sharded.keys():
-            values[rank] = _whole(_parts(sharded[rank], place), sharded[rank])
+    divided = {lived.rank: lived for lived in ranks if _sharded(lived) or parts is not None}
+    for place, values in table.items() if divided else ():
+        for rank in values.keys() & divided.keys():
+            values[rank] = _whole(_parts(divided[rank], place), divided[rank], parts)
     return {place: {r: v for r, v in values.items() if v} for place, values in table.items()}
 
 
@@ -172,20 +189,21 @@ def _parts(lived: RankHistory, place: digests.Place) -> Sequence[str]:
     return next((e.get("parts", []) for e in steps if e["step"] == place.step), [])
 
 
-def _whole(parts: Sequence[str], lived: RankHistory) -> str:
-    """Return the digests of the parts that are not sharded, as one."""
+def _whole(parts: Sequence[str], lived: RankHistory, chosen: frozenset[int] | None) -> str:
+    """Return the digests of the chosen parts (None: of all) that are not sharded, as one."""
     sharded = set(_sharded(lived))
-    return " ".join(part for number, part in enumerate(parts) if number not in sharded)
+    held = [part for number, part in enumerate(parts) if chosen is None or number in chosen if number not in sharded]
+    return " ".join(held)
 
 
 def _finding(
-    breach: digests.Breach, since: int | None, well: Sequence[RankHistory], control: History | None
+    breach: digests.Breach, since: int | None, well: Sequence[RankHistory], kin: Kin, control: History | None
 ) -> Finding:
     """Return the finding with its cause, as far as the ranks' own records show it.
 
     `since` is the last step that was digested before the breach, if those between were not.
     """
-    place, parted = breach.place, _parted(breach, well)
+    place, parted = breach.place, _parted(breach, well, kin)
     evidence: dict[str, Any] = {"digests": {str(rank): value for rank, value in breach.values.items()}}
     evidence.update({} if since is None else {"since": since})
     names = _name_parted(evidence, parted, well)
@@ -200,8 +218,35 @@ def _finding(
             cause, ranks = reason.cause, reason.guilty(told, parted, breach.values)
             evidence["lacking"] = ", ".join(_lacking(told, names))
             break
+    if cause == "replicas differ":
+        cause, ranks = _by_inputs(breach, parted, well, kin, evidence) or (cause, ranks)
     evidence["others"] = _name_others([rank for rank in breach.values if rank not in ranks])
     return Finding("replicas", cause, tuple(ranks), place.step, place.attempt, places, evidence)
+
+
+def _by_inputs(
+    breach: digests.Breach, parted: Sequence[int], well: Sequence[RankHistory], kin: Kin, evidence: dict[str, Any]
+) -> tuple[str, Sequence[int]] | None:
+    """Return why replicas part, by what the optimizers took, and with whom it lies; None if that does not show it."""
+    apart = first_parting(well, breach.place.step)
+    if apart is not None:
+        evidence.update(settings=apart.words(), setting=apart.key[2])
+        return "settings differ", digests.outside_majority(apart.values)
+    unlike = [part for part in parted if part in kin.unlike]
+    if unlike:
+        _name_parted(evidence, unlike, well)
+        return "replicas differ from the start", breach.ranks
+    taken = {lived.rank: _gradients(lived, breach.place.step) for lived in well}
+    unreduced = [part for part in parted if len({own[part] for own in taken.values() if part < len(own)}) > 1]
+    if unreduced and all(taken.values()):
+        _name_parted(evidence, unreduced, well)
+        return "gradients differ", digests.outside_majority({rank: own[unreduced[0]] for rank, own in taken.items()})
+    return None
+
+
+def _gradients(lived: RankHistory, step: int) -> Sequence[str]:
+    """Return the digests of the gradients that the optimizer took at a step; none if they are not on record."""
+    return next((event["gradients"] for event in lived.of_kind("inputs") if event["step"] == step), ())
 
 
 def _who(breach: digests.Breach, control: History | None) -> Sequence[int]:
@@ -212,13 +257,13 @@ def _who(breach: digests.Breach, control: History | None) -> Sequence[int]:
     return breach.ranks
 
 
-def _parted(breach: digests.Breach, well: Sequence[RankHistory]) -> list[int]:
+def _parted(breach: digests.Breach, well: Sequence[RankHistory], kin: Kin) -> list[int]:
     """Return the parts of the parameters that are not the same on all ranks, in order."""
     there = [lived for lived in well if lived.rank in breach.values]
     sharded = {number for lived in there for number in _sharded(lived)}
     parts = [parts for lived in there if (parts := _parts(lived, breach.place))]
     apart = [number for number, values in enumerate(zip(*parts, strict=False)) if len(set(values)) > 1]
-    return [number for number in apart if number not in sharded]
+    return [number for number in apart if number not in sharded and (kin.parts is None or number in kin.parts)]
 
 
 def _name_others(ranks: Sequence[int]) -> str:

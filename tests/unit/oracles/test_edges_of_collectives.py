@@ -297,3 +297,12 @@ def test_groups_that_ranks_make_alike_are_none_to_object_to(facts: Any) -> None:
     members = ([0], [1], [2]) if facts else (None, [0, 1, 2], [2, 1, 0])
     with pytest.raises(Abstain):
         ask("collectives", makes_groups(*members, **facts).history(), ranks=3)
+
+
+def test_outputs_in_one_memory_are_the_cause_of_what_is_gathered_wrong() -> None:
+    calls = Calls()
+    for rank in (0, 1):
+        calls.call(rank, tensor(1.0), got=[tensor(2.0), tensor(2.0)], op="allgather_", overlap=True)
+    found = calls.finding()
+    assert (found.cause, found.ranks) == ("outputs overlap", (0, 1))
+    assert found.sentence().startswith("all_gather 1 (train.py:8) writes to one tensor what it gets from several ranks")

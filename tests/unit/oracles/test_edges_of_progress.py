@@ -161,3 +161,12 @@ class TestLosses:
         with pytest.raises(Abstain) as said:
             ask("progress", sound(steps=1))
         assert str(said.value) == "no rank recorded two steps' parameters, and none told a loss with a goal"
+
+
+def test_an_optimizer_of_what_is_not_in_use_is_named() -> None:
+    job = Golden(2).trains(2)
+    for one in job.ranks:
+        one.writes("stray", optimizer=1, parameters=2, unowned=["head.weight", "head.bias"])
+    (found, *_) = ask("progress", job.ends_well().history())
+    assert (found.cause, found.ranks, found.step) == ("stray optimizer", (0, 1), 2)
+    assert "and head.weight, which has a gradient, is in no optimizer" in found.sentence()

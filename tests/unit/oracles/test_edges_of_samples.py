@@ -283,3 +283,32 @@ def test_a_sound_job_whose_ranks_end_at_different_steps_as_the_controls_do_is_le
     job = Golden().trains(2).trains(1, only=0).ends_well()
     assert ask("samples", job.history(), job.history()) == []
     assert objection("samples", job.history(), sound()) == ("samples lost", (1,), 3)
+
+
+def firsts(*loads: tuple[list[int] | None, int]) -> list[Finding]:
+    """Return the findings on a job that loads these indices at each step, each the first batch of so many."""
+    job = Golden(1)
+    for indices, begins in loads:
+        more = {"begins": begins} if begins else {}
+        job[0].enters("load").writes("payload", of="load", indices=indices, **more)
+        job[0].enters("forward").enters("optimize").ends_step()
+    return ask("samples", job.ends_well().history(), ranks=1)
+
+
+def test_one_batch_that_is_begun_again_at_each_step_is_named_without_a_control() -> None:
+    (found,) = firsts(([5], 3), *[([1, 2], 8)] * 4)
+    assert (found.cause, found.ranks, found.step, found.evidence["batches"]) == ("first batch again", (0,), 2, 8)
+    assert "on one batch at 4 steps in a row, the first at step 2" in found.sentence()
+
+
+@pytest.mark.parametrize("loads", [
+    [([1, 2], 8)] * 3,
+    [([1, 2], 1)] * 6,
+    [([1, 2], 0)] * 6,
+    [([n, n + 1], 8) for n in range(6)],
+    [([1, 2], 8), ([3, 4], 0)] * 6,
+    [(None, 8)] * 6,
+])  # fmt: skip
+def test_iterators_that_are_used_as_they_may_be_are_none_to_object_to(loads: Any) -> None:
+    with pytest.raises(Abstain):
+        firsts(*loads)

@@ -247,3 +247,27 @@ class TestReference:
     def test_abstains_where_no_norms_were_recorded(self) -> None:
         with pytest.raises(Abstain, match="recorded its parameters"):
             ask("reference", job_of(SAME), reference=Golden(1).ends_well().history())
+
+
+class TestReasons:
+    """The reasons for which replicas part, by what their optimizers took."""
+
+    def parted(self, before: tuple[str, str], gradients: tuple[str, str], rates: tuple[str, str]) -> Finding:
+        job = Golden(2)
+        for one in job.ranks:
+            one.writes("settings", optimizer=1, param_group=0, values={"lr": rates[one.rank]})
+            letters = ("abc", "abd")[one.rank]
+            one.trains([one.rank], params=letters, parts=list(letters)).writes("names", names=NAMES, eps=1e-7)
+            one.writes("inputs", before=list(before[one.rank]), gradients=list(gradients[one.rank]))
+        (found,) = ask("replicas", job.ends_well().history())
+        return found
+
+    @pytest.mark.parametrize(("before", "gradients", "rates", "cause", "words"), [
+        (("xyz", "xyz"), ("uvw", "uvw"), ("1", "1"), "replicas differ", "part from each other at step 1"),
+        (("xyz", "xyz"), ("uvw", "uvw"), ("1", "2"), "settings differ", "learning rate is 1 on rank 0 and 2 on rank 1"),
+        (("xyz", "xya"), ("uvw", "uvw"), ("1", "1"), "replicas differ from the start", "first step, in 2.weight first"),
+        (("xyz", "xyz"), ("uvw", "uva"), ("1", "1"), "gradients differ", "in 2.weight first: its gradient differed"),
+    ])  # fmt: skip
+    def test_they_are_told_apart(self, before: Any, gradients: Any, rates: Any, cause: str, words: str) -> None:
+        found = self.parted(before, gradients, rates)
+        assert found.cause == cause and words in found.sentence()

@@ -38,6 +38,9 @@ class _Said(threading.local):
 
 said = _Said()
 
+#: Operators that write to several tensors.
+_WRITE_SEVERAL = ("allgather_", "alltoall_", "gather_")
+
 #: Paths of the code between the caller and an operator: ours, and torch's own way through a mode.
 _between = [os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep]
 #: True for each file that is such code, of those that were asked about.
@@ -109,6 +112,8 @@ class Call:
         #: The place of the only tensors, if they are in a list.
         only = self._tensors[0] if len(self._tensors) == 1 else -1
         self._list_at = only if only >= 0 and str(arguments[only].type) == "List[Tensor]" else -1
+        #: The place of the tensors that the call writes to, if these are several.
+        self._outputs_at = self.names.index("output_tensors") if name in _WRITE_SEVERAL else -1
         self._engine = getattr(getattr(torch.autograd.graph, "_engine_run_backward", None), "__code__", None)
 
     def describe(self, args: Any) -> Optional[Facts]:
@@ -124,12 +129,16 @@ class Call:
         root = args[self._root_at] if self._root_at >= 0 else None
         message = self._message(args) if self._name in PEERS else None
         key: Any = group, place, root, message, bool(flat) and flat[0].is_cpu
-        splits = args[self._splits_at : self._splits_at + 2] if self._splits_at >= 0 else ()
-        if splits and (splits[0] or splits[1]):
-            key = key, *map(tuple, splits)
+        more: dict[str, Any] = {}
+        if self._splits_at >= 0 and any(args[self._splits_at : self._splits_at + 2]):
+            more["splits"] = [list(map(int, sizes)) for sizes in args[self._splits_at : self._splits_at + 2]]
+            key = key, *map(tuple, more["splits"])
+        if self._outputs_at >= 0 and _overlap(flatten(args[self._outputs_at], [])):
+            more["overlap"] = True
+            key = key, "overlap"
         for tensor in flat if len(flat) <= MOST_TENSORS else flat[:MOST_TENSORS]:
             key = key, tensor.dtype, tensor.shape, tensor.is_contiguous()
-        return self._known.get(key) or self._learn(key, group, place, root, message, flat, splits)
+        return self._known.get(key) or self._learn(key, group, place, root, message, flat, more)
 
     def _learn(
         self,
@@ -139,12 +148,12 @@ class Call:
         root: Optional[int],
         message: Optional[tuple[int, int]],
         flat: Sequence[Any],
-        splits: Sequence[Any],
+        more: dict[str, Any],
     ) -> Facts:
         """Return what the record says of a call that is made for the first time, and know it from now on."""
         peer = None if message is None else message[0]
         pair = None if peer is None else (group.rank, peer) if PEERS[self._name][1] else (peer, group.rank)
-        text, over = self._texts(group, place, root, message, flat, splits)
+        text, over = self._texts(group, place, root, message, flat, more)
         here = root is None or root == group.rank
         on_cpu = bool(flat) and flat[0].is_cpu
         facts = Facts(group.name, group.size, text, over, group.numbers(pair), place[1], here, pair, on_cpu)
@@ -183,7 +192,7 @@ class Call:
         root: Optional[int],
         message: Optional[tuple[int, int]],
         flat: Sequence[Any],
-        splits: Sequence[Any],
+        more: dict[str, Any],
     ) -> tuple[str, str]:
         """Return all that is said of a call, and of its completion, up to its number."""
         values: dict[str, Any] = {"op": self._name, "group": group.name}
@@ -193,8 +202,7 @@ class Call:
         over = members(values) + number
         values.update(size=group.size, shapes=[list(t.shape) for t in flat[:MOST_TENSORS]])
         values["dtype"] = str(flat[0].dtype)[6:] if flat else ""
-        if any(splits):
-            values["splits"] = [list(map(int, sizes)) for sizes in splits]
+        values.update(more)
         if not all(t.is_contiguous() for t in flat[:MOST_TENSORS]):
             values["strides"] = [list(t.stride()) for t in flat[:MOST_TENSORS]]
         if root is not None:
@@ -237,6 +245,12 @@ class Call:
                 return True
             frame = frame.f_back
         return False
+
+
+def _overlap(outputs: Sequence[Any]) -> bool:
+    """Return whether two of the tensors begin at one address; those without elements, or memory, do not count."""
+    addresses = [tensor.data_ptr() for tensor in outputs if tensor.numel()]
+    return len(set(addresses)) < len(addresses) and all(addresses)
 
 
 def _caller(frame: Optional[FrameType]) -> Optional[FrameType]:

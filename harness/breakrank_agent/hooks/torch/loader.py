@@ -49,10 +49,10 @@ def install(agent: Agent) -> None:
         waiting = loader.__dict__.get(_DRAWN)
         index = waiting.popleft() if waiting else None
         found = _indices(loader._dataset, index, Subset) if loader._dataset_kind == has_indices else None
-        digested = agent.digests_now()
-        if digested or found is None:
+        digested, begins = agent.digests_now(), _begins(loader)
+        if digested or begins or found is None:
             digests = _digests(agent, batch, found is not None) if digested else {}
-            agent.payload("load", indices=_plain(found), **digests)
+            agent.payload("load", indices=_plain(found), **digests, **begins)
         elif not agent.count("load", "indices", found):
             agent.payload("load", indices=_plain(found))
         return batch
@@ -75,6 +75,17 @@ def _keep_indices(kind: Any) -> None:
         return index
 
     kind._next_index = _next_index
+
+
+def _begins(loader: Any) -> dict[str, int]:
+    """Return how many batches an iterator has that has just handed out its first; nothing for others."""
+    if loader._num_yielded != 1:
+        return {}
+    try:
+        return {"begins": len(loader._index_sampler)}
+    except (TypeError, NotImplementedError):
+        # Samplers need not know.
+        return {}
 
 
 def _digests(agent: Agent, batch: Any, has_indices: bool) -> dict[str, Any]:

@@ -76,6 +76,8 @@ class CallFacts(CallNumber, CallWords):
     """Of an all-to-all, the rows from each rank and those to each, in the group's order; absent if all are alike."""
     strides: NotRequired[list[list[int]]]
     """The strides of the tensors, in elements; absent where all of them are contiguous."""
+    overlap: NotRequired[Literal[True]]
+    """Several of the tensors that the call writes to lie in one memory; absent otherwise."""
     root: NotRequired[RankName]
     """The root, by its number in the world; absent for a call that has none."""
     reduce: NotRequired[str]

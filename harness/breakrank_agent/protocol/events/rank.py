@@ -67,6 +67,8 @@ class PayloadEvent(RankEventBase, ParameterFacts):
     """A digest of each sample of a batch, null where samples cannot be told apart; absent as `batch` is."""
     batch: NotRequired[str]
     """A digest of the batch; absent but for `load`, and where the step is not digested."""
+    begins: NotRequired[Count]
+    """The number of batches of the iterator whose first batch this is; absent for others, and where it is not known."""
     shapes: NotRequired[list[list[Count]]]
     """The shapes of the tensors of a batch; absent but for TensorFlow's."""
     dtypes: NotRequired[list[str]]

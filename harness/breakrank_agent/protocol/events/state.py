@@ -59,6 +59,28 @@ class SketchEvent(RankEventBase):
     """The number of elements of each part."""
 
 
+class SettingsEvent(RankEventBase):
+    """Settings of an optimizer are new, or have changed, when it is about to step."""
+
+    kind: Literal["settings"]
+    optimizer: Ordinal
+    """The number of the optimizer, in the order of their first steps."""
+    param_group: Count
+    """The number of the group of parameters; groups beyond the sixteenth are not watched."""
+    values: dict[str, str]
+    """The settings that are new, by their names, as text."""
+
+
+class InputsEvent(RankEventBase):
+    """The parameters and gradients that optimizers took since the last such event, in digests."""
+
+    kind: Literal["inputs"]
+    gradients: list[str]
+    """A digest of the gradient of each part of the parameters; empty for one that no optimizer has taken."""
+    before: NotRequired[list[str]]
+    """A digest of each part as it was before its optimizer's first step, or empty; absent if there was no such step."""
+
+
 class UnsyncedEvent(RankEventBase):
     """A step whose gradients were not all reduced. At least one of the fields below is there."""
 
@@ -75,6 +97,18 @@ class UnsyncedEvent(RankEventBase):
     """The last forward pass was not to reduce gradients; absent if it was."""
     unfinished: NotRequired[Literal[True]]
     """The wrapper waited in vain for a gradient, and never reduced its bucket; absent otherwise."""
+
+
+class StrayEvent(RankEventBase):
+    """An optimizer has parameters of no module that is used, while some of those that are used are in no optimizer."""
+
+    kind: Literal["stray"]
+    optimizer: Ordinal
+    """The number of the optimizer, in the order of their first steps."""
+    parameters: Ordinal
+    """The number of its parameters."""
+    unowned: list[str]
+    """The names of the first parameters that have a gradient and no optimizer."""
 
 
 class AssignedEvent(RankEventBase):
@@ -141,6 +175,24 @@ class RestoredEvent(RankEventBase):
     """The objection to what the program has and the checkpoint lacks; empty if there is none."""
     unread: str
     """The objection to what the checkpoint has and the program did not take; empty if there is none."""
+
+
+class LoadedEvent(RankEventBase):
+    """A module of torch has taken in a state."""
+
+    kind: Literal["loaded"]
+    keys: Count
+    """The number of keys of the state."""
+    fitted: Count
+    """The number of those that are the module's, too."""
+    unread: str
+    """The first key of the state that is none of the module's; empty if there is none."""
+    lacking: str
+    """The first key of the module's that the state lacks; empty if there is none."""
+    own: bool
+    """Each tensor of the state that fits lies in the memory of the module's own."""
+    site: str
+    """The line of the user's code that loads, as `file:line`; empty if there is none."""
 
 
 class LackEvent(RankEventBase):

@@ -1,0 +1,83 @@
+"""Who is whose replica: learnt from the values that parameters had before the first step, and from their gradients.
+
+Parameters that all ranks begin with alike are replicas. One that each rank begins with otherwise, and whose gradient
+each rank has for itself, is divided between the ranks: a shard of tensor parallelism by hand, or an expert. Ranks that
+begin alike hold the same shard. One that ranks begin with otherwise although they reduce its gradient is a replica that
+nobody has brought into line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from breakrank.history.reader import RankHistory
+
+
+class Kin(NamedTuple):
+    """Ranks that hold the same parts of the parameters. `parts` is None for all parts, where nothing tells them apart.
+
+    `unlike` are those parts among them with which the ranks did not begin alike.
+    """
+
+    ranks: tuple[int, ...]
+    parts: frozenset[int] | None = None
+    unlike: frozenset[int] = frozenset()
+
+
+class Taken(NamedTuple):
+    """The digest of a part before the first step of its optimizer, and of the gradient of that step."""
+
+    before: str
+    gradient: str
+
+
+def find_kin(ranks: Sequence[RankHistory]) -> list[Kin]:
+    """Return who holds the same parts as whom, of ranks whose parameters have the same names."""
+    world = tuple(lived.rank for lived in ranks)
+    taken = {lived.rank: _first_taken(lived) for lived in ranks}
+    parts = sorted(set.intersection(*(set(own) for own in taken.values()))) if taken else []
+    before = {part: {rank: own[part].before for rank, own in taken.items()} for part in parts}
+    apart = [part for part in parts if len(set(before[part].values())) > 1]
+    unlike = frozenset(part for part in apart if len({own[part].gradient for own in taken.values()}) == 1)
+    divided = [part for part in apart if part not in unlike]
+    if not divided:
+        return [Kin(world, None, unlike)]
+    whole = frozenset(_all_parts(ranks)) - frozenset(divided)
+    groups: dict[tuple[int, ...], set[int]] = {}
+    for part in divided:
+        for same in _classes(before[part]):
+            groups.setdefault(same, set()).add(part)
+    found = [Kin(same, frozenset(held)) for same, held in groups.items() if len(same) > 1]
+    if not whole and not found:
+        # Nothing is divided where nothing is whole: stages of a pipeline send to each other, and others train alone.
+        return [] if any(map(_sends, ranks)) else [Kin(world, None, frozenset(apart))]
+    return [*([Kin(world, whole, unlike)] if whole else []), *found]
+
+
+def _classes(values: dict[int, str]) -> list[tuple[int, ...]]:
+    """Return the ranks with equal values, together."""
+    same: dict[str, list[int]] = {}
+    for rank, value in values.items():
+        same.setdefault(value, []).append(rank)
+    return [tuple(ranks) for ranks in same.values()]
+
+
+def _first_taken(lived: RankHistory) -> dict[int, Taken]:
+    """Return by part what its optimizer took at its first step."""
+    found: dict[int, Taken] = {}
+    for event in lived.of_kind("inputs"):
+        for part, (before, gradient) in enumerate(zip(event.get("before", ()), event["gradients"], strict=False)):
+            if before and part not in found:
+                found[part] = Taken(before, gradient)
+    return found
+
+
+def _all_parts(ranks: Sequence[RankHistory]) -> range:
+    """Return the numbers of all parts."""
+    return range(max((len(e.get("parts", ())) for lived in ranks for e in lived.payloads("step")), default=0))
+
+
+def _sends(lived: RankHistory) -> bool:
+    """Return whether a rank sends or receives messages as it trains."""
+    return any("p" in event and event["step"] for event in lived.points("collective"))

@@ -1,0 +1,104 @@
+"""The inputs of an optimizer: its settings, the parameters before its first step, and the gradients that it takes.
+
+They tell why replicas part: the parameters differed from the start, the gradients did, or a learning rate. Settings are
+recorded when they change. Parameters and gradients are digested at an optimizer's first step; gradients again at the
+steps that are looked at, where these are few.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Optional
+
+from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.parameter_digest import in_parts
+from breakrank_agent.hooks.torch.tensor_memory import held_of, raw_bytes
+from breakrank_agent.hooks.torch.training import Training, parameters_of
+
+WAITS_FOR = "torch"
+
+#: The most groups of parameters whose settings are watched: some programs have one for each parameter.
+_MOST_GROUPS = 16
+#: The values that a setting may have to be recorded; a learning rate may be a tensor of one element, too.
+_PLAIN = (bool, int, float, tuple)
+
+
+def install(agent: Agent) -> None:
+    """See each step of an optimizer before it is made."""
+    if agent.plan.digests == "none":
+        return
+    from torch.optim import optimizer as module
+
+    inputs = _Inputs(agent)
+    module.register_optimizer_step_pre_hook(lambda optimizer, *_: inputs.take(optimizer))
+    agent.on.step_end.append(inputs.tell)
+
+
+class _Inputs:
+    """The inputs of the optimizers since the last step that was told."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        #: The settings of each group that were told last, by the optimizer's number.
+        self._settings: dict[int, list[dict[str, str]]] = {}
+        #: The digests of parameters before their optimizer's first step, and of gradients, by identity.
+        self._before: dict[int, bytes] = {}
+        self._gradients: dict[int, bytes] = {}
+
+    def take(self, optimizer: Any) -> None:
+        """Look at what an optimizer is about to step with."""
+        training = self._agent.model.handles
+        if not isinstance(training, Training) or self._agent.services.sharded.makes_state or self._agent.over:
+            return
+        training.take(optimizer)
+        number = next(i for i, one in enumerate(training.optimizers.all(), 1) if one is optimizer)
+        first = number not in self._settings
+        self._tell_settings(number, optimizer)
+        few = self._agent.plan.digests == "sparse" and self._agent.digests_now()
+        for parameter in parameters_of(optimizer) if first or few else ():
+            if first:
+                self._before[id(parameter)] = self._digest(parameter)
+            self._gradients[id(parameter)] = self._digest(parameter.grad)
+
+    def _tell_settings(self, number: int, optimizer: Any) -> None:
+        """Record the settings that have changed since this optimizer's last step."""
+        known = self._settings.setdefault(number, [{} for _ in optimizer.param_groups[:_MOST_GROUPS]])
+        for group, (told, now) in enumerate(zip(known, optimizer.param_groups)):
+            changed = {name: text for name, value in now.items() if (text := _text(value)) != told.get(name, "")}
+            if changed:
+                told.update(changed)
+                self._agent.record("settings", optimizer=number, param_group=group, values=changed)
+
+    def _digest(self, tensor: Optional[Any]) -> bytes:
+        import torch
+
+        digest = hashlib.blake2b(digest_size=8)
+        with self._agent.quietly(), torch.no_grad():
+            for held in held_of(tensor) if tensor is not None else ():
+                digest.update(raw_bytes(held.detach().cpu().contiguous()))
+        return digest.digest() if tensor is not None else b""
+
+    def tell(self) -> None:
+        """Record the digests of the parts of the parameters that were taken, in the order of their names."""
+        training = self._agent.model.handles
+        if not self._gradients or not isinstance(training, Training):
+            return
+        parts = in_parts(training.parameters())
+        facts = {"gradients": [_joined(part, self._gradients) for part in parts]}
+        if self._before:
+            facts["before"] = [_joined(part, self._before) for part in parts]
+        self._before, self._gradients = {}, {}
+        self._agent.record("inputs", **facts)
+
+
+def _joined(part: list[Any], digests: dict[int, bytes]) -> str:
+    """Return one digest of a part, empty if none of its parameters was digested."""
+    found = [digests.get(id(parameter), b"") for parameter in part]
+    return hashlib.blake2b(b"/".join(found), digest_size=4).hexdigest() if any(found) else ""
+
+
+def _text(value: Any) -> str:
+    """Return a setting as text; empty if it is not a number, a truth value or several of them."""
+    if isinstance(value, _PLAIN):
+        return str(value)
+    return str(value.item()) if getattr(value, "ndim", None) == 0 else ""

@@ -1,0 +1,58 @@
+"""The parts that the pairs share: a small model, its batches, and the steps of a training."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+#: Wrappers live as long as the process: PyTorch 2.13 may hang where one goes before (see ../../e2e/test_hangs.py).
+KEPT = []
+
+
+def start(seed=7):
+    """Join the others; return the rank and the world size."""
+    dist.init_process_group("gloo")
+    torch.manual_seed(seed)
+    return dist.get_rank(), dist.get_world_size()
+
+
+def wrapped(model):
+    """Return a model whose gradients are reduced."""
+    KEPT.append(DistributedDataParallel(model))
+    return KEPT[-1]
+
+
+def batches(steps, size=16, seed=None):
+    """Yield batches of a rank's own."""
+    samples = torch.Generator().manual_seed(dist.get_rank() if seed is None else seed)
+    for _ in range(steps):
+        yield torch.randn(size, 8, generator=samples)
+
+
+def lose(model, x):
+    """Return the loss of a batch."""
+    return (model(x) - x[:, :4].sin()).pow(2).mean()
+
+
+def learn(model, optimizer, x, reduce=None):
+    """Make a step; `reduce` has the model after its backward pass."""
+    optimizer.zero_grad()
+    lose(model, x).backward()
+    if reduce is not None:
+        reduce(model)
+    optimizer.step()
+
+
+def average(model, chosen=lambda name: True):
+    """Average the gradients of the parameters with these names over all ranks."""
+    for name, parameter in model.named_parameters():
+        if chosen(name):
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= dist.get_world_size()
+
+
+def network():
+    """Return a small model."""
+    return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))

@@ -1,0 +1,70 @@
+"""Laws without a control: each finds the mistake in a program that nobody struck, and leaves its sound twin alone.
+
+The programs of `pairs/` are trainings as people write them, broken and sound by the cure alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.plans import plan_of
+
+from breakrank.plan.scenario import DEFAULT_ORACLES
+from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
+from breakrank.verdict import Outcome, Verdict
+
+PAIRS = Path(__file__).parent / "pairs"
+#: The cause that is found first in the broken program of each pair, and words of the sentence.
+CAUSES = {
+    "plateau": ("settings differ", "the learning rate is 0.5 on rank 0 and 0.25 on rank 1 from step 7"),
+    "warmup_by_rank": ("settings differ", "from step 3"),
+    "schedule_of_one_rank": ("settings differ", "the learning rate is 0.02 on rank 0 and 0.2 on rank 1 from step 3"),
+    "keras_plateau": ("settings differ", "the learning rate is 0.05 on rank 0 and 0.1 on rank 1 from step 2"),
+    "decay_by_rank": ("settings differ", "the weight decay of group 2 is 0 on rank 0 and 0.01 on rank 1 from step 1"),
+    "starts_apart": ("replicas differ from the start", "before the first step, in 0.weight first"),
+    "one_rank_restores": ("replicas differ from the start", "before the first step, in 0.weight first"),
+    "head_of_its_own": ("replicas differ from the start", "before the first step, in 2.weight first"),
+    "all_but_the_biases": ("gradients differ", "at step 1, in 0.bias first: its gradient differed"),
+    "scaled_by_own_count": ("gradients differ", "at step 1, in 0.weight first"),
+    "clipped_by_own_shards": ("gradients differ", "norm"),
+    "gathered_into_one": ("outputs overlap", "(gathered_into_one.py:"),
+    "exchanged_into_one": ("outputs overlap", "(exchanged_into_one.py:"),
+    "root_gathers_into_one": ("outputs overlap", "on rank 0 at step 1"),
+    "prefix_not_strict": ("nothing loaded", "(module.0.weight) is one of the module's (0.weight)"),
+    "state_within_a_state": ("nothing loaded", "(model) is one of the module's (0.weight)"),
+    "names_of_a_compiled_one": ("nothing loaded", "(_orig_mod.0.weight) is one"),
+    "best_by_reference": ("state not copied", "best_by_reference.py:"),
+    "undone_by_reference": ("state not copied", "undone_by_reference.py:"),
+    "first_batch_again": ("first batch again", "at 6 steps in a row, the first at step 1"),
+    "broken_off_epochs": ("first batch again", "new iterator of 4 batches"),
+    "stream_begun_again": ("first batch again", "at 4 steps in a row"),
+    "copied_after_its_optimizer": ("stray optimizer", "module.0.weight, which has a gradient, is in no optimizer"),
+    "head_after_its_optimizer": ("stray optimizer", "has 2 parameters that no module in use has, and module.2.weight"),
+    "made_again_for_each_fold": ("stray optimizer", "has 4 parameters"),
+}
+
+
+def judged(bench: Bench, program: str) -> Verdict:
+    """Return the verdict on a program that runs undisturbed."""
+    framework = "tensorflow" if program.startswith("keras") else "torch"
+    plan = plan_of(program, steps=0, oracles=(*DEFAULT_ORACLES, "collectives"), framework=framework)
+    return bench.run(Request(plan, programs=PAIRS)).verdict
+
+
+@pytest.mark.parametrize("pair", CAUSES)
+def test_the_mistake_is_found_and_named(bench, pair):
+    verdict, (cause, words) = judged(bench, f"{pair}:broken"), CAUSES[pair]
+    assert (verdict.outcome, verdict.findings[:1] and verdict.findings[0].cause) == (Outcome.SILENT, cause), verdict
+    assert words in verdict.sentence()
+
+
+@pytest.mark.parametrize("pair", CAUSES)
+def test_the_sound_twin_is_left_alone(bench, pair):
+    verdict = judged(bench, f"{pair}:sound")
+    assert (verdict.outcome, verdict.findings, verdict.also) == (Outcome.SURVIVED, (), ()), verdict.sentence()
+
+
+def test_each_pair_is_tried():
+    assert {path.stem for path in PAIRS.glob("*.py")} - {"common"} == CAUSES.keys()
