@@ -13,7 +13,7 @@ SCENARIO = Scenario(
         Case(
             "torch-annealed-by-wall",
             "clocks:annealed_by_wall",
-            expect=silent(oracle="replicas", rank=1, step=4, cause="replicas differ"),
+            expect=silent(oracle="replicas", rank=1, step=4, cause="settings differ"),
         ),
         Case("torch-annealed-by-monotonic", "clocks:annealed_by_monotonic", expect=SURVIVED),
         Case("torch-ends-by-wall", "clocks:ends_by_wall", expect=hung(oracle="progress")),

@@ -24,7 +24,7 @@ SCENARIO = Scenario(
             "averaging:in_own_order",
             strikes=(),
             control="averaging:in_one_order",
-            expect=silent(oracle="replicas", step=1, cause="replicas differ"),
+            expect=silent(oracle="replicas", step=1, cause="gradients differ"),
         ),
         Case(
             "torch-one-order",

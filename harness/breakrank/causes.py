@@ -60,6 +60,10 @@ _REPLICAS = {
 }
 
 _SAMPLES = {
+    "one order": "{who} drew the same batches in one order epoch after epoch, again at step {step}: nothing told the "
+    "sampler, which shuffles, that the epoch is another (set_epoch)",
+    "one batch on all": "{who} trained on one batch in each of {steps} steps, the first at step {step}: the ranks "
+    "share nothing out",
     "first batch again": "{who} trained on one batch at {steps} steps in a row, the first at step {step}: each began a "
     "new iterator of {batches} batches",
     "samples lost": "{count} of {expected} samples did not reach the final state, the first at step {step}",
@@ -91,6 +95,10 @@ _COLLECTIVES = {
 }
 
 _GRADIENTS = {
+    "gradients not zeroed": "nothing zeroed the gradients of optimizer {optimizer} on {who} in its first {steps} "
+    "steps: each takes those of all steps before",
+    "eval mode": "{who} trained in eval mode from step {step} on, without dropout and on the running statistics of "
+    "batch norm{others}",
     "stray optimizer": "optimizer {optimizer} of {who} has {parameters} parameters that no module in use has, and "
     "{unowned}, which has a gradient, is in no optimizer",
     "parameters frozen": "the parameters of {who} did not change at step {step}{later}",

@@ -1,14 +1,15 @@
-"""Who is whose replica: learnt from the values that parameters had before the first step, and from their gradients.
+"""Kinship of ranks: replicas of each other, by what parameters were before the first step, and by their gradients.
 
 Parameters that all ranks begin with alike are replicas. One that each rank begins with otherwise, and whose gradient
 each rank has for itself, is divided between the ranks: a shard of tensor parallelism by hand, or an expert. Ranks that
 begin alike hold the same shard. One that ranks begin with otherwise although they reduce its gradient is a replica that
-nobody has brought into line.
+nobody has brought into line. Shards of a bias may begin alike, as zeros: beside a divided parameter of the same module,
+one whose gradient each rank has for itself tells nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from breakrank.history.reader import RankHistory
@@ -43,7 +44,7 @@ def find_kin(ranks: Sequence[RankHistory]) -> list[Kin]:
     divided = [part for part in apart if part not in unlike]
     if not divided:
         return [Kin(world, None, unlike)]
-    whole = frozenset(_all_parts(ranks)) - frozenset(divided)
+    whole = frozenset(_all_parts(ranks)) - frozenset(divided) - _beside(divided, taken, _names(ranks))
     groups: dict[tuple[int, ...], set[int]] = {}
     for part in divided:
         for same in _classes(before[part]):
@@ -53,6 +54,19 @@ def find_kin(ranks: Sequence[RankHistory]) -> list[Kin]:
         # Nothing is divided where nothing is whole: stages of a pipeline send to each other, and others train alone.
         return [] if any(map(_sends, ranks)) else [Kin(world, None, frozenset(apart))]
     return [*([Kin(world, whole, unlike)] if whole else []), *found]
+
+
+def _beside(divided: Sequence[int], taken: Mapping[int, Mapping[int, Taken]], names: Sequence[str]) -> frozenset[int]:
+    """Return the parts beside a divided one in a module, whose gradients are not alike."""
+    modules = {names[part].rpartition(".")[0] for part in divided if part < len(names)}
+    inside = [part for part, name in enumerate(names) if name.rpartition(".")[0] in modules]
+    gradients = {part: {own[part].gradient for own in taken.values() if part in own} for part in inside}
+    return frozenset(part for part, held in gradients.items() if len(held) > 1)
+
+
+def _names(ranks: Sequence[RankHistory]) -> Sequence[str]:
+    """Return the names of the parts, empty if they are not on record."""
+    return next((event["names"] for lived in ranks for event in reversed(lived.of_kind("names"))), ())
 
 
 def _classes(values: dict[int, str]) -> list[tuple[int, ...]]:

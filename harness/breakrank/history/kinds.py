@@ -30,6 +30,7 @@ from breakrank_agent.protocol.events import (
     LeftEvent,
     LeftOutEvent,
     LoadedEvent,
+    ModeEvent,
     NamesEvent,
     NoteEvent,
     NotKeptEvent,
@@ -53,6 +54,7 @@ from breakrank_agent.protocol.events import (
     TurnEvent,
     UnrankedEvent,
     UnsyncedEvent,
+    UnzeroedEvent,
     ViewEvent,
 )
 
@@ -133,6 +135,12 @@ class RankKinds:
 
     @overload
     def of_kind(self, kind: Literal["stray"]) -> list[StrayEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["unzeroed"]) -> list[UnzeroedEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["mode"]) -> list[ModeEvent]: ...
 
     @overload
     def of_kind(self, kind: Literal["assigned"]) -> list[AssignedEvent]: ...

@@ -110,7 +110,7 @@ def _in_group(group: Group, model: Group | None, failed: bool) -> Iterator[_Wron
     suspected: _Wrong | None = None
     for position in range(max(map(len, group.calls.values()))):
         calls = {rank: own[position] for rank, own in group.calls.items() if position < len(own)}
-        # What it gathers is wrong then, for that reason.
+        # For that reason it gathers what is wrong.
         yield from _overlap(calls)
         unlike = mismatch(calls) if len(calls) > 1 else None
         broken = None if unlike else breach(calls, group.ranks)

@@ -219,7 +219,9 @@ def _finding(
             evidence["lacking"] = ", ".join(_lacking(told, names))
             break
     if cause == "replicas differ":
-        cause, ranks = _by_inputs(breach, parted, well, kin, evidence) or (cause, ranks)
+        cause, odd = _by_inputs(breach, parted, well, kin, evidence) or (cause, ranks)
+        # If no value is the one of most ranks, the control tells who is odd.
+        ranks = odd if len(odd) < len(breach.values) else ranks
     evidence["others"] = _name_others([rank for rank in breach.values if rank not in ranks])
     return Finding("replicas", cause, tuple(ranks), place.step, place.attempt, places, evidence)
 
@@ -236,6 +238,8 @@ def _by_inputs(
     if unlike:
         _name_parted(evidence, unlike, well)
         return "replicas differ from the start", breach.ranks
+    if breach.place.name == "result":
+        return None
     taken = {lived.rank: _gradients(lived, breach.place.step) for lived in well}
     unreduced = [part for part in parted if len({own[part] for own in taken.values() if part < len(own)}) > 1]
     if unreduced and all(taken.values()):

@@ -1,6 +1,6 @@
 """Objects to samples lost or doubled: the final state must be trained on the same samples as the control's.
 
-Without a control, it objects to iterators that begin anew at each step, so that one batch is all that is trained on.
+Without a control, it objects to batches that are drawn as no training wants them.
 """
 
 from __future__ import annotations
@@ -9,16 +9,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from breakrank.analysis.draws import drawn_wrong
 from breakrank.analysis.lineage import lineage
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
-from breakrank_agent.protocol.events import PayloadEvent
 
 #: The fields by which samples are told apart.
 Told = Literal["indices", "samples"]
-#: The fewest steps in a row with one batch that are a fault.
-_AGAIN = 4
 _TOLD: tuple[Told, ...] = ("indices", "samples")
 
 
@@ -44,9 +42,9 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     Lost is what the same ranks of the control were trained on; doubled is what exceeds all ranks of the control, so
     that a rank which takes over a lost rank's samples is not blamed for them.
     """
-    again = _first_batch_again(history)
-    if again:
-        return again
+    own = drawn_wrong(history)
+    if own and (control is None or drawn_wrong(control)):
+        return own
     if control is None:
         raise Abstain("there is no control to count samples in")
     well = {lived.rank for lived in history.last if lived.ended_well}
@@ -70,41 +68,6 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         *_finding("samples lost", attempt, lost, len(expected)),
         *_finding("samples duplicated", attempt, doubled, len(expected)),
     ]
-
-
-def _first_batch_again(history: History) -> list[Finding]:
-    """Return the finding that ranks draw the first batch of a new iterator at each of several steps in a row."""
-    found = {lived.rank: stretch for lived in history.last if (stretch := _stretch_of_firsts(lived))}
-    if not found:
-        return []
-    first = found[min(found)]
-    step = min(int(stretch[0]["step"]) for stretch in found.values())
-    evidence = {"steps": len(first), "batches": first[0]["begins"]}
-    return [
-        Finding("samples", "first batch again", tuple(sorted(found)), step, history.attempts[-1], evidence=evidence)
-    ]
-
-
-def _stretch_of_firsts(lived: RankHistory) -> list[PayloadEvent]:
-    """Return the first stretch of loads, one a step, that are all the same first batch of an iterator with others.
-
-    Where nothing tells batches apart, there is none. It may be wanted for a step or two, to try a program out.
-    """
-    stretch: list[PayloadEvent] = []
-    for event in lived.payloads("load"):
-        goes_on = bool(stretch) and event["step"] > stretch[-1]["step"] and _batch(event) == _batch(stretch[-1])
-        if event.get("begins", 0) < 2 or not _batch(event) or not (goes_on or not stretch):
-            if len(stretch) >= _AGAIN:
-                break
-            stretch = []
-        if event.get("begins", 0) > 1 and _batch(event):
-            stretch.append(event)
-    return stretch if len(stretch) >= _AGAIN else []
-
-
-def _batch(event: PayloadEvent) -> str:
-    """Return what tells a batch from others, empty if nothing does."""
-    return str(event.get("indices") or event.get("batch") or "")
 
 
 def _told_apart_by(history: History, control: History) -> Told:

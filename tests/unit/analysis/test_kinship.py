@@ -1,4 +1,4 @@
-"""Who is whose replica, by the values before the first step and the gradients of it."""
+"""Ranks that hold replicas of each other, by the values before the first step and the gradients of it."""
 
 from __future__ import annotations
 
@@ -47,6 +47,13 @@ def test_ranks_that_begin_alike_hold_one_shard() -> None:
 def test_ranks_that_have_nothing_alike_train_alone_unless_they_send_to_each_other() -> None:
     assert kin(("ab", "xy"), ("cd", "vw")) == [Kin((0, 1), None, frozenset({0, 1}))]
     assert kin(("ab", "xy"), ("cd", "vw"), sends=True) == []
+
+
+def test_a_bias_beside_a_divided_matrix_may_begin_alike_and_be_a_shard() -> None:
+    job = begun(("abc", "xyz"), ("dbc", "uvw"))
+    for one in job.ranks:
+        one.writes("names", names=["up.weight", "up.bias", "norm.bias"], eps=1e-7)
+    assert find_kin(job.history().last) == [Kin((0, 1), frozenset({2}))]
 
 
 def test_a_part_that_was_not_taken_says_nothing() -> None:

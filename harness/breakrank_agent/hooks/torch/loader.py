@@ -82,10 +82,14 @@ def _begins(loader: Any) -> dict[str, int]:
     if loader._num_yielded != 1:
         return {}
     try:
-        return {"begins": len(loader._index_sampler)}
+        begins = {"begins": len(loader._index_sampler)}
     except (TypeError, NotImplementedError):
         # Samplers need not know.
         return {}
+    sampler = getattr(loader._index_sampler, "sampler", None)
+    if getattr(sampler, "shuffle", False) is True and hasattr(sampler, "set_epoch"):
+        begins["epoch"] = int(getattr(sampler, "epoch", 0))
+    return begins
 
 
 def _digests(agent: Agent, batch: Any, has_indices: bool) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class _Inputs:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         #: The settings of each group that were told last, by the optimizer's number.
-        self._settings: dict[int, list[dict[str, str]]] = {}
+        self._settings: dict[int, list[dict[str, Any]]] = {}
         #: The digests of parameters before their optimizer's first step, and of gradients, by identity.
         self._before: dict[int, bytes] = {}
         self._gradients: dict[int, bytes] = {}
@@ -64,9 +64,11 @@ class _Inputs:
         """Record the settings that have changed since this optimizer's last step."""
         known = self._settings.setdefault(number, [{} for _ in optimizer.param_groups[:_MOST_GROUPS]])
         for group, (told, now) in enumerate(zip(known, optimizer.param_groups)):
-            changed = {name: text for name, value in now.items() if (text := _text(value)) != told.get(name, "")}
+            # The same objects as at the last step are, with few exceptions, all there is to see.
+            new = {name: value for name, value in now.items() if value is not told.get(name) or _is_tensor(value)}
+            changed = {name: text for name, value in new.items() if (text := _text(value)) != _text(told.get(name))}
+            told.update({name: _kept(value) for name, value in new.items() if name != "params"})
             if changed:
-                told.update(changed)
                 self._agent.record("settings", optimizer=number, param_group=group, values=changed)
 
     def _digest(self, tensor: Optional[Any]) -> bytes:
@@ -97,8 +99,17 @@ def _joined(part: list[Any], digests: dict[int, bytes]) -> str:
     return hashlib.blake2b(b"/".join(found), digest_size=4).hexdigest() if any(found) else ""
 
 
+def _is_tensor(value: Any) -> bool:
+    """Return whether a setting is a tensor, which may be changed in place."""
+    return type(value) not in _PLAIN and getattr(value, "ndim", None) == 0
+
+
+def _kept(value: Any) -> Any:
+    return value.item() if _is_tensor(value) else value
+
+
 def _text(value: Any) -> str:
     """Return a setting as text; empty if it is not a number, a truth value or several of them."""
     if isinstance(value, _PLAIN):
         return str(value)
-    return str(value.item()) if getattr(value, "ndim", None) == 0 else ""
+    return str(value.item()) if _is_tensor(value) else ""

@@ -19,6 +19,9 @@ from breakrank_agent.hooks.torch.training import Training, parameters_of
 
 WAITS_FOR = "torch"
 
+#: Attributes that mark a parameter as divided among the ranks.
+_MARKS = ("tensor_model_parallel", "model_parallel")
+
 
 def install(agent: Agent) -> None:
     """Watch every DistributedDataParallel, and look at the optimizer's parameters after each step."""
@@ -150,7 +153,15 @@ def _sharded(training: Training, parts: list[list[Any]]) -> dict[str, Any]:
 
 
 def _is_sharded(parameter: Any) -> bool:
-    """Return whether a parameter is a DTensor that is divided among several ranks."""
+    """Return whether a parameter is divided among several ranks: a DTensor, or one that its maker has marked.
+
+    Megatron-style code marks plain tensors: what is divided by tensor or model parallelism, and what is an expert's.
+    """
+    if (
+        any(getattr(parameter, mark, False) is True for mark in _MARKS)
+        or getattr(parameter, "allreduce", True) is False
+    ):
+        return True
     placements, mesh = getattr(parameter, "placements", ()), getattr(parameter, "device_mesh", None)
     return any(p.is_shard() and mesh.size(axis) > 1 for axis, p in enumerate(placements) if mesh is not None)
 

@@ -26,10 +26,11 @@ class _Loads:
         self._agent = agent
         self._depth = 0
 
-    def begin(self, module: Any, state: Any, *_: Any, **__: Any) -> dict[str, Any]:
+    def begin(self, module: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return what is known of a load before it is made; nothing of one inside of another."""
         self._depth += 1
-        if self._depth > 1 or self._agent.busy or not hasattr(state, "keys"):
+        state = args[0] if args else kwargs.get("state_dict")
+        if self._depth > 1 or self._agent.busy or state is None or not hasattr(state, "keys"):
             return {}
         with self._agent.quietly():
             return {"keys": list(state.keys()), "own": _is_own(module, state), "site": self._agent.sites.here().line}

@@ -60,6 +60,7 @@ from breakrank_agent.protocol.events.state import (
     InputsEvent,
     LackEvent,
     LoadedEvent,
+    ModeEvent,
     NamesEvent,
     PlacedEvent,
     RestoredEvent,
@@ -67,6 +68,7 @@ from breakrank_agent.protocol.events.state import (
     SketchEvent,
     StrayEvent,
     UnsyncedEvent,
+    UnzeroedEvent,
 )
 
 #: One line of `attempt-N/rank-R.jsonl`: what a rank, or a process that it has started, has recorded.
@@ -95,6 +97,8 @@ RankLine = Union[
     InputsEvent,
     UnsyncedEvent,
     StrayEvent,
+    UnzeroedEvent,
+    ModeEvent,
     AssignedEvent,
     PlacedEvent,
     RestoredEvent,
@@ -156,6 +160,7 @@ __all__ = [
     "LeftOutEvent",
     "LoadedEvent",
     "LockWait",
+    "ModeEvent",
     "NamesEvent",
     "NotKeptEvent",
     "NoteEvent",
@@ -180,6 +185,7 @@ __all__ = [
     "TurnEvent",
     "UnrankedEvent",
     "UnsyncedEvent",
+    "UnzeroedEvent",
     "ViewEvent",
     "WaitingRank",
 ]

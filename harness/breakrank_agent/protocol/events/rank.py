@@ -69,6 +69,8 @@ class PayloadEvent(RankEventBase, ParameterFacts):
     """A digest of the batch; absent but for `load`, and where the step is not digested."""
     begins: NotRequired[Count]
     """The number of batches of the iterator whose first batch this is; absent for others, and where it is not known."""
+    epoch: NotRequired[int]
+    """The epoch that a sampler was told which shuffles for all ranks; absent without such a one, and as `begins` is."""
     shapes: NotRequired[list[list[Count]]]
     """The shapes of the tensors of a batch; absent but for TensorFlow's."""
     dtypes: NotRequired[list[str]]

@@ -111,6 +111,26 @@ class StrayEvent(RankEventBase):
     """The names of the first parameters that have a gradient and no optimizer."""
 
 
+class UnzeroedEvent(RankEventBase):
+    """Nothing has zeroed the gradients of an optimizer between its steps so far."""
+
+    kind: Literal["unzeroed"]
+    optimizer: Ordinal
+    """The number of the optimizer, in the order of their first steps."""
+    steps: Ordinal
+    """The number of its steps so far."""
+
+
+class ModeEvent(RankEventBase):
+    """The mode of the modules that an optimizer trains is new, when it is about to step."""
+
+    kind: Literal["mode"]
+    optimizer: Ordinal
+    """The number of the optimizer, in the order of their first steps."""
+    train: bool
+    """Train mode, of all of its modules in which something depends on that."""
+
+
 class AssignedEvent(RankEventBase):
     """Replicas of a variable are assigned to with nothing that reduces."""
 

@@ -1,0 +1,105 @@
+"""Batches that are drawn as no training wants them, whatever the samples are: seen without a control."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from breakrank.analysis.kinship import find_kin
+from breakrank.history.reader import History, RankHistory
+from breakrank.verdict import Finding
+from breakrank_agent.protocol.events import PayloadEvent
+
+#: The fewest steps with one batch that are a fault: for a step or two, it may be wanted to try a program out.
+_STEPS = 4
+#: The fewest epochs in one order that are a fault: a second one may have been begun for a few steps more.
+_EPOCHS = 3
+
+
+def drawn_wrong(history: History) -> list[Finding]:
+    """Return the first finding about how ranks draw their batches."""
+    return next(filter(None, (law(history) for law in _LAWS)), [])
+
+
+def _first_batch_again(history: History) -> list[Finding]:
+    """Return the finding that ranks draw the first batch of a new iterator at each of several steps in a row."""
+    found = {lived.rank: stretch for lived in history.last if (stretch := _stretch_of_firsts(lived))}
+    if not found:
+        return []
+    first = found[min(found)]
+    step = min(int(stretch[0]["step"]) for stretch in found.values())
+    return _finding(history, "first batch again", [*found], step, steps=len(first), batches=first[0]["begins"])
+
+
+def _stretch_of_firsts(lived: RankHistory) -> list[PayloadEvent]:
+    """Return the first stretch of loads, one a step, that are all the same first batch of an iterator with others.
+
+    There is none if nothing tells batches apart.
+    """
+    stretch: list[PayloadEvent] = []
+    for event in lived.payloads("load"):
+        begins = event.get("begins", 0) > 1 and bool(_batch(event))
+        if stretch and not (begins and event["step"] > stretch[-1]["step"] and _batch(event) == _batch(stretch[-1])):
+            if len(stretch) >= _STEPS:
+                break
+            stretch = []
+        if begins:
+            stretch.append(event)
+    return stretch if len(stretch) >= _STEPS else []
+
+
+def _batch(event: PayloadEvent) -> str:
+    """Return what tells a batch from others, empty if nothing does."""
+    return str(event.get("indices") or event.get("batch") or "")
+
+
+def _one_order(history: History) -> list[Finding]:
+    """Return the finding that a sampler which shuffles was told of no new epoch, and draws in one order."""
+    found: dict[int, int] = {}
+    for lived in history.last:
+        epochs = [e for e in _trained(lived) if "epoch" in e and e.get("begins", 0) > 1 and _batch(e)]
+        for window in zip(*(epochs[i:] for i in range(_EPOCHS)), strict=False):
+            if len({(event["epoch"], _batch(event)) for event in window}) == 1:
+                found.setdefault(lived.rank, int(window[1]["step"]))
+    return _finding(history, "one order", [*found], min(found.values())) if found else []
+
+
+def _one_batch_on_all(history: History) -> list[Finding]:
+    """Return the finding that all ranks, which hold replicas and reduce their gradients, train on the same batches.
+
+    Batches that are alike all the time are made up, to measure a program. Ranks that hold shards of a model share
+    their batches, as they have to.
+    """
+    ranks = history.last
+    kin = find_kin(ranks)
+    sharded = any(event.get("sharded") for lived in ranks for event in lived.of_kind("names"))
+    if len(ranks) < 2 or sharded or len(kin) != 1 or kin[0].parts is not None:
+        return []
+    held = [{int(e["step"]): e["batch"] for e in _trained(lived) if "batch" in e} for lived in ranks]
+    if not all(any("reduce" in e.get("op", "") and e["step"] for e in one.points("collective")) for one in ranks):
+        return []
+    steps = sorted(set.intersection(*map(set, held)))
+    if len(steps) < _STEPS or len({held[0][step] for step in steps}) < 2:
+        return []
+    if any(len({own[step] for own in held}) > 1 for step in steps):
+        return []
+    return _finding(history, "one batch on all", [lived.rank for lived in ranks], steps[0], steps=len(steps))
+
+
+def _trained(lived: RankHistory) -> list[PayloadEvent]:
+    """Return the loads of batches that were trained on: the last one before each backward pass."""
+    found: list[PayloadEvent] = []
+    last: PayloadEvent | None = None
+    for event in lived.events:
+        if event["kind"] == "payload" and event["of"] == "load":
+            last = event
+        elif event["kind"] == "point" and event["point"] == "backward" and last is not None:
+            found.append(last)
+            last = None
+    return found
+
+
+def _finding(history: History, cause: str, ranks: Sequence[int], step: int, **evidence: int) -> list[Finding]:
+    return [Finding("samples", cause, tuple(sorted(ranks)), step, history.attempts[-1], evidence=evidence)]
+
+
+_LAWS: tuple[Callable[[History], list[Finding]], ...] = (_first_batch_again, _one_order, _one_batch_on_all)

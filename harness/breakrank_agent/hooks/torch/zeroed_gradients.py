@@ -1,0 +1,93 @@
+"""Gradients that nothing zeroes between the steps of an optimizer, so that each step takes those of all before it.
+
+An optimizer is watched until its gradients are seen to be gone, or zero, once. Of two optimizers, such as those of a
+GAN, each may find gradients of the other's backward pass, which are zeroed before its own: so it is asked before each
+backward pass.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, NamedTuple
+
+from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.interpose import interpose
+from breakrank_agent.hooks.torch.training import Training, parameters_of
+
+WAITS_FOR = "torch"
+
+#: The times between two steps for which nothing may have zeroed the gradients before it is said.
+_TIMES = 3
+
+
+class _Gap(NamedTuple):
+    """The time since an optimizer's last step: the parameter that is looked at, its gradient then, and backward passes.
+
+    It is the smallest parameter that has a gradient.
+    """
+
+    parameter: Any
+    gradient: weakref.ref[Any]
+    passes: list[bool]
+
+
+def install(agent: Agent) -> None:
+    """Watch backward passes and the steps of optimizers, until each optimizer's gradients were zeroed."""
+    import torch
+    from torch.optim import optimizer as module
+
+    watch = _Watch(agent)
+    interpose(torch.autograd, "backward", lambda *_, **__: watch.look())
+    module.register_optimizer_step_pre_hook(lambda optimizer, *_: watch.end(optimizer))
+    module.register_optimizer_step_post_hook(lambda optimizer, *_: watch.begin(optimizer))
+
+
+class _Watch:
+    """The optimizers whose gradients nothing has zeroed yet."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        #: By the optimizer's number: the time since its last step, and how often nothing was zeroed.
+        self._gaps: dict[int, _Gap] = {}
+        self._times: dict[int, int] = {}
+        self._known: set[int] = set()
+
+    def begin(self, optimizer: Any) -> None:
+        """Begin the time after a step."""
+        number = self._number(optimizer)
+        if number and number not in self._known:
+            graded = [p for p in parameters_of(optimizer) if p.grad is not None and not p.grad.is_sparse]
+            if not graded:
+                self._known.add(number)
+                return
+            smallest = min(graded, key=lambda p: int(p.numel()))
+            self._gaps[number] = _Gap(smallest, weakref.ref(smallest.grad), [])
+
+    def look(self) -> None:
+        """Look before a backward pass whose gradients are still there."""
+        for number, gap in list(self._gaps.items()):
+            gap.passes.append(True)
+            known = gap.gradient()
+            with self._agent.quietly():
+                kept = known is not None and known is gap.parameter.grad and bool(known.any())
+            if not kept:
+                self._known.add(number)
+                del self._gaps[number]
+
+    def end(self, optimizer: Any) -> None:
+        """End the time before a step, and say so when nothing was zeroed for the last of several times."""
+        number = self._number(optimizer)
+        gap = self._gaps.pop(number, None)
+        if gap is None or not gap.passes or gap.gradient() is not gap.parameter.grad:
+            return
+        self._times[number] = self._times.get(number, 0) + 1
+        if self._times[number] == _TIMES:
+            self._known.add(number)
+            self._agent.record("unzeroed", optimizer=number, steps=_TIMES + 1)
+
+    def _number(self, optimizer: Any) -> int:
+        """Return the number of an optimizer, in the order of their first steps; 0 if it is none that trains."""
+        training = self._agent.model.handles
+        if not isinstance(training, Training) or self._agent.services.sharded.makes_state or self._agent.over:
+            return 0
+        return next((i for i, one in enumerate(training.optimizers.all(), 1) if one is optimizer), 0)
