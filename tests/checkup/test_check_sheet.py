@@ -11,8 +11,8 @@ from support.golden import Golden, plan, sound
 
 from breakrank.causes import CAUSES_BY_PROPERTY
 from breakrank.history.reader import History
-from breakrank.oracles import all_oracles
-from breakrank.report.health import JUDGES, NOT_SEEN, WELL, WRONG, Health, health
+from breakrank.oracles import all_oracles, oracles_of
+from breakrank.report.health import NOT_SEEN, WELL, WRONG, Health, health
 from breakrank.runs.checkup import CENSUS, CONTENTS, EVIDENCE, LIGHT, RESUME, Checkup, Look, Order
 from breakrank.runs.saved_run import SavedRun, judge_saved
 from breakrank_agent.plan import Plan
@@ -36,9 +36,9 @@ def states(made: Health) -> dict[str, str]:
 
 
 def test_each_property_is_judged_by_oracles_and_each_oracle_judges_one():
-    assert list(JUDGES) == list(CAUSES_BY_PROPERTY)
-    judges = [name for names in JUDGES.values() for name in names]
-    assert sorted(judges) == sorted(all_oracles())
+    judges = {name: oracles_of(name) for name in CAUSES_BY_PROPERTY}
+    assert all(judges.values()) and judges["memory"] == ("leak", "native_leak")
+    assert sorted(name for names in judges.values() for name in names) == sorted(all_oracles())
 
 
 def test_the_three_runs_record_what_their_oracles_read():
@@ -98,11 +98,11 @@ def test_a_run_that_says_nothing_is_too_little():
 
 @pytest.mark.parametrize("colour", [False, True])
 def test_the_states_stand_in_one_column_and_no_colour_stands_alone(colour):
-    lines = sheet(look(sound())).text("breakrank check train.py", colour).splitlines()[: len(JUDGES)]
+    lines = sheet(look(sound())).text("breakrank check train.py", colour).splitlines()[: len(CAUSES_BY_PROPERTY)]
     assert ("\x1b[" in "".join(lines)) is colour
     places = {min(place for state in (WELL, WRONG, NOT_SEEN) if (place := line.find(state, 20)) > 0) for line in lines}
     assert len(places) == 1
-    assert all(line.startswith(name) for line, name in zip(lines, JUDGES, strict=True))
+    assert all(line.startswith(name) for line, name in zip(lines, CAUSES_BY_PROPERTY, strict=True))
 
 
 def test_the_last_line_repeats_the_checkup():

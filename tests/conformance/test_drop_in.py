@@ -72,6 +72,8 @@ class Niced(Witness[int]):
 ORACLE = '''
 """Whether the job is haunted."""
 
+PROPERTY = "ends"
+
 
 def judge(history, control, terms):
     return []

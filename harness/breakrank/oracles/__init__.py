@@ -1,8 +1,8 @@
 """Oracles, one property per file: the folder is the registry.
 
-An oracle is a module with one function `judge(history, control, terms)`. It returns findings, in order, or raises
-`Abstain` with the reason. It is pure: it reads the saved history, from which the fault events were removed, and the
-control's; never the plan.
+An oracle is a module with `PROPERTY`, which is one of those in `breakrank.causes`, and one function
+`judge(history, control, terms)`. It returns findings, in order, or raises `Abstain` with the reason. It is pure: it
+reads the saved history, from which the fault events were removed, and the control's; never the plan.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from breakrank.history.reader import History
 from breakrank.verdict import Finding
@@ -42,7 +43,17 @@ Judge = Callable[[History, "History | None", Terms], Sequence[Finding]]
 @functools.cache
 def all_oracles() -> Mapping[str, Judge]:
     """Return every oracle by name."""
-    found: dict[str, Judge] = {}
-    for module in pkgutil.iter_modules(__path__):
-        found[module.name] = importlib.import_module(f"{__name__}.{module.name}").judge
-    return dict(sorted(found.items()))
+    return {name: module.judge for name, module in _modules().items()}
+
+
+@functools.cache
+def oracles_of(name: str) -> tuple[str, ...]:
+    """Return the oracles that judge a property; first the one that has its name."""
+    found = [oracle for oracle, module in _modules().items() if name == module.PROPERTY]
+    return tuple(sorted(found, key=lambda oracle: (oracle != name, oracle)))
+
+
+@functools.cache
+def _modules() -> Mapping[str, Any]:
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return {name: importlib.import_module(f"{__name__}.{name}") for name in names}

@@ -14,6 +14,8 @@ from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
 from breakrank_agent.protocol.events import AccessEvent, LeftEvent, LoadedEvent, PayloadEvent, PointEvent
 
+PROPERTY = "checkpoint"
+
 
 class _Touch(NamedTuple):
     """An access to a file, by a rank."""

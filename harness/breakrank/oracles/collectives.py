@@ -17,6 +17,8 @@ from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, listed, name_ranks
 from breakrank_agent.protocol.events import RankLine
 
+PROPERTY = "collectives"
+
 #: The mismatches that are possible between the sender and the receiver of a message.
 _OF_A_MESSAGE = ("dtype mismatch", "shape mismatch")
 

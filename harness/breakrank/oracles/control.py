@@ -22,6 +22,8 @@ from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, listed, name_ranks
 from breakrank_agent.protocol.events import LackEvent, PayloadEvent
 
+PROPERTY = "resume"
+
 #: The facts on record about the form of a batch, by their names in a sentence.
 _FORMS: Mapping[str, Callable[[PayloadEvent], Sequence[object]]] = {
     "shape": lambda event: event.get("shapes", ()),

@@ -13,6 +13,8 @@ from breakrank.oracles import Terms
 from breakrank.verdict import Finding
 from breakrank_agent.protocol.events import CrashEvent, CrashThread
 
+PROPERTY = "ends"
+
 #: Signals that a process gets for what it did itself; any other was sent by somebody.
 _OWN = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGSYS")
 #: Native calls that free memory, move it or put other memory in its place.

@@ -9,6 +9,8 @@ from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
 
+PROPERTY = "ends"
+
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
     """Compare the steps in the state of each rank that ended well with its control's, else with the job's."""

@@ -12,6 +12,8 @@ from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
 from breakrank_agent.protocol.events import AccessEvent
 
+PROPERTY = "files"
+
 #: The kinds of operations on a path, and their verbs in a sentence; an operation of mode `r` is always a read.
 _KINDS = {
     "rename": "replace",

@@ -11,6 +11,8 @@ from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
 from breakrank_agent.protocol.events import RankLine
 
+PROPERTY = "numbers"
+
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
     """Return for each attempt the first step at which some rank held a number that is not finite.

@@ -20,6 +20,8 @@ from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
 from breakrank_agent.protocol.events import CensusEvent
 
+PROPERTY = "memory"
+
 #: Steps that are not judged, and for how many steps something has to grow.
 WARM_UP = 3
 SUSPECT = 6

@@ -16,6 +16,8 @@ from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
 
+PROPERTY = "memory"
+
 #: Steps that are not judged, how many are, and the least share of them at which the heap grows.
 WARM_UP = 40
 WINDOW = 20

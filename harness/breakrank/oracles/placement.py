@@ -10,6 +10,8 @@ from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, listed
 from breakrank_agent.protocol.events import PlacedEvent
 
+PROPERTY = "replicas"
+
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
     """Return what is wrong with the first places that each rank recorded, and with the batches of its replicas."""

@@ -12,6 +12,8 @@ from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
 
+PROPERTY = "races"
+
 #: The most findings of one attempt; further pairs of places are counted.
 _MOST = 8
 _VERBS = {"r": "reads", "w": "writes", "rw": "updates"}

@@ -16,6 +16,8 @@ from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
 from breakrank_agent.protocol.events import NamesEvent, PayloadEvent
 
+PROPERTY = "gradients and optimizer"
+
 #: The units in the last place that a step may add to the error for each rank whose gradient is added.
 ULPS = 8
 #: The words that wrappers, compilers and stages of a pipeline put into the name of a parameter.

@@ -20,6 +20,8 @@ from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, name_ranks
 from breakrank_agent.protocol.events import NamesEvent, UnsyncedEvent
 
+PROPERTY = "replicas"
+
 
 def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
     """Compare the ranks' digests step by step, then what they were left with."""

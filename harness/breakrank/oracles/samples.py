@@ -15,6 +15,8 @@ from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
 
+PROPERTY = "samples"
+
 #: The fields by which samples are told apart.
 Told = Literal["indices", "samples"]
 _TOLD: tuple[Told, ...] = ("indices", "samples")

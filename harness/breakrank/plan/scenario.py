@@ -13,7 +13,9 @@ from breakrank_agent.protocol.fault import Strike
 from breakrank_agent.protocol.frameworks import DEFAULT, profile
 
 #: The oracles of a scenario that names no others; their order is the order of findings at one step.
-DEFAULT_ORACLES = ("crash", "ends", "progress", "finite", "replicas", "samples", "control", "checkpoint")
+DEFAULT_ORACLES = (
+    *("crash", "ends", "progress", "optimizers", "finite", "replicas", "samples", "control", "checkpoint"),
+)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 from breakrank.analysis.error_words import users_line
 from breakrank.causes import CAUSES_BY_PROPERTY, PROPERTY_OF
 from breakrank.files.bounded import plain
+from breakrank.oracles import oracles_of
 from breakrank.report.terminal import align
 from breakrank.runs.checkup import REFERENCE, RESUME, Checkup, Look
 from breakrank.runs.provenance import read_meta
@@ -20,26 +21,12 @@ from breakrank_agent.protocol.evidence import EVIDENCE
 WELL, WRONG, NOT_SEEN = "well", "wrong", "not seen"
 #: The colour of each state on a terminal, which never stands alone.
 _COLOURS = {WELL: "32", WRONG: "31;1", NOT_SEEN: "33"}
-#: The oracles that judge each property.
-JUDGES: Mapping[str, tuple[str, ...]] = {
-    "ends": ("crash", "ends", "progress"),
-    "replicas": ("replicas", "placement"),
-    "samples": ("samples",),
-    "collectives": ("collectives",),
-    "gradients and optimizer": ("reference",),
-    "numbers": ("finite",),
-    "memory": ("leak", "native_leak"),
-    "races": ("race",),
-    "files": ("files",),
-    "checkpoint": ("checkpoint",),
-    "resume": ("control",),
-}
 #: The sentence about each property that is well.
 _SEEN: Mapping[str, str] = {
     "replicas": "alike wherever they were compared",
     "samples": "the same in each run, by index where there are indices",
     "collectives": "each rank called the same, and each got what it should",
-    "gradients and optimizer": "as those of one rank on the same batches",
+    "gradients and optimizer": "zeroed, and taken by the optimizers of what is in use; no --reference was given",
     "numbers": "all finite",
     "memory": "nothing is kept from step to step",
     "races": "no two accesses without an order between them",
@@ -47,6 +34,8 @@ _SEEN: Mapping[str, str] = {
     "checkpoint": "left whole",
     "resume": "ended like the run that nobody stopped",
 }
+#: The same where a reference was compared.
+_AS_ONE_RANK = "as those of one rank on the same batches"
 #: Reasons of oracles, as they read where there is no scenario.
 _WORDS: Mapping[str, str] = {
     "there is no run of the same training as one rank": "no --reference was given",
@@ -216,9 +205,17 @@ def _line(name: str, checkup: Checkup) -> Line:
     if name == "resume":
         return _resumed(checkup)
     reference = checkup.reference
-    if reference is not None and "reference" in JUDGES[name] and reference.failed:
-        return Line(name, NOT_SEEN, f"the reference failed: {_error(reference)}", _place_of_error(reference), REFERENCE)
+    if reference is not None and "reference" in oracles_of(name):
+        return _referred(name, checkup, reference)
     return _judged(name, checkup)
+
+
+def _referred(name: str, checkup: Checkup, reference: Look) -> Line:
+    """Return how a property stands that is compared with the same training as one rank."""
+    if reference.failed:
+        return Line(name, NOT_SEEN, f"the reference failed: {_error(reference)}", _place_of_error(reference), REFERENCE)
+    compared = any("reference" not in look.verdict.abstained for look in checkup.looks)
+    return Line(name, WELL, _AS_ONE_RANK) if compared else _judged(name, checkup)
 
 
 def _ends(checkup: Checkup) -> Line:
@@ -272,9 +269,9 @@ def _judged(name: str, checkup: Checkup) -> Line:
         failed = "the script failed by itself" if checkup.looks[0].failed else "too little was seen"
         return Line(name, NOT_SEEN, failed)
     for look in sound:
-        if any(oracle not in look.verdict.abstained and oracle not in NOT_AMONG_PEERS for oracle in JUDGES[name]):
+        if any(oracle not in look.verdict.abstained and oracle not in NOT_AMONG_PEERS for oracle in oracles_of(name)):
             return Line(name, WELL, _SEEN[name])
-    first = JUDGES[name][0]
+    first = oracles_of(name)[0]
     needed = {kind for kind, readers in EVIDENCE.items() if first in readers}
     best = max(sound, key=lambda look: len(needed.intersection(look.saved.plan.evidence)))
     reason = best.verdict.abstained[first]

@@ -1,0 +1,78 @@
+"""Objects to optimizers of what is not in use, to gradients that nothing zeroes, and to training in eval mode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from breakrank.history.reader import History, RankHistory
+from breakrank.oracles import Abstain, Terms
+from breakrank.verdict import Finding
+
+PROPERTY = "gradients and optimizer"
+
+
+def judge(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:
+    """Look at what the hooks of torch say of its optimizers, in the last attempt."""
+    if not any(lived.of_kind("inputs") for lived in history.last):
+        raise Abstain("no optimizer of torch was seen to step")
+    return [*_stray(history), *_unzeroed(history), *_modes(history)]
+
+
+def _stray(history: History) -> list[Finding]:
+    """Return the finding that optimizers step parameters of no module in use, and those in use are in none."""
+    told = {lived.rank: event for lived in history.last for event in lived.of_kind("stray")[:1]}
+    if not told:
+        return []
+    event = told[min(told)]
+    evidence = {"optimizer": event["optimizer"], "parameters": event["parameters"], "unowned": event["unowned"][0]}
+    ranks, step = tuple(sorted(told)), int(event["step"])
+    return [Finding("optimizers", "stray optimizer", ranks, step, history.attempts[-1], evidence=evidence)]
+
+
+def _unzeroed(history: History) -> list[Finding]:
+    """Return the finding that nothing zeroes the gradients of an optimizer between its steps."""
+    told = {lived.rank: event for lived in history.last for event in lived.of_kind("unzeroed")[:1]}
+    if not told:
+        return []
+    event = told[min(told)]
+    evidence = {"optimizer": event["optimizer"], "steps": event["steps"]}
+    ranks = tuple(sorted(told))
+    return [Finding("optimizers", "gradients not zeroed", ranks, 2, history.attempts[-1], evidence=evidence)]
+
+
+def _modes(history: History) -> list[Finding]:
+    """Return the finding that ranks stay in eval mode until the end, or train in it while others are in train mode.
+
+    A program may train in eval mode from the start, which is a choice.
+    """
+    modes = {lived.rank: _mode_by_step(lived) for lived in history.last}
+    left, first = set(), 0
+    for lived in history.last:
+        steps = [step for step, train in sorted(modes[lived.rank].items()) if train]
+        since = steps[-1] + 1 if steps else 0
+        alone = [step for step, train in modes[lived.rank].items() if not train and _others_train(modes, step)]
+        stays = since and lived.last_step > since
+        begins = min([*alone, *([since] if stays else [])], default=0)
+        if begins:
+            left.add(lived.rank)
+            first = min(first or begins, begins)
+    if not left:
+        return []
+    others = "" if len(left) == len(modes) else ", and the others in train mode"
+    evidence = {"others": others}
+    return [Finding("optimizers", "eval mode", tuple(sorted(left)), first, history.attempts[-1], evidence=evidence)]
+
+
+def _others_train(modes: Mapping[int, Mapping[int, bool]], step: int) -> bool:
+    return any(own.get(step) for own in modes.values())
+
+
+def _mode_by_step(lived: RankHistory) -> dict[int, bool]:
+    """Return by step whether the first optimizer's modules were in train mode; nothing if nothing depends on that."""
+    events = {int(e["step"]): bool(e["train"]) for e in lived.of_kind("mode") if e["optimizer"] == 1}
+    found: dict[int, bool] = {}
+    if events:
+        now = events[min(events)]
+        for step in range(min(events), lived.last_step + 1):
+            now = found[step] = events.get(step, now)
+    return found
