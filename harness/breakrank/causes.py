@@ -48,7 +48,8 @@ _REPLICAS = {
     "parameter replaced": "replicas part {at}{first}: put in later, the wrapper of {who} does not know it",
     "module not wrapped": "replicas part at step {step}{first}: {who} had it in no wrapper that reduces gradients",
     "settings differ": "{settings}, and so replicas part {at}{first}",
-    "replicas differ from the start": "the parameters of {who} differ from {others} before the first step{first}",
+    "replicas differ from the start": "the parameters of {who} differ from {others} before the first "
+    "step{first}{alone}",
     "gradients differ": "replicas part {at}{first}: its gradient differed on {who} when the optimizer took it",
     "unused parameter": "replicas part {at}{first}: {who} had no gradient for it, and others had",
     "reduction incomplete": "replicas part {at}{first}: for lack of {lacking}, {who} did not reduce it",
@@ -60,6 +61,8 @@ _REPLICAS = {
 }
 
 _SAMPLES = {
+    "once per worker": "{who} trained on each sample {workers} times in an epoch, again from step {step} on: each of "
+    "the {workers} workers of the loader hands out the whole stream",
     "one order": "{who} drew the same batches in one order epoch after epoch, again at step {step}: nothing told the "
     "sampler, which shuffles, that the epoch is another (set_epoch)",
     "one batch on all": "{who} trained on one batch in each of {steps} steps, the first at step {step}: the ranks "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from breakrank.analysis.kinship import find_kin
@@ -11,6 +13,8 @@ from breakrank_agent.protocol.events import PayloadEvent
 
 #: The fewest steps with one batch that are a fault: for a step or two, it may be wanted to try a program out.
 _STEPS = 4
+#: The fewest samples, and the least share of them, that come as often as there are workers.
+_SAMPLES, _MOST = 8, 0.9
 #: The fewest epochs in one order that are a fault: a second one may have been begun for a few steps more.
 _EPOCHS = 3
 
@@ -85,6 +89,34 @@ def _one_batch_on_all(history: History) -> list[Finding]:
     return _finding(history, "one batch on all", [lived.rank for lived in ranks], steps[0], steps=len(steps))
 
 
+def _once_per_worker(history: History) -> list[Finding]:
+    """Return the finding that each worker of a loader hands out all samples of a stream, so that each comes again.
+
+    Samples are told apart by their content. The batches of the first iterator over a stream count, up to the next.
+    """
+    found = {lived.rank: repeated for lived in history.last if (repeated := _repeated(lived))}
+    if not found:
+        return []
+    workers, step = found[min(found)]
+    return _finding(history, "once per worker", [*found], step, workers=workers)
+
+
+def _repeated(lived: RankHistory) -> tuple[int, int] | None:
+    """Return the number of workers, and the step of the first sample that came as often as there are workers."""
+    loads = lived.payloads("load")
+    begun = next((n for n, event in enumerate(loads) if event.get("workers", 0) > 1), None)
+    if begun is None:
+        return None
+    workers, times = loads[begun]["workers"], Counter[str]()
+    step = 0
+    for event in itertools.takewhile(lambda e: "workers" not in e or e is loads[begun], loads[begun:]):
+        for sample in event.get("samples") or ():
+            times[sample] += 1
+            step = step or (int(event["step"]) if times[sample] == 2 else 0)
+    often = [sample for sample, count in times.items() if count == workers]
+    return (workers, step) if len(often) >= _SAMPLES and len(often) >= _MOST * len(times) else None
+
+
 def _trained(lived: RankHistory) -> list[PayloadEvent]:
     """Return the loads of batches that were trained on: the last one before each backward pass."""
     found: list[PayloadEvent] = []
@@ -102,4 +134,9 @@ def _finding(history: History, cause: str, ranks: Sequence[int], step: int, **ev
     return [Finding("samples", cause, tuple(sorted(ranks)), step, history.attempts[-1], evidence=evidence)]
 
 
-_LAWS: tuple[Callable[[History], list[Finding]], ...] = (_first_batch_again, _one_order, _one_batch_on_all)
+_LAWS: tuple[Callable[[History], list[Finding]], ...] = (
+    _first_batch_again,
+    _once_per_worker,
+    _one_order,
+    _one_batch_on_all,
+)

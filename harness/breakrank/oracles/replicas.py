@@ -239,6 +239,7 @@ def _by_inputs(
     unlike = [part for part in parted if part in kin.unlike]
     if unlike:
         _name_parted(evidence, unlike, well)
+        evidence["alone"] = _who_loaded(well)
         return "replicas differ from the start", breach.ranks
     if breach.place.name == "result":
         return None
@@ -248,6 +249,15 @@ def _by_inputs(
         _name_parted(evidence, unreduced, well)
         return "gradients differ", digests.outside_majority({rank: own[unreduced[0]] for rank, own in taken.items()})
     return None
+
+
+def _who_loaded(well: Sequence[RankHistory]) -> str:
+    """Return a clause about the ranks that took in a state before the first step, if others did not; else nothing."""
+    loaded = {lived.rank: e["site"] for lived in well for e in lived.of_kind("loaded") if not e["step"]}
+    if not loaded or len(loaded) == len(well):
+        return ""
+    site = loaded[min(loaded)]
+    return f": {name_ranks(sorted(loaded))} alone loaded a state{f' ({site})' if site else ''}"
 
 
 def _gradients(lived: RankHistory, step: int) -> Sequence[str]:

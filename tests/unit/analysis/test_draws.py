@@ -87,3 +87,26 @@ def test_batches_that_nobody_trained_on_do_not_count() -> None:
             one.enters("load").writes("payload", of="load", indices=[number], batch=str(number)).enters("forward")
             one.ends_step()
     assert drawn_wrong(job.ends_well().history()) == []
+
+
+def stream(*batches: str, workers: int = 2) -> list[dict[str, Any]]:
+    """Return the loads of a stream, with a letter for each sample."""
+    loads: list[dict[str, Any]] = [{"indices": None, "samples": list(letters)} for letters in batches]
+    loads[0]["workers"] = workers
+    return loads
+
+
+def test_samples_that_come_once_per_worker_are_found_at_the_first_that_comes_again() -> None:
+    (found,) = trained(stream("abcd", "abcd", "efgh", "efgh"))
+    assert (found.cause, found.step, found.evidence["workers"]) == ("once per worker", 2, 2)
+
+
+@pytest.mark.parametrize("loads", [
+    stream("abcd", "efgh", "ijkl", "mnop"),
+    stream("abcd", "abcd"),
+    stream("abcd", "abcd", "efgh", "efgh", workers=1),
+    stream("abcd", "abcd", "efgh", "ijkl"),
+    [*stream("abcd", "efgh"), *stream("abcd", "efgh")],
+])  # fmt: skip
+def test_a_stream_whose_workers_share_it_or_that_is_read_again_is_left_alone(loads: Any) -> None:
+    assert trained(loads) == []

@@ -30,7 +30,7 @@ def install(agent: Agent) -> None:
 
     kind = dataloader._BaseDataLoaderIter
     _keep_indices(kind)
-    has_indices = dataloader._DatasetKind.Map
+    has_indices, streams = dataloader._DatasetKind.Map, dataloader._DatasetKind.Iterable
 
     def load(loader: Any) -> tuple[Any, Sequence[tuple[int, Strike]]]:
         agent.reach("load")
@@ -49,7 +49,7 @@ def install(agent: Agent) -> None:
         waiting = loader.__dict__.get(_DRAWN)
         index = waiting.popleft() if waiting else None
         found = _indices(loader._dataset, index, Subset) if loader._dataset_kind == has_indices else None
-        digested, begins = agent.digests_now(), _begins(loader)
+        digested, begins = agent.digests_now(), _begins(loader, streams)
         if digested or begins or found is None:
             digests = _digests(agent, batch, found is not None) if digested else {}
             agent.payload("load", indices=_plain(found), **digests, **begins)
@@ -77,10 +77,12 @@ def _keep_indices(kind: Any) -> None:
     kind._next_index = _next_index
 
 
-def _begins(loader: Any) -> dict[str, int]:
-    """Return how many batches an iterator has that has just handed out its first; nothing for others."""
+def _begins(loader: Any, iterable: Any) -> dict[str, int]:
+    """Return what is known of an iterator that has just handed out its first batch; nothing for others."""
     if loader._num_yielded != 1:
         return {}
+    if loader._dataset_kind == iterable:
+        return {"workers": int(loader._num_workers)}
     try:
         begins = {"begins": len(loader._index_sampler)}
     except (TypeError, NotImplementedError):

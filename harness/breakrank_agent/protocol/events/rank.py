@@ -69,6 +69,8 @@ class PayloadEvent(RankEventBase, ParameterFacts):
     """A digest of the batch; absent but for `load`, and where the step is not digested."""
     begins: NotRequired[Count]
     """The number of batches of the iterator whose first batch this is; absent for others, and where it is not known."""
+    workers: NotRequired[Count]
+    """The number of workers of an iterator over a stream whose first batch this is; absent for others."""
     epoch: NotRequired[int]
     """The epoch that a sampler was told which shuffles for all ranks; absent without such a one, and as `begins` is."""
     shapes: NotRequired[list[list[Count]]]
