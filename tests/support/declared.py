@@ -13,6 +13,7 @@ from typing import Any
 
 from breakrank.runs.bench import Bench, Result
 from breakrank.schemas import schema
+from breakrank_agent.agent.agent import FAILED
 
 
 class StrictBench(Bench):
@@ -41,6 +42,7 @@ def assert_declared(folder: Path) -> None:
         for line in path.read_text().splitlines(keepends=True):
             if line.endswith("\n"):
                 event = json.loads(line)
+                assert not str(event.get("text", "")).startswith(FAILED), event["text"]
                 more = list(undeclared(kinds(name)[event["kind"]], event, name))
                 assert not more, f"{path} has an event with {more}, which nothing declares: {line[:300]}"
 

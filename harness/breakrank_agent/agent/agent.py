@@ -13,7 +13,7 @@ import contextlib
 import os
 import sys
 from threading import get_ident
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from breakrank_agent.agent.access_log import Accesses, Span
 from breakrank_agent.agent.call_sites import Sites
@@ -35,6 +35,9 @@ from breakrank_agent.schedules import policy
 
 _agent: Optional[Agent] = None
 
+#: The beginning of a note about a hook that did not understand what it looked at.
+FAILED = "a hook of the agent failed"
+
 
 class Agent:
     """The agent of one rank in one attempt. It has slots alone: nothing can be left on it that is not named here."""
@@ -42,7 +45,7 @@ class Agent:
     __slots__ = (
         *("_lingers", "_state", "accesses", "attempt", "channel", "clock", "complete", "controlled", "count", "folder"),
         *("forks", "injector", "model", "on", "plan", "quiet", "rank", "reach", "record", "record_of", "recorder"),
-        *("_quiet", "_steps_by", "sequences", "services", "sites", "turns", "watches"),
+        *("_failed", "_quiet", "_steps_by", "sequences", "services", "sites", "turns", "watches"),
     )
 
     def __init__(self, plan: Plan, rank: int, attempt: int, log: LogWriter, channel: Optional[Channel]) -> None:
@@ -72,6 +75,7 @@ class Agent:
             chosen = policy(plan.schedule.of_threads(rank), f"{plan.seed}:{attempt}:{rank}")
             self.turns = self.accesses.turns = Turns(chosen, channel, self._note_pick, self._where)
         self.on.child_begin.append(self._begin_as_child)
+        self._failed: set[str] = set()
         self.forks = Forks(rank, recorder, self.accesses, self._quiet, self.on)
         self.model = Model(lambda text: recorder.record("note", text=text, limits=True))
         self.injector = Injector(plan, rank, attempt, recorder, channel, self.model, self._quiet)
@@ -134,9 +138,20 @@ class Agent:
         elif plan.digests == "sparse" and done % ASKED == 0:
             self.payload("step", **self.model.not_finite_at(done))
         for follow in self.on.step_end:
-            follow()
+            self.guard(follow)
         if 0 < plan.until <= done or 0 < self.recorder.last_step() <= done:
             self._stop_here(done)
+
+    def guard(self, look: Callable[..., Any], *args: Any) -> Any:
+        """Return what a hook makes of something of the program's; None where it fails, which is not for the program."""
+        try:
+            return look(*args)
+        except Exception as error:
+            text = f"{FAILED}: {type(error).__name__}: {error}"
+            if text not in self._failed:
+                self._failed.add(text)
+                self.record("note", text=text, limits=True)
+        return None
 
     def digests_now(self) -> bool:
         """Return whether the step under way is one whose parameters and batches are digested."""

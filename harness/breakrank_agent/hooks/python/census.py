@@ -77,14 +77,18 @@ class Census:
             if not self.begun:
                 self._begin()
                 facts["limits"] = _limits()
-            lines = [line for meter in self.meters for line in self._foremost(meter())]
+            try:
+                lines = [line for meter in self.meters for line in self._foremost(meter())]
+                facts["rss"] = _resident()
+            except OSError:
+                # The program has no descriptor left, which to count takes one: the step has no census.
+                return
         if not self._first:
             self._first = {(meter, site): size or count for meter, site, count, size in lines}
         facts["lines"] = [
             {"meter": meter, "site": site.line, "function": site.function, "count": count, "bytes": size}
             for meter, site, count, size in lines
         ]
-        facts["rss"] = _resident()
         self._agent.record("census", **self.totals, **facts, ms=round(1000 * (time.perf_counter() - began), 3))
 
     def _begin(self) -> None:

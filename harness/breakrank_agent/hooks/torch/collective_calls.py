@@ -100,6 +100,7 @@ class Call:
         self._groups = groups
         self._unbox = torch.distributed.ProcessGroup.unbox
         self._library = torch.distributed.distributed_c10d.__file__
+        self._uneven = os.path.join(os.path.dirname(self._library), "algorithms", "join.py")
         self._tensors = [i for i, argument in enumerate(arguments) if "Tensor" in str(argument.type)]
         self._group_at = self.names.index("process_group")
         self._root_at = self.names.index("root_rank") if "root_rank" in self.names else -1
@@ -236,7 +237,16 @@ class Call:
             return False
         if self._name in PEERS:
             return not self._waits(frame)
-        return bool(self._async_at < 0 or len(args) <= self._async_at or args[self._async_at]) and self._async_at >= 0
+        asked = self._async_at >= 0 and bool(len(args) <= self._async_at or args[self._async_at])
+        return asked and not self._is_left(frame)
+
+    def _is_left(self, frame: Optional[FrameType]) -> bool:
+        """Return whether torch leaves the work to C++, which waits for it: DDP does so with uneven inputs."""
+        while frame is not None and self._agent.sites.is_foreign(frame.f_code):
+            if frame.f_code.co_filename == self._uneven:
+                return True
+            frame = frame.f_back
+        return False
 
     def _waits(self, frame: Optional[FrameType]) -> bool:
         """Return whether a message goes through a function that waits for it."""

@@ -19,7 +19,7 @@ def install(agent: Agent) -> None:
     from torch.optim import optimizer as module
 
     modes = _Modes(agent)
-    module.register_optimizer_step_pre_hook(lambda optimizer, *_: modes.look(optimizer))
+    module.register_optimizer_step_pre_hook(lambda optimizer, *_: agent.guard(modes.look, optimizer))
 
 
 class _Modes:

@@ -30,7 +30,7 @@ def install(agent: Agent) -> None:
     from torch.optim import optimizer as module
 
     inputs = _Inputs(agent)
-    module.register_optimizer_step_pre_hook(lambda optimizer, *_: inputs.take(optimizer))
+    module.register_optimizer_step_pre_hook(lambda optimizer, *_: agent.guard(inputs.take, optimizer))
     agent.on.step_end.append(inputs.tell)
 
 

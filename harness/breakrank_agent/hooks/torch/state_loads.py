@@ -32,8 +32,9 @@ class _Loads:
         state = args[0] if args else kwargs.get("state_dict")
         if self._depth > 1 or self._agent.busy or state is None or not hasattr(state, "keys"):
             return {}
+        site = self._agent.sites.here().line
         with self._agent.quietly():
-            return {"keys": list(state.keys()), "own": _is_own(module, state), "site": self._agent.sites.here().line}
+            return self._agent.guard(_look, module, state, site) or {}
 
     def end(self, known: dict[str, Any], made: Any) -> None:
         """Record a load by what torch says of its keys."""
@@ -49,6 +50,10 @@ class _Loads:
     def fail(self, _: Any, error: BaseException) -> None:
         """Leave a load that raised."""
         self._depth -= 1
+
+
+def _look(module: Any, state: Any, site: str) -> dict[str, Any]:
+    return {"keys": list(state.keys()), "own": _is_own(module, state), "site": site}
 
 
 def _first(keys: list[Any]) -> str:

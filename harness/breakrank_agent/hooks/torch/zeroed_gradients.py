@@ -37,9 +37,9 @@ def install(agent: Agent) -> None:
     from torch.optim import optimizer as module
 
     watch = _Watch(agent)
-    interpose(torch.autograd, "backward", lambda *_, **__: watch.look())
-    module.register_optimizer_step_pre_hook(lambda optimizer, *_: watch.end(optimizer))
-    module.register_optimizer_step_post_hook(lambda optimizer, *_: watch.begin(optimizer))
+    interpose(torch.autograd, "backward", lambda *_, **__: agent.guard(watch.look))
+    module.register_optimizer_step_pre_hook(lambda optimizer, *_: agent.guard(watch.end, optimizer))
+    module.register_optimizer_step_post_hook(lambda optimizer, *_: agent.guard(watch.begin, optimizer))
 
 
 class _Watch:
