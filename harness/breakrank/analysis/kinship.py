@@ -3,8 +3,8 @@
 Parameters that all ranks begin with alike are replicas. One that each rank begins with otherwise, and whose gradient
 each rank has for itself, is divided between the ranks: a shard of tensor parallelism by hand, or an expert. Ranks that
 begin alike hold the same shard. One that ranks begin with otherwise although they reduce its gradient is a replica that
-nobody has brought into line. Shards of a bias may begin alike, as zeros: beside a divided parameter of the same module,
-one whose gradient each rank has for itself tells nothing.
+nobody has brought into line; of one without a gradient nothing is known. Shards of a bias may begin alike, as zeros:
+beside a divided parameter of the same module, one whose gradient each rank has for itself tells nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def find_kin(ranks: Sequence[RankHistory]) -> list[Kin]:
     parts = sorted(set.intersection(*(set(own) for own in taken.values()))) if taken else []
     before = {part: {rank: own[part].before for rank, own in taken.items()} for part in parts}
     apart = [part for part in parts if len(set(before[part].values())) > 1]
-    unlike = frozenset(part for part in apart if len({own[part].gradient for own in taken.values()}) == 1)
+    gradients = {part: {own[part].gradient for own in taken.values()} for part in apart}
+    unlike = frozenset(part for part, held in gradients.items() if len(held) == 1 and "" not in held)
     divided = [part for part in apart if part not in unlike]
     if not divided:
         return [Kin(world, None, unlike)]

@@ -39,6 +39,19 @@ def test_what_begins_otherwise_and_is_not_reduced_is_each_ranks_own() -> None:
     assert kin(("ab", "xy"), ("ac", "xz")) == [Kin((0, 1), frozenset({0}))]
 
 
+def test_what_begins_otherwise_and_has_no_gradient_is_no_replica_for_sure() -> None:
+    assert find_kin(begun_without("ab", "ac").history().last) == [Kin((0, 1), frozenset({0}))]
+
+
+def begun_without(*ranks: str) -> Golden:
+    """Return a job whose ranks begin with these parts, the second of which had nothing to do."""
+    job = Golden(len(ranks))
+    for one, before in zip(job.ranks, ranks, strict=True):
+        one.trains([one.rank], params=before, parts=list(before))
+        one.writes("inputs", before=list(before), gradients=["x", ""])
+    return job
+
+
 def test_ranks_that_begin_alike_hold_one_shard() -> None:
     found = kin(("ab", "xy"), ("ac", "xz"), ("ab", "xv"), ("ac", "xw"))
     assert found == [Kin((0, 1, 2, 3), frozenset({0})), Kin((0, 2), frozenset({1})), Kin((1, 3), frozenset({1}))]

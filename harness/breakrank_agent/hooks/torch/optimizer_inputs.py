@@ -58,7 +58,7 @@ class _Inputs:
         for parameter in parameters_of(optimizer) if first or few else ():
             if first:
                 self._before[id(parameter)] = self._digest(parameter)
-            self._gradients[id(parameter)] = self._digest(parameter.grad)
+            self._gradients[id(parameter)] = self._digest(parameter.grad) if self._has(parameter.grad) else b""
 
     def _tell_settings(self, number: int, optimizer: Any) -> None:
         """Record the settings that have changed since this optimizer's last step."""
@@ -71,14 +71,23 @@ class _Inputs:
             if changed:
                 self._agent.record("settings", optimizer=number, param_group=group, values=changed)
 
-    def _digest(self, tensor: Optional[Any]) -> bytes:
+    def _has(self, gradient: Optional[Any]) -> bool:
+        """Return whether a gradient says something: one of zeros is that of a part that had nothing to do."""
+        import torch
+
+        if gradient is None:
+            return False
+        with self._agent.quietly(), torch.no_grad():
+            return any(bool(held.any()) for held in held_of(gradient))
+
+    def _digest(self, tensor: Any) -> bytes:
         import torch
 
         digest = hashlib.blake2b(digest_size=8)
         with self._agent.quietly(), torch.no_grad():
-            for held in held_of(tensor) if tensor is not None else ():
+            for held in held_of(tensor):
                 digest.update(raw_bytes(held.detach().cpu().contiguous()))
-        return digest.digest() if tensor is not None else b""
+        return digest.digest()
 
     def tell(self) -> None:
         """Record the digests of the parts of the parameters that were taken, in the order of their names."""

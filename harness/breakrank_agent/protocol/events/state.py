@@ -76,7 +76,7 @@ class InputsEvent(RankEventBase):
 
     kind: Literal["inputs"]
     gradients: list[str]
-    """A digest of the gradient of each part of the parameters; empty for one that no optimizer has taken."""
+    """A digest of the gradient of each part of the parameters; empty for zeros, and where none was taken."""
     before: NotRequired[list[str]]
     """A digest of each part as it was before its optimizer's first step, or empty; absent if there was no such step."""
 
