@@ -25,8 +25,8 @@ def _stray(history: History) -> list[Finding]:
         return []
     event = told[min(told)]
     evidence = {"optimizer": event["optimizer"], "parameters": event["parameters"], "unowned": event["unowned"][0]}
-    ranks, step = tuple(sorted(told)), int(event["step"])
-    return [Finding("optimizers", "stray optimizer", ranks, step, history.attempts[-1], evidence=evidence)]
+    # It is looked for after the second step, and was so from the first.
+    return [Finding("optimizers", "stray optimizer", tuple(sorted(told)), 1, history.attempts[-1], evidence=evidence)]
 
 
 def _unzeroed(history: History) -> list[Finding]:

@@ -16,7 +16,7 @@ def main():
     torch.manual_seed(1)
     weight = torch.randn(4, requires_grad=True)
     optimizer = torch.optim.SGD([weight], lr=0.1)
-    data = TensorDataset(torch.arange(32.0).view(8, 4) / 32)
+    data = TensorDataset(torch.arange(32.0 * world).view(8 * world, 4)[rank::world] / 64)
     done = 0
     if os.path.exists("state.pt"):
         state = torch.load("state.pt")

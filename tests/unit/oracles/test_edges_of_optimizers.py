@@ -29,7 +29,7 @@ def test_an_optimizer_of_what_is_not_in_use_is_named() -> None:
     for one in job.ranks:
         one.writes("stray", optimizer=1, parameters=2, unowned=["head.weight", "head.bias"])
     (found, *_) = ask("optimizers", job.ends_well().history())
-    assert (found.cause, found.ranks, found.step) == ("stray optimizer", (0, 1), 2)
+    assert (found.cause, found.ranks, found.step) == ("stray optimizer", (0, 1), 1)
     assert "and head.weight, which has a gradient, is in no optimizer" in found.sentence()
 
 
