@@ -96,6 +96,16 @@ def test_a_run_that_says_nothing_is_too_little():
     assert made.status == 2 and set(states(made).values()) == {NOT_SEEN}
 
 
+def test_what_else_is_wrong_with_a_property_is_named_behind_the_first_finding():
+    job = Golden(ranks=1).trains(4)
+    job[0].writes("inputs", gradients=["a"]).writes("unzeroed", optimizer=1, steps=4)
+    job[0].writes("stray", optimizer=1, parameters=2, unowned=["weight"])
+    made = sheet(look(job.ends_well().history()))
+    (line,) = [line for line in made.lines if line.name == "gradients and optimizer"]
+    assert line.said.startswith("optimizer 1 of rank 0 has 2 parameters that no module in use has")
+    assert line.said.endswith(". Also: gradients not zeroed")
+
+
 @pytest.mark.parametrize("colour", [False, True])
 def test_the_states_stand_in_one_column_and_no_colour_stands_alone(colour):
     lines = sheet(look(sound())).text("breakrank check train.py", colour).splitlines()[: len(CAUSES_BY_PROPERTY)]

@@ -195,9 +195,12 @@ def _found(looks: Sequence[Look]) -> Iterator[tuple[Look, Finding]]:
 
 def _line(name: str, checkup: Checkup) -> Line:
     """Return what is known of a property."""
-    for look, finding in _found(checkup.looks):
-        if PROPERTY_OF[finding.cause] == name:
-            return Line(name, WRONG, finding.sentence(), _place_of(finding), look.name)
+    found = [(look, finding) for look, finding in _found(checkup.looks) if PROPERTY_OF[finding.cause] == name]
+    if found:
+        look, finding = found[0]
+        others = list(dict.fromkeys(other.cause for _, other in found if other.cause != finding.cause))
+        more = f". Also: {', '.join(others)}" if others else ""
+        return Line(name, WRONG, f"{finding.sentence()}{more}", _place_of(finding), look.name)
     if name == "ends":
         return _ends(checkup)
     if name == "samples":

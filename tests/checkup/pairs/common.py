@@ -6,6 +6,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
 
 #: Wrappers live as long as the process: PyTorch 2.13 may hang where one goes before (see ../../e2e/test_hangs.py).
 KEPT = []
@@ -56,3 +58,36 @@ def average(model, chosen=lambda name: True):
 def network():
     """Return a small model."""
     return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))
+
+
+def train_on(loader_of):
+    """Train an epoch on a loader, which is made of the samples, the rank and the world size."""
+    rank, world = start()
+    data = TensorDataset(torch.randn(64, 8))
+    model = wrapped(network())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for (x,) in loader_of(data, rank, world):
+        learn(model, optimizer, x)
+
+
+def train_shuffled(tell):
+    """Train four epochs on shuffled samples; `tell` has the sampler and the epoch before each."""
+    start()
+    data = TensorDataset(torch.randn(32, 8))
+    sampler = DistributedSampler(data)
+    loader = DataLoader(data, batch_size=8, sampler=sampler)
+    model = wrapped(network())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(4):
+        tell(sampler, epoch)
+        for (x,) in loader:
+            learn(model, optimizer, x)
+
+
+def train_averaged(model_of):
+    """Train a model, made of the rank, with gradients that are averaged by hand."""
+    rank, _ = start()
+    model = model_of(rank)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in batches(4):
+        learn(model, optimizer, x, average)

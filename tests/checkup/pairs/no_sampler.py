@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import torch
-from common import learn, network, start, wrapped
-from torch.utils.data import DataLoader, TensorDataset
+from common import train_on
+from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
 
 
-def train(of):
-    rank, world = start()
-    data = TensorDataset(torch.randn(64, 8))
-    model = wrapped(network())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    loader = of(data, rank, world)
-    for (x,) in loader:
-        learn(model, optimizer, x)
-
-
 def broken():
-    train(lambda data, rank, world: DataLoader(data, batch_size=8))
+    train_on(lambda data, rank, world: DataLoader(data, batch_size=8))
 
 
 def sound():
-    train(lambda data, rank, world: DataLoader(data, batch_size=8, sampler=DistributedSampler(data)))
+    train_on(lambda data, rank, world: DataLoader(data, batch_size=8, sampler=DistributedSampler(data)))

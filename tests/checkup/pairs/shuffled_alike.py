@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 import torch
-from common import learn, network, start, wrapped
+from common import train_on
 from torch.utils.data import DataLoader, TensorDataset
-
-
-def train(of):
-    rank, world = start()
-    data = TensorDataset(torch.randn(64, 8))
-    model = wrapped(network())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    loader = of(data, rank, world)
-    for (x,) in loader:
-        learn(model, optimizer, x)
 
 
 def shuffled(data):
@@ -22,8 +12,8 @@ def shuffled(data):
 
 
 def broken():
-    train(lambda data, rank, world: shuffled(data))
+    train_on(lambda data, rank, world: shuffled(data))
 
 
 def sound():
-    train(lambda data, rank, world: shuffled(TensorDataset(data.tensors[0][rank::world])))
+    train_on(lambda data, rank, world: shuffled(TensorDataset(data.tensors[0][rank::world])))
