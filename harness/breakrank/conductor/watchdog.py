@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from breakrank.analysis.groupings import explain_groupings
+from breakrank.analysis.groupings import explain_groupings, find_unlike
 from breakrank.analysis.hang import Stuck, explain
 from breakrank.analysis.rendezvous import explain_meeting, suspect_meeting, waits_in_meeting
 from breakrank.analysis.wait_for import Wait
@@ -240,7 +240,12 @@ def _explain(ranks: Mapping[int, Rank], stopped: Collection[int]) -> Stuck:
     gone = [n for n, r in ranks.items() if r.gone or r.done]
     live = {n: r.process.pid for n, r in ranks.items() if n not in gone and n not in stopped}
     joining = [n for n, pid in live.items() if joins_in_vain(pid)]
-    return explain({n: r.ledger for n, r in ranks.items()}, gone, stopped, joining)
+    ledgers = {n: r.ledger for n, r in ranks.items()}
+    found, unlike = explain(ledgers, gone, stopped, joining), find_unlike(ledgers)
+    if unlike is None or joining or found.why in _SILENT:
+        return found
+    # Ranks that came out of such a making are connected with members of another group.
+    return replace(found, why="group mismatch", peers=unlike.odd, shown_by=unlike.said)
 
 
 def _unreachable(closed: Collection[Way], waits: Mapping[int, Wait]) -> Stuck:
