@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from breakrank.analysis.collectives import Call
+from breakrank.analysis.digests import by_value
 from breakrank_agent.protocol.events import Contents
 
 #: Unit roundoff of a dtype.
@@ -190,9 +191,7 @@ def _unlike(calls: Mapping[int, Call], ranks: Sequence[int]) -> Breach | None:
     """Return how the outputs differ of an operation that gives all ranks the same ones."""
     outputs = {rank: calls[rank].outputs for rank in ranks if calls[rank].outputs}
     digests = {rank: tuple(o["digest"] for o in out) for rank, out in outputs.items() if out}
-    kinds: dict[tuple[str, ...], list[int]] = {}
-    for rank, digest in digests.items():
-        kinds.setdefault(digest, []).append(rank)
+    kinds = by_value(digests)
     if len(kinds) < 2:
         return None
     most = max(kinds.values(), key=len)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from breakrank.history.reader import RankHistory
+
+_Value = TypeVar("_Value")
 
 
 class Place(NamedTuple):
@@ -92,6 +94,14 @@ def outside_majority(values: Values) -> list[int]:
         return []
     majority = counts[0][0] if counts[0][1] > counts[1][1] else None
     return sorted(rank for rank, value in values.items() if majority is None or value != majority)
+
+
+def by_value(values: Mapping[int, _Value]) -> dict[_Value, list[int]]:
+    """Return the ranks that have each value, in the order of the values given."""
+    ranks: dict[_Value, list[int]] = {}
+    for rank, value in values.items():
+        ranks.setdefault(value, []).append(rank)
+    return ranks
 
 
 def like(model: Table, same: Callable[[Any, Any], bool]) -> Rule:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from breakrank.analysis.digests import outside_majority
+from breakrank.analysis.digests import by_value, outside_majority
 from breakrank.analysis.hang import Stuck
 from breakrank.analysis.wait_for import Ledger, Making, find_waits
 from breakrank.verdict import listed, name_ranks
@@ -55,9 +55,7 @@ def _odd(members: Mapping[int, tuple[int, ...]]) -> tuple[int, ...]:
 
 def _said(number: int, made: Mapping[int, Making]) -> str:
     """Say what the calls with this number make: `call 1 of new_group makes a group of [0, 1] on rank 0 (x.py:3), …`."""
-    kinds: dict[Making, list[int]] = {}
-    for rank, making in sorted(made.items()):
-        kinds.setdefault(making, []).append(rank)
+    kinds = by_value(dict(sorted(made.items())))
     each = [
         f"of {'all ranks' if making.ranks is None else list(making.ranks)} on {name_ranks(ranks)}"
         f"{f' ({making.site})' if making.site else ''}"

@@ -26,22 +26,10 @@ class Stuck:
         return any(wait.lacks for wait in self.waits.values())
 
 
-def explain(
-    ledgers: Mapping[int, Ledger],
-    gone: Collection[int] = (),
-    stopped: Collection[int] = (),
-    joining: Collection[int] = (),
-) -> Stuck:
-    """Say why the ranks that neither are gone nor stopped, and stand still, can never go on.
-
-    `joining` are ranks that hold Python's global lock and join a thread that waits for it.
-    """
+def explain(ledgers: Mapping[int, Ledger], gone: Collection[int] = (), stopped: Collection[int] = ()) -> Stuck:
+    """Say why the ranks that neither are gone nor stopped, and stand still, can never go on."""
     live = [rank for rank in ledgers if rank not in gone and rank not in stopped]
     waits = find_waits(live, ledgers)
-    if joining:
-        return Stuck(
-            "GIL deadlock", tuple(sorted(joining)), waits, "holds the GIL and joins a thread that waits for it"
-        )
     lacked = {rank for wait in waits.values() for rank in wait.lacks}
     for who, why, said in (
         (stopped, "peer stopped", "stands still while others wait for it"),

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from breakrank.analysis.digests import by_value
 from breakrank.history.reader import RankHistory
 
 
@@ -45,11 +46,11 @@ def find_kin(ranks: Sequence[RankHistory]) -> list[Kin]:
     divided = [part for part in apart if part not in unlike]
     if not divided:
         return [Kin(world, None, unlike)]
-    whole = frozenset(_all_parts(ranks)) - frozenset(divided) - _beside(divided, taken, _names(ranks))
+    whole = frozenset(_all_parts(ranks)) - frozenset(divided) - _beside(divided, taken, part_names(ranks))
     groups: dict[tuple[int, ...], set[int]] = {}
     for part in divided:
-        for same in _classes(before[part]):
-            groups.setdefault(same, set()).add(part)
+        for same in by_value(before[part]).values():
+            groups.setdefault(tuple(same), set()).add(part)
     found = [Kin(same, frozenset(held)) for same, held in groups.items() if len(same) > 1]
     if not whole and not found:
         # Nothing is divided where nothing is whole: stages of a pipeline send to each other, and others train alone.
@@ -65,17 +66,9 @@ def _beside(divided: Sequence[int], taken: Mapping[int, Mapping[int, Taken]], na
     return frozenset(part for part, held in gradients.items() if len(held) > 1)
 
 
-def _names(ranks: Sequence[RankHistory]) -> Sequence[str]:
-    """Return the names of the parts, empty if they are not on record."""
+def part_names(ranks: Sequence[RankHistory]) -> Sequence[str]:
+    """Return the names of the parts of the parameters, by the first rank that has them on record; else none."""
     return next((event["names"] for lived in ranks for event in reversed(lived.of_kind("names"))), ())
-
-
-def _classes(values: dict[int, str]) -> list[tuple[int, ...]]:
-    """Return the ranks with equal values, together."""
-    same: dict[str, list[int]] = {}
-    for rank, value in values.items():
-        same.setdefault(value, []).append(rank)
-    return [tuple(ranks) for ranks in same.values()]
 
 
 def _first_taken(lived: RankHistory) -> dict[int, Taken]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from breakrank.analysis.digests import by_value
 from breakrank.history.reader import RankHistory
 from breakrank.verdict import listed, name_ranks
 
@@ -28,9 +29,7 @@ class Parting(NamedTuple):
         of = [f"of group {group + 1}"] if group else []
         of += [f"of optimizer {optimizer}"] if optimizer > 1 else []
         what = " ".join([_SPOKEN.get(name, name.replace("_", " ")), *of])
-        ranks: dict[str, list[int]] = {}
-        for rank, value in sorted(self.values.items()):
-            ranks.setdefault(value, []).append(rank)
+        ranks = by_value(dict(sorted(self.values.items())))
         short = {value: _short(value) for value in ranks}
         shown = short if len(set(short.values())) == len(short) else {value: value for value in short}
         said = listed([f"{shown[value]} on {name_ranks(own)}" for value, own in ranks.items()])

@@ -29,6 +29,8 @@ _ASKED = 12
 IMPORT_S = 60.0
 #: The causes of a wait for a rank that is silent: some frameworks notice that by themselves.
 _SILENT = ("peer ended", "peer stopped")
+#: The evidence against a rank that waits for a thread of its own.
+_JOINING = "holds the GIL and joins a thread that waits for it"
 
 Reason = dict[str, Any]
 
@@ -239,10 +241,13 @@ def _explain(ranks: Mapping[int, Rank], stopped: Collection[int]) -> Stuck:
     """Return the cause for which ranks that stand still can never go on, by their logs and by what their threads do."""
     gone = [n for n, r in ranks.items() if r.gone or r.done]
     live = {n: r.process.pid for n, r in ranks.items() if n not in gone and n not in stopped}
-    joining = [n for n, pid in live.items() if joins_in_vain(pid)]
     ledgers = {n: r.ledger for n, r in ranks.items()}
-    found, unlike = explain(ledgers, gone, stopped, joining), find_unlike(ledgers)
-    if unlike is None or joining or found.why in _SILENT:
+    found = explain(ledgers, gone, stopped)
+    joining = tuple(sorted(n for n, pid in live.items() if joins_in_vain(pid)))
+    if joining:
+        return replace(found, why="GIL deadlock", peers=joining, shown_by=_JOINING)
+    unlike = find_unlike(ledgers)
+    if unlike is None or found.why in _SILENT:
         return found
     # Ranks that came out of such a making are connected with members of another group.
     return replace(found, why="group mismatch", peers=unlike.odd, shown_by=unlike.said)

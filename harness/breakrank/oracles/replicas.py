@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from breakrank.analysis import digests
-from breakrank.analysis.kinship import Kin, find_kin
+from breakrank.analysis.kinship import Kin, find_kin, part_names
 from breakrank.analysis.lineage import steps_before
 from breakrank.analysis.settings import first_parting
 from breakrank.history.reader import History, RankHistory
@@ -146,7 +146,7 @@ def _within(well: Sequence[RankHistory]) -> Finding | None:
 
 def _name_parted(evidence: dict[str, Any], parted: Sequence[int], well: Sequence[RankHistory]) -> Sequence[str]:
     """Put the names of the parts that differ into the evidence, and return those of all parts."""
-    names = next((e["names"] for e in map(_names, well) if e), [])
+    names = part_names(well)
     evidence["parameters"] = [names[part] for part in parted if part < len(names)]
     evidence["first"] = f", in {evidence['parameters'][0]} first" if evidence["parameters"] else ""
     return names

@@ -14,6 +14,8 @@ from breakrank.host.blocked.threads import RELATIVE, State, Thread, in_futex, jo
 
 #: Beginnings of the names of the files that the interpreter is mapped from.
 _FILES = ("python", "libpython")
+#: The looks at a thread that is joined.
+_LOOKS = 20
 
 
 def state(thread: Thread, call: str) -> State | None:
@@ -26,12 +28,18 @@ def state(thread: Thread, call: str) -> State | None:
 def joins_in_vain(pid: int) -> bool:
     """Return whether the main thread of a process joins a thread that wants the lock, which it holds itself.
 
-    A destructor in C++ that joins a thread of its library, and was called from Python, keeps the lock meanwhile.
+    A destructor in C++ that joins a thread of its library, and was called from Python, keeps the lock meanwhile. The
+    other thread may be met while it is about to ask again, so that one look that does not show it proves nothing.
     """
     with contextlib.suppress(OSError, ValueError):
-        main, *others = read_threads(pid)
-        awaited = joined(main)
-        return any(thread.tid == awaited and state(thread, "") is State.POLLS for thread in others)
+        for _ in range(_LOOKS):
+            threads = read_threads(pid)
+            awaited = joined(next(threads))
+            # The others, a hundred of them beside a framework, are read if the main one joins any.
+            if awaited is None:
+                return False
+            if any(thread.tid == awaited and state(thread, "") is State.POLLS for thread in threads):
+                return True
     return False
 
 

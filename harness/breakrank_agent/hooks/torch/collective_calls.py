@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from threading import get_ident
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple, Optional
 
 from breakrank_agent.agent.agent import Agent
@@ -131,9 +131,10 @@ class Call:
         message = self._message(args) if self._name in PEERS else None
         key: Any = group, place, root, message, bool(flat) and flat[0].is_cpu
         more: dict[str, Any] = {}
-        if self._splits_at >= 0 and any(args[self._splits_at : self._splits_at + 2]):
-            more["splits"] = [list(map(int, sizes)) for sizes in args[self._splits_at : self._splits_at + 2]]
-            key = key, *map(tuple, more["splits"])
+        splits = args[self._splits_at : self._splits_at + 2] if self._splits_at >= 0 else ()
+        if any(splits):
+            more["splits"] = splits
+            key = key, *map(tuple, splits)
         if self._outputs_at >= 0 and _overlap(flatten(args[self._outputs_at], [])):
             more["overlap"] = True
             key = key, "overlap"
@@ -204,6 +205,8 @@ class Call:
         values.update(size=group.size, shapes=[list(t.shape) for t in flat[:MOST_TENSORS]])
         values["dtype"] = str(flat[0].dtype)[6:] if flat else ""
         values.update(more)
+        if "splits" in more:
+            values["splits"] = [list(map(int, sizes)) for sizes in more["splits"]]
         if not all(t.is_contiguous() for t in flat[:MOST_TENSORS]):
             values["strides"] = [list(t.stride()) for t in flat[:MOST_TENSORS]]
         if root is not None:
@@ -240,21 +243,19 @@ class Call:
         asked = self._async_at >= 0 and bool(len(args) <= self._async_at or args[self._async_at])
         return asked and not self._is_left(frame)
 
-    def _is_left(self, frame: Optional[FrameType]) -> bool:
+    def _is_left(self, frame: FrameType) -> bool:
         """Return whether torch leaves the work to C++, which waits for it: DDP does so with uneven inputs."""
-        while frame is not None and self._agent.sites.is_foreign(frame.f_code):
-            if frame.f_code.co_filename == self._uneven:
-                return True
-            frame = frame.f_back
-        return False
+        return any(code.co_filename == self._uneven for code in self._foreign(frame))
 
-    def _waits(self, frame: Optional[FrameType]) -> bool:
+    def _waits(self, frame: FrameType) -> bool:
         """Return whether a message goes through a function that waits for it."""
+        return any(code.co_name in WAITING and code.co_filename == self._library for code in self._foreign(frame))
+
+    def _foreign(self, frame: Optional[FrameType]) -> Iterator[CodeType]:
+        """Yield the code of a frame and of those around it, up to the user's."""
         while frame is not None and self._agent.sites.is_foreign(frame.f_code):
-            if frame.f_code.co_name in WAITING and frame.f_code.co_filename == self._library:
-                return True
+            yield frame.f_code
             frame = frame.f_back
-        return False
 
 
 def _overlap(outputs: Sequence[Any]) -> bool:

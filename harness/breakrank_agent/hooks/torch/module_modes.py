@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 from breakrank_agent.agent.agent import Agent
-from breakrank_agent.hooks.torch.training import Training, parameters_of
+from breakrank_agent.hooks.torch.training import Training, number_of, parameters_of
 
 WAITS_FOR = "torch"
 
@@ -33,11 +33,8 @@ class _Modes:
 
     def look(self, optimizer: Any) -> None:
         """Record the mode of an optimizer's outermost modules, if it is new."""
-        training = self._agent.model.handles
-        if not isinstance(training, Training) or self._agent.services.sharded.makes_state or self._agent.over:
-            return
-        number = next((i for i, one in enumerate(training.optimizers.all(), 1) if one is optimizer), 0)
-        if not number:
+        training, number = self._agent.model.handles, number_of(self._agent, optimizer)
+        if not isinstance(training, Training) or not number:
             return
         count, modules = self._modules.get(number, (-1, []))
         if count != len(training.modules):

@@ -12,8 +12,8 @@ from typing import Any, Optional
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.parameter_digest import in_parts
-from breakrank_agent.hooks.torch.tensor_memory import held_of, raw_bytes
-from breakrank_agent.hooks.torch.training import Training, parameters_of
+from breakrank_agent.hooks.torch.tensor_memory import feed, held_of
+from breakrank_agent.hooks.torch.training import Training, number_of, parameters_of
 
 WAITS_FOR = "torch"
 
@@ -51,7 +51,7 @@ class _Inputs:
         if not isinstance(training, Training) or self._agent.services.sharded.makes_state or self._agent.over:
             return
         training.take(optimizer)
-        number = next(i for i, one in enumerate(training.optimizers.all(), 1) if one is optimizer)
+        number = number_of(self._agent, optimizer)
         first = number not in self._settings
         self._tell_settings(number, optimizer)
         few = self._agent.plan.digests == "sparse" and self._agent.digests_now()
@@ -85,8 +85,7 @@ class _Inputs:
 
         digest = hashlib.blake2b(digest_size=8)
         with self._agent.quietly(), torch.no_grad():
-            for held in held_of(tensor):
-                digest.update(raw_bytes(held.detach().cpu().contiguous()))
+            feed(digest, tensor)
         return digest.digest()
 
     def tell(self) -> None:

@@ -30,7 +30,7 @@ class _Loads:
         """Return what is known of a load before it is made; nothing of one inside of another."""
         self._depth += 1
         state = args[0] if args else kwargs.get("state_dict")
-        if self._depth > 1 or self._agent.busy or state is None or not hasattr(state, "keys"):
+        if self._depth > 1 or self._agent.busy or not hasattr(state, "keys"):
             return {}
         site = self._agent.sites.here().line
         with self._agent.quietly():
@@ -42,10 +42,8 @@ class _Loads:
         unread, lacking = getattr(made, "unexpected_keys", None), getattr(made, "missing_keys", None)
         if not known or not isinstance(unread, list) or not isinstance(lacking, list):
             return
-        keys = len(known.pop("keys"))
-        facts = {"keys": keys, "fitted": max(0, keys - len(unread)), **known}
-        first = {"unread": _first(unread), "lacking": _first(lacking)}
-        self._agent.record("loaded", **facts, **first)
+        fitted = max(0, known["keys"] - len(unread))
+        self._agent.record("loaded", **known, fitted=fitted, unread=_first(unread), lacking=_first(lacking))
 
     def fail(self, _: Any, error: BaseException) -> None:
         """Leave a load that raised."""
@@ -53,7 +51,7 @@ class _Loads:
 
 
 def _look(module: Any, state: Any, site: str) -> dict[str, Any]:
-    return {"keys": list(state.keys()), "own": _is_own(module, state), "site": site}
+    return {"keys": len(state), "own": _is_own(module, state), "site": site}
 
 
 def _first(keys: list[Any]) -> str:

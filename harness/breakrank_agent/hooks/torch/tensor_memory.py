@@ -39,6 +39,12 @@ def held_of(tensor: Any) -> list[Any]:
     return [] if tensor.is_meta or not has_memory(tensor) else [tensor]
 
 
+def feed(digest: Any, tensor: Any) -> None:
+    """Feed a digest of hashlib with the bytes that this rank has of a tensor."""
+    for held in held_of(tensor):
+        digest.update(raw_bytes(held.detach().cpu().contiguous()))
+
+
 def has_memory(tensor: Any) -> bool:
     """Return whether a plain tensor has its memory: sharded parameters give it back while the tensor lives on."""
     import torch

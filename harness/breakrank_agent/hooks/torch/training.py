@@ -25,7 +25,7 @@ from breakrank_agent.agent.parameter_digest import in_parts, summary_of
 from breakrank_agent.agent.sketch import Sketch
 from breakrank_agent.hooks import after_import
 from breakrank_agent.hooks.python.files import digest_file
-from breakrank_agent.hooks.torch.tensor_memory import held_of, numbers_of, raw_bytes
+from breakrank_agent.hooks.torch.tensor_memory import feed, held_of, numbers_of, raw_bytes
 from breakrank_agent.protocol.log import members
 
 WAITS_FOR = "torch"
@@ -103,8 +103,8 @@ class Training(NoHandles):
             return {}
         digest = hashlib.blake2b(digest_size=8)
         with self._agent.quietly(), torch.no_grad():
-            for held in (held for parameter in parameters.values() for held in held_of(parameter)):
-                digest.update(raw_bytes(held.detach().cpu().contiguous()))
+            for parameter in parameters.values():
+                feed(digest, parameter)
         return {"modules": digest.hexdigest()}
 
     def buffers(self) -> list[tuple[str, memoryview]]:
@@ -173,6 +173,14 @@ class Training(NoHandles):
                 return True
             # Sums of finite numbers overflow in a narrow dtype.
             return all(bool(tensor.isfinite().all()) for tensor in held)
+
+
+def number_of(agent: Agent, optimizer: Any) -> int:
+    """Return the number of an optimizer that steps, in the order of their first steps; 0 if it is none that trains."""
+    training = agent.model.handles
+    if not isinstance(training, Training) or agent.services.sharded.makes_state or agent.over:
+        return 0
+    return next((i for i, one in enumerate(training.optimizers.all(), 1) if one is optimizer), 0)
 
 
 def parameters_of(optimizer: Any) -> list[Any]:

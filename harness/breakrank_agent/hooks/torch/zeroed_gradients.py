@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
-from breakrank_agent.hooks.torch.training import Training, parameters_of
+from breakrank_agent.hooks.torch.training import number_of, parameters_of
 
 WAITS_FOR = "torch"
 
@@ -54,7 +54,7 @@ class _Watch:
 
     def begin(self, optimizer: Any) -> None:
         """Begin the time after a step."""
-        number = self._number(optimizer)
+        number = number_of(self._agent, optimizer)
         if number and number not in self._known:
             graded = [p for p in parameters_of(optimizer) if p.grad is not None and not p.grad.is_sparse]
             if not graded:
@@ -76,7 +76,7 @@ class _Watch:
 
     def end(self, optimizer: Any) -> None:
         """End the time before a step, and say so when nothing was zeroed for the last of several times."""
-        number = self._number(optimizer)
+        number = number_of(self._agent, optimizer)
         gap = self._gaps.pop(number, None)
         if gap is None or not gap.passes or gap.gradient() is not gap.parameter.grad:
             return
@@ -84,10 +84,3 @@ class _Watch:
         if self._times[number] == _TIMES:
             self._known.add(number)
             self._agent.record("unzeroed", optimizer=number, steps=_TIMES + 1)
-
-    def _number(self, optimizer: Any) -> int:
-        """Return the number of an optimizer, in the order of their first steps; 0 if it is none that trains."""
-        training = self._agent.model.handles
-        if not isinstance(training, Training) or self._agent.services.sharded.makes_state or self._agent.over:
-            return 0
-        return next((i for i, one in enumerate(training.optimizers.all(), 1) if one is optimizer), 0)
