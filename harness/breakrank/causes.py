@@ -69,6 +69,11 @@ _SAMPLES = {
     "share nothing out",
     "first batch again": "{who} trained on one batch at {steps} steps in a row, the first at step {step}: each began a "
     "new iterator of {batches} batches",
+    "overlapping shards": "{who} drew {count} of {drawn} samples on several ranks within one epoch, the first at step "
+    "{step}",
+    "samples never drawn": "{count} of {total} samples were drawn by no rank in {epochs} whole epochs",
+    "validated on training": "{who} validated on {count} samples, of {of}, on which {whose} had trained, the first at "
+    "step {step}",
     "samples lost": "{count} of {expected} samples did not reach the final state, the first at step {step}",
     "samples duplicated": "{count} samples were trained on more often than in the control, the first at step {step}",
     "samples changed": "{count} of the samples of {who} are none of the control's, the first at step {step}",

@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from breakrank.analysis.epochs import Epoch, Told, epochs_of, told_apart_by
 from breakrank.analysis.kinship import find_kin
 from breakrank.history.reader import History, RankHistory
 from breakrank.verdict import Finding
@@ -17,6 +18,8 @@ _STEPS = 4
 _SAMPLES, _MOST = 8, 0.9
 #: The fewest epochs in one order that are a fault: a second one may have been begun for a few steps more.
 _EPOCHS = 3
+#: The least share of samples that are the same by their content: a dataset may hold some of them twice.
+_SHARE = 0.05
 
 
 def drawn_wrong(history: History) -> list[Finding]:
@@ -74,19 +77,122 @@ def _one_batch_on_all(history: History) -> list[Finding]:
     their batches, as they have to.
     """
     ranks = history.last
-    kin = find_kin(ranks)
-    sharded = any(event.get("sharded") for lived in ranks for event in lived.of_kind("names"))
-    if len(ranks) < 2 or sharded or len(kin) != 1 or kin[0].parts is not None:
+    if not reduce_as_replicas(ranks):
         return []
     held = [{int(e["step"]): e["batch"] for e in _trained(lived) if "batch" in e} for lived in ranks]
-    if not all(any("reduce" in e.get("op", "") and e["step"] for e in one.points("collective")) for one in ranks):
-        return []
     steps = sorted(set.intersection(*map(set, held)))
     if len(steps) < _STEPS or len({held[0][step] for step in steps}) < 2:
         return []
     if any(len({own[step] for own in held}) > 1 for step in steps):
         return []
     return _finding(history, "one batch on all", [lived.rank for lived in ranks], steps[0], steps=len(steps))
+
+
+def reduce_as_replicas(ranks: Sequence[RankHistory]) -> bool:
+    """Return whether all ranks hold replicas of all parameters, and reduce as they train."""
+    sharded = any(event.get("sharded") for lived in ranks for event in lived.of_kind("names"))
+    if len(ranks) < 2 or sharded:
+        return False
+    kin = find_kin(ranks)
+    if len(kin) != 1 or kin[0].parts is not None:
+        return False
+    return all(any("reduce" in e.get("op", "") and e["step"] for e in one.points("collective")) for one in ranks)
+
+
+def _overlapping_shards(history: History) -> list[Finding]:
+    """Return the finding that several ranks, which hold replicas, draw the same samples within an epoch.
+
+    Where the samples do not come out even, the last batch of a rank does not count, as it may have been filled up, nor
+    do as many samples as may have been added. A rank that draws a sample twice does not draw each once at all.
+    """
+    ranks = history.last
+    if not reduce_as_replicas(ranks):
+        return []
+    trained = [[epoch for epoch in epochs_of(lived) if epoch.trains] for lived in ranks]
+    for epochs in zip(*trained, strict=False):
+        by = told_apart_by(epochs)
+        if by is None or any(epoch.first.get("draws") == "replacement" for epoch in epochs):
+            continue
+        drawn = [_drawn(epoch, by) for epoch in epochs]
+        if None in drawn:
+            continue
+        held = [own for own in drawn if own is not None]
+        shared = Counter(sample for own in held for sample in own)
+        several = [sample for sample, count in shared.items() if count > 1]
+        added = len(ranks) - 1 if "padded" in epochs[0].first else 0
+        least = added if by == "index" else max(added, _SHARE * len(shared))
+        if len(several) > least:
+            who = [lived.rank for lived, own in zip(ranks, held, strict=True) if any(s in own for s in several)]
+            step = min(own[sample] for own in held for sample in several if sample in own)
+            return _finding(history, "overlapping shards", who, step, count=len(several), drawn=len(shared))
+    return []
+
+
+def _drawn(epoch: Epoch, by: Told) -> dict[str, int] | None:
+    """Return each sample with the step at which it was loaded; None if one came twice, or none is known.
+
+    Nothing is added to an epoch that was broken off.
+    """
+    filled_up = "padded" in epoch.first and epoch.is_whole and len(epoch.loads) > 1
+    samples = [*epoch.samples(by, until=-1 if filled_up else None)]
+    found = dict(samples)
+    return found if found and len(found) == len(samples) else None
+
+
+def _never_drawn(history: History) -> list[Finding]:
+    """Return the finding that ranks go through whole epochs, and no loader of any rank draws some of the samples.
+
+    As many as a batch of each rank are left out where the last batch is dropped.
+    """
+    ranks = history.last
+    epochs = [epoch for lived in ranks for epoch in epochs_of(lived)]
+    trained = [epoch for epoch in epochs if epoch.trains]
+    if not trained or len({epoch.rank for epoch in trained}) < len(ranks) or not reduce_as_replicas(ranks):
+        return []
+    dataset, total = trained[0].dataset, trained[0].first.get("total")
+    there = [epoch for epoch in epochs if epoch.dataset == dataset]
+    if not dataset or not total or any(epoch.dataset != dataset or not epoch.is_whole for epoch in trained):
+        return []
+    if any("draws" in epoch.first for epoch in there) or told_apart_by(there) != "index":
+        return []
+    drawn = {sample for epoch in there for sample, _ in epoch.samples("index")}
+    largest = max(len(event.get("indices") or ()) for epoch in trained for event in epoch.loads)
+    if total - len(drawn) < largest * len(ranks):
+        return []
+    count = min(sum(epoch.rank == lived.rank for epoch in trained) for lived in ranks)
+    who, step = [lived.rank for lived in ranks], int(trained[0].first["step"])
+    return _finding(history, "samples never drawn", who, step, count=total - len(drawn), total=total, epochs=count)
+
+
+def _validated_on_training(history: History) -> list[Finding]:
+    """Return the finding that samples are validated on which a rank has trained on, and others are not.
+
+    A validation on nothing but samples of the training is meant: it shows how well these were learnt.
+    """
+    epochs = [epoch for lived in history.last for epoch in epochs_of(lived)]
+    trained = [epoch for epoch in epochs if epoch.trains]
+    validated = [epoch for epoch in epochs if epoch.validates]
+    by = told_apart_by([*trained, *validated]) if trained and validated else None
+    if by is None:
+        return []
+    seen: dict[str, int] = {}
+    for epoch in trained:
+        for sample, _ in epoch.samples(by):
+            seen.setdefault(sample, epoch.rank)
+    wrong: dict[str, tuple[int, int]] = {}
+    asked = set[str]()
+    for epoch in validated:
+        for sample, step in epoch.samples(by):
+            asked.add(sample)
+            if sample in seen:
+                wrong.setdefault(sample, (step, epoch.rank))
+    least = 0 if by == "index" else _SHARE * len(asked)
+    if not least < len(wrong) < len(asked):
+        return []
+    who = sorted({rank for _, rank in wrong.values()})
+    same = all(seen[sample] == rank for sample, (_, rank) in wrong.items())
+    evidence = {"count": len(wrong), "of": len(asked), "whose": "it" if same and len(who) == 1 else "ranks"}
+    return _finding(history, "validated on training", who, min(step for step, _ in wrong.values()), **evidence)
 
 
 def _once_per_worker(history: History) -> list[Finding]:
@@ -130,7 +236,7 @@ def _trained(lived: RankHistory) -> list[PayloadEvent]:
     return found
 
 
-def _finding(history: History, cause: str, ranks: Sequence[int], step: int, **evidence: int) -> list[Finding]:
+def _finding(history: History, cause: str, ranks: Sequence[int], step: int, **evidence: int | str) -> list[Finding]:
     return [Finding("samples", cause, tuple(sorted(ranks)), step, history.attempts[-1], evidence=evidence)]
 
 
@@ -139,4 +245,7 @@ _LAWS: tuple[Callable[[History], list[Finding]], ...] = (
     _once_per_worker,
     _one_order,
     _one_batch_on_all,
+    _validated_on_training,
+    _overlapping_shards,
+    _never_drawn,
 )

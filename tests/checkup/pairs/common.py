@@ -70,6 +70,21 @@ def train_on(loader_of):
         learn(model, optimizer, x)
 
 
+def train_and_validate(split):
+    """Train two epochs, and validate after each; `split` is asked for both datasets, by data, rank and world size."""
+    rank, world = start()
+    training, validation = split(TensorDataset(torch.randn(64, 8)), rank, world)
+    loader = DataLoader(training, batch_size=4, sampler=DistributedSampler(training, world, rank, shuffle=False))
+    model = wrapped(network())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        for (x,) in loader:
+            learn(model, optimizer, x)
+        with torch.no_grad():
+            for (x,) in DataLoader(validation, batch_size=8):
+                lose(model, x)
+
+
 def train_shuffled(tell):
     """Train four epochs on shuffled samples; `tell` has the sampler and the epoch before each."""
     start()

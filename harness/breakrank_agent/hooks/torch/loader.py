@@ -13,12 +13,15 @@ from typing import Any, Optional
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.hooks.batches import Batch
+from breakrank_agent.hooks.torch.datasets import describe
 from breakrank_agent.protocol.fault import Strike
 
 WAITS_FOR = "torch.utils.data.dataloader"
 
 #: The attribute of an iterator that keeps the indices drawn and not handed out yet.
 _DRAWN = "_breakrank_drawn"
+#: The attribute of an iterator that keeps its number.
+_NUMBER = "_breakrank_number"
 #: Codes of the module struct for torch's dtypes.
 _CODES = {"uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}
 
@@ -31,6 +34,7 @@ def install(agent: Agent) -> None:
     kind = dataloader._BaseDataLoaderIter
     _keep_indices(kind)
     has_indices, streams = dataloader._DatasetKind.Map, dataloader._DatasetKind.Iterable
+    iterators = _Iterators()
 
     def load(loader: Any) -> tuple[Any, Sequence[tuple[int, Strike]]]:
         agent.reach("load")
@@ -49,7 +53,7 @@ def install(agent: Agent) -> None:
         waiting = loader.__dict__.get(_DRAWN)
         index = waiting.popleft() if waiting else None
         found = _indices(loader._dataset, index, Subset) if loader._dataset_kind == has_indices else None
-        digested, begins = agent.digests_now(), _begins(loader, streams)
+        digested, begins = agent.digests_now(), {**iterators.meet(loader), **_begins(loader, streams)}
         if digested or begins or found is None:
             digests = _digests(agent, batch, found is not None) if digested else {}
             agent.payload("load", indices=_plain(found), **digests, **begins)
@@ -77,17 +81,37 @@ def _keep_indices(kind: Any) -> None:
     kind._next_index = _next_index
 
 
-def _begins(loader: Any, iterable: Any) -> dict[str, int]:
+class _Iterators:
+    """Numbers the iterators of a rank, in the order of their first batches."""
+
+    def __init__(self) -> None:
+        self._count, self._last = 0, 0
+
+    def meet(self, loader: Any) -> dict[str, int]:
+        """Return the number of an iterator that hands out a batch; nothing if it is the one of the last batch."""
+        number = loader.__dict__.get(_NUMBER, 0)
+        # Persistent workers keep their iterator, which begins anew.
+        if not number or loader._num_yielded == 1:
+            self._count += 1
+            number = loader.__dict__[_NUMBER] = self._count
+        if number == self._last:
+            return {}
+        self._last = number
+        return {"iterator": number}
+
+
+def _begins(loader: Any, iterable: Any) -> dict[str, Any]:
     """Return what is known of an iterator that has just handed out its first batch; nothing for others."""
     if loader._num_yielded != 1:
         return {}
     if loader._dataset_kind == iterable:
         return {"workers": int(loader._num_workers)}
+    begins: dict[str, Any] = describe(loader._dataset, loader._index_sampler)
     try:
-        begins = {"begins": len(loader._index_sampler)}
+        begins["begins"] = len(loader._index_sampler)
     except (TypeError, NotImplementedError):
         # Samplers need not know.
-        return {}
+        return begins
     sampler = getattr(loader._index_sampler, "sampler", None)
     if getattr(sampler, "shuffle", False) is True and hasattr(sampler, "set_epoch"):
         begins["epoch"] = int(getattr(sampler, "epoch", 0))
@@ -97,6 +121,8 @@ def _begins(loader: Any, iterable: Any) -> dict[str, int]:
 def _digests(agent: Agent, batch: Any, has_indices: bool) -> dict[str, Any]:
     """Return digests of a batch: of the whole, and of each sample where nothing else tells samples apart.
 
+    Where contents are asked for, samples that have indices are digested, too: those of two datasets may be the same.
+
     Nothing is told of a batch in which no tensor is found: it would look like any other.
     """
     tensors: list[Any] = []
@@ -104,7 +130,10 @@ def _digests(agent: Agent, batch: Any, has_indices: bool) -> dict[str, Any]:
     if not tensors:
         return {}
     with agent.quietly():
-        return {"samples": None if has_indices else _samples(tensors), "batch": _digest(tensors)}
+        digests: dict[str, Any] = {"samples": None if has_indices else _samples(tensors), "batch": _digest(tensors)}
+        if has_indices and "contents" in agent.plan.evidence:
+            digests["contents"] = _samples(tensors)
+        return digests
 
 
 def _digest(tensors: list[Any]) -> str:

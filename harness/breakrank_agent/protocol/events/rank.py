@@ -69,6 +69,19 @@ class PayloadEvent(RankEventBase, ParameterFacts):
     """A digest of the batch; absent but for `load`, and where the step is not digested."""
     begins: NotRequired[Count]
     """The number of batches of the iterator whose first batch this is; absent for others, and where it is not known."""
+    iterator: NotRequired[Ordinal]
+    """The number of the iterator, in the order of their first batches; absent where it is that of the batch before."""
+    dataset: NotRequired[str]
+    """A digest of the innermost dataset, by parts of it; absent where these say too little, and but for first batches
+    of an iterator."""
+    total: NotRequired[Count]
+    """The number of samples of the innermost dataset; absent where it has none, and but for first batches."""
+    draws: NotRequired[Literal["replacement", "part"]]
+    """The sampler draws with replacement, or means to draw from a part of the dataset; absent otherwise."""
+    padded: NotRequired[Literal[True]]
+    """The sampler may have added samples so that all ranks have as many; absent otherwise, and as `total` is."""
+    contents: NotRequired[list[str]]
+    """A digest of each sample that has an index; absent unless contents are asked for, and as `batch` is."""
     workers: NotRequired[Count]
     """The number of workers of an iterator over a stream whose first batch this is; absent for others."""
     epoch: NotRequired[int]
