@@ -69,6 +69,10 @@ _SAMPLES = {
     "share nothing out",
     "first batch again": "{who} trained on one batch at {steps} steps in a row, the first at step {step}: each began a "
     "new iterator of {batches} batches",
+    "alike in workers": "several of the {workers} workers of a loader of {who} draw the same random numbers from "
+    "{generator}, first seen at step {step}",
+    "shared file position": "workers of a loader of {who} read {path} from one position: it was open before they were "
+    "forked, first seen at step {step}",
     "overlapping shards": "{who} drew {count} of {drawn} samples on several ranks within one epoch, the first at step "
     "{step}",
     "samples never drawn": "{count} of {total} samples were drawn by no rank in {epochs} whole epochs",

@@ -223,6 +223,39 @@ def _repeated(lived: RankHistory) -> tuple[int, int] | None:
     return (workers, step) if len(often) >= _SAMPLES and len(often) >= _MOST * len(times) else None
 
 
+def _alike_in_workers(history: History) -> list[Finding]:
+    """Return the finding that workers of one loader draw the same random numbers: they augment alike."""
+    found: dict[int, tuple[int, str, int]] = {}
+    for lived in history.last:
+        seen: dict[tuple[int, str, str], int] = {}
+        for event in lived.of_kind("worker"):
+            for name, state in event["random"].items():
+                # Those of one loader are told one after the other at the end of one step.
+                other = seen.setdefault((int(event["step"]), name, state), event["worker"])
+                if other != event["worker"]:
+                    found.setdefault(lived.rank, (int(event["step"]), name, event["of"]))
+    if not found:
+        return []
+    step, name, workers = found[min(found)]
+    return _finding(history, "alike in workers", [*found], max(1, step), generator=name, workers=workers)
+
+
+def _shared_position(history: History) -> list[Finding]:
+    """Return the finding that several workers read a file which was open before, from one position for all."""
+    found: dict[int, tuple[int, str]] = {}
+    for lived in history.last:
+        movers: dict[str, set[int]] = {}
+        for event in lived.of_kind("worker"):
+            for path in event["moved"]:
+                movers.setdefault(path, set()).add(event["worker"])
+                if len(movers[path]) > 1:
+                    found.setdefault(lived.rank, (int(event["step"]), path))
+    if not found:
+        return []
+    step, path = found[min(found)]
+    return _finding(history, "shared file position", [*found], max(1, step), path=path)
+
+
 def _trained(lived: RankHistory) -> list[PayloadEvent]:
     """Return the loads of batches that were trained on: the last one before each backward pass."""
     found: list[PayloadEvent] = []
@@ -245,6 +278,8 @@ _LAWS: tuple[Callable[[History], list[Finding]], ...] = (
     _once_per_worker,
     _one_order,
     _one_batch_on_all,
+    _shared_position,
+    _alike_in_workers,
     _validated_on_training,
     _overlapping_shards,
     _never_drawn,

@@ -56,6 +56,7 @@ from breakrank_agent.protocol.events import (
     UnsyncedEvent,
     UnzeroedEvent,
     ViewEvent,
+    WorkerEvent,
 )
 
 
@@ -138,6 +139,9 @@ class RankKinds:
 
     @overload
     def of_kind(self, kind: Literal["unzeroed"]) -> list[UnzeroedEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["worker"]) -> list[WorkerEvent]: ...
 
     @overload
     def of_kind(self, kind: Literal["mode"]) -> list[ModeEvent]: ...

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
+
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 #: Wrappers live as long as the process: PyTorch 2.13 may hang where one goes before (see ../../e2e/test_hangs.py).
@@ -24,6 +26,41 @@ def wrapped(model):
     """Return a model whose gradients are reduced."""
     KEPT.append(DistributedDataParallel(model))
     return KEPT[-1]
+
+
+class Noisy(Dataset):
+    """Samples with noise."""
+
+    def __init__(self, samples, noise):
+        self.samples, self.noise = samples, noise
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, index):
+        return (self.samples[index] + 0.01 * torch.tensor(self.noise(), dtype=torch.float32),)
+
+
+class Records(Dataset):
+    """A rank's part of the samples in a file of its own, which is opened when a sample is asked for."""
+
+    def __init__(self, data, path):
+        samples = data.tensors[0][dist.get_rank() :: dist.get_world_size()]
+        with open(path, "wb") as file:
+            file.write(samples.contiguous().numpy().tobytes())
+        self.count, self.path, self.file = len(samples), path, None
+
+    def __len__(self):
+        return self.count
+
+    def read(self, at, size):
+        if self.file is None:
+            self.file = io.FileIO(self.path)
+        self.file.seek(at)
+        return self.file.read(size)
+
+    def __getitem__(self, index):
+        return (torch.frombuffer(bytearray(self.read(index * 32, 32)), dtype=torch.float32),)
 
 
 def batches(steps, size=16, seed=None):

@@ -69,6 +69,7 @@ from breakrank_agent.protocol.events.state import (
     StrayEvent,
     UnsyncedEvent,
     UnzeroedEvent,
+    WorkerEvent,
 )
 
 #: One line of `attempt-N/rank-R.jsonl`: what a rank, or a process that it has started, has recorded.
@@ -98,6 +99,7 @@ RankLine = Union[
     UnsyncedEvent,
     StrayEvent,
     UnzeroedEvent,
+    WorkerEvent,
     ModeEvent,
     AssignedEvent,
     PlacedEvent,
@@ -188,4 +190,5 @@ __all__ = [
     "UnzeroedEvent",
     "ViewEvent",
     "WaitingRank",
+    "WorkerEvent",
 ]

@@ -215,6 +215,20 @@ class LoadedEvent(RankEventBase):
     """The line of the user's code that loads, as `file:line`; empty if there is none."""
 
 
+class WorkerEvent(RankEventBase):
+    """A worker of a loader, one of several, has put its first batches together."""
+
+    kind: Literal["worker"]
+    worker: Count
+    """The number of the worker, from 0."""
+    of: Ordinal
+    """The number of workers of its loader."""
+    random: dict[str, str]
+    """A digest of the state from which each generator of random numbers began that the first batch made use of."""
+    moved: list[str]
+    """The files, opened before the workers were started, whose position was moved meanwhile."""
+
+
 class LackEvent(RankEventBase):
     """Gradients of replicas have not reached an update."""
 
