@@ -51,8 +51,14 @@ _REPLICAS = {
     "replicas differ from the start": "the parameters of {who} differ from {others} before the first "
     "step{first}{alone}",
     "gradients differ": "replicas part {at}{first}: its gradient differed on {who} when the optimizer took it",
+    "reduction dropped": "replicas part {at}{first}: {op} ({site}) reduced a copy of its gradient, and the optimizers "
+    "of {who} took the gradient as it was",
     "unused parameter": "replicas part {at}{first}: {who} had no gradient for it, and others had",
     "reduction incomplete": "replicas part {at}{first}: for lack of {lacking}, {who} did not reduce it",
+    "buffers differ": "the buffers of {who} differ before each forward pass from step {step} on, in {first} first: "
+    "nothing brings them into line",
+    "averages differ": "the averaged models of {who} differ after update {number} at step {step}, although the models "
+    "do not",
     "unreduced assignment": "replicas part {at}{first}: {site} assigns to it {how}, with nothing to reduce",
     "variable not mirrored": "{who} trained {names} at step {step}, beside the {kind}: nothing holds replicas alike",
     "strategy bypassed": "{who} made step {step} past the {kind}: of {replicas} replicas one computed",
@@ -111,6 +117,12 @@ _GRADIENTS = {
     "steps: each takes those of all steps before",
     "eval mode": "{who} trained in eval mode from step {step} on, without dropout and on the running statistics of "
     "batch norm{others}",
+    "graph cut": "gradients of {who} end at {op} ({site}) at step {step}: what it reads needs them, and what it "
+    "returns, which goes into the loss, has none",
+    "unequal batches": "a sample weighs otherwise on each rank from step {step} on: the wrapper averages their losses, "
+    "which are means over {said}",
+    "loss scale differs": "the losses of {who} are scaled unlike from step {step} on, and the wrapper averages them: "
+    "{said}",
     "stray optimizer": "optimizer {optimizer} of {who} has {parameters} parameters that no module in use has, and "
     "{unowned}, which has a gradient, is in no optimizer",
     "parameters frozen": "the parameters of {who} did not change at step {step}{later}",
@@ -151,6 +163,10 @@ _CHECKPOINT = {
     "nothing loaded": "{who} loaded nothing at {site}: none of the {keys} keys of the state ({unread}) is one of the "
     "module's ({lacking})",
     "state not copied": "{who} loaded into a module its own state at {site}, which nothing had copied",
+    "changed while saved": "{who} saved {path}{at} in a thread at step {step} while training went on: {count} of {of} "
+    "tensors changed as they were written",
+    "mapped file overwritten": "{path} was written over while {who} had it mapped{at}, seen at step {step}: what was "
+    "loaded from it changes with it",
     "no checkpoint": "nothing can be resumed from: {what}",
     "torn checkpoint": "the checkpoint {path}, read by {who}, is not as it was written",
     "partial restore": "{who} went on at step {step} with less of the checkpoint {path} than the control: {said}",

@@ -18,7 +18,8 @@ class Call:
     `number` counts the group's collectives from 1, for point to point those between the two ranks. `strides` are empty
     where all tensors are contiguous; `splits` are the rows of an all-to-all from each rank and to each, empty if all
     are alike. `inputs` and `outputs` are sums and digests, None where they were not taken; `overlap` says that several
-    tensors that it writes to lie in one memory. `peer` is the other rank of point to point.
+    tensors that it writes to lie in one memory. `loop` has the variables of the loops that call it. `peer` is the other
+    rank of point to point.
     """
 
     rank: int
@@ -40,6 +41,7 @@ class Call:
     outputs: tuple[Contents, ...] | None = None
     kept: bool | None = None
     overlap: bool = False
+    loop: str = ""
     done: bool = False
 
     @property
@@ -119,6 +121,11 @@ def messages(history: History, attempt: int) -> list[Group]:
     ]
 
 
+def calls_of(lived: RankHistory) -> list[Call]:
+    """Return a rank's collectives."""
+    return _calls(lived, "c")
+
+
 def _calls(lived: RankHistory, counter: Literal["c", "p"]) -> list[Call]:
     """Return a rank's calls that are counted by `c` (collectives) or `p` (point to point)."""
     ends: dict[Key, DoneEvent] = {}
@@ -149,6 +156,7 @@ def _call(rank: int, event: PointEvent, number: int, end: DoneEvent | None) -> C
         inputs=tuple(event["in"]) if "in" in event else None,
         outputs=tuple(end["out"]) if end is not None and "out" in end else None,
         overlap="overlap" in event,
+        loop=event.get("loop", ""),
         kept=end.get("kept") if end is not None else None,
         done=end is not None and "error" not in end,
     )

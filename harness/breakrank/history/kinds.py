@@ -8,11 +8,15 @@ from breakrank_agent.protocol.events import (
     AccessEvent,
     AssignedEvent,
     AttemptEvent,
+    AverageEvent,
     BegunEvent,
+    BuffersEvent,
     CensusEvent,
+    ChangedEvent,
     ChildEvent,
     ConductorLine,
     CrashEvent,
+    CutEvent,
     DamagedEvent,
     DoneEvent,
     DroppedEvent,
@@ -30,10 +34,12 @@ from breakrank_agent.protocol.events import (
     LeftEvent,
     LeftOutEvent,
     LoadedEvent,
+    LossEvent,
     ModeEvent,
     NamesEvent,
     NoteEvent,
     NotKeptEvent,
+    OverwrittenEvent,
     PayloadEvent,
     PlacedEvent,
     PointEvent,
@@ -130,6 +136,24 @@ class RankKinds:
 
     @overload
     def of_kind(self, kind: Literal["inputs"]) -> list[InputsEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["loss"]) -> list[LossEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["cut"]) -> list[CutEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["buffers"]) -> list[BuffersEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["average"]) -> list[AverageEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["changed"]) -> list[ChangedEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["overwritten"]) -> list[OverwrittenEvent]: ...
 
     @overload
     def of_kind(self, kind: Literal["unsynced"]) -> list[UnsyncedEvent]: ...

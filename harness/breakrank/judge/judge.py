@@ -136,9 +136,13 @@ def _consult(
     return sorted(findings, key=_order), abstained
 
 
-def _order(finding: Finding) -> tuple[int, float]:
-    """Sort by attempt and step; the result of a job that was resumed last, since what else was found explains it."""
-    return finding.attempt, inf if finding.cause == "wrong result" and finding.attempt else finding.step
+def _order(finding: Finding) -> tuple[int, float, bool]:
+    """Sort by attempt and step; the result of a job that was resumed last, since what else was found explains it.
+
+    So it does, at one step, where gradients of replicas differ.
+    """
+    step = inf if finding.cause == "wrong result" and finding.attempt else finding.step
+    return finding.attempt, step, finding.cause == "gradients differ"
 
 
 def _set_aside(

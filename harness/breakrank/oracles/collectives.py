@@ -127,6 +127,8 @@ def _in_group(group: Group, model: Group | None, failed: bool) -> Iterator[_Wron
             yield _Wrong(unlike.cause, odd, calls, {"held": _held(unlike.values, calls, odd)})
         elif broken is not None:
             yield _lawless(group, position, calls, model, broken.ranks, broken.how)
+        else:
+            yield from _looped(group, position, calls, model)
         yield from _overrun(calls)
         if suspected is None:
             suspected = _suspect(group, position, calls, model)
@@ -135,6 +137,18 @@ def _in_group(group: Group, model: Group | None, failed: bool) -> Iterator[_Wron
                 # Of collectives alike nothing else shows that they were paired with others than they belong to.
                 yield _apart(group, position, calls, parted)
                 return
+
+
+def _looped(group: Group, position: int, calls: _Calls, model: Group | None) -> Iterator[_Wrong]:
+    """Yield that ranks go through the same loop in several orders, where each step comes to the same in the end."""
+    loops = {rank: call.loop for rank, call in calls.items()}
+    if _one(loops) or not all(loops.values()) or len({(call.place, call.step) for call in calls.values()}) > 1:
+        return
+    one = calls[min(calls)]
+    stretches = [[c.loop for c in group.calls[rank] if (c.place, c.step) == (one.place, one.step)] for rank in calls]
+    if len({tuple(sorted(stretch)) for stretch in stretches}) == 1 and len(set(stretches[0])) > 1:
+        odd = odd_ranks(loops, group, position, model, lambda call: call.loop)
+        yield _Wrong("order mismatch", odd, calls, {"held": _held(loops, calls, odd)})
 
 
 def _apart(group: Group, position: int, calls: _Calls, order: _Wrong) -> _Wrong:

@@ -1,9 +1,15 @@
-"""Objects to optimizers of what is not in use, to gradients that nothing zeroes, and to training in eval mode."""
+"""Objects to gradients and optimizers that no training wants, whatever it is for.
+
+Optimizers of what is not in use, gradients that end at a collective or that nothing zeroes, samples that weigh
+otherwise on each rank, and training in eval mode.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from breakrank.analysis.loss_weights import find_unequal
+from breakrank.analysis.wait_for import SPOKEN
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
@@ -15,7 +21,29 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     """Look at what the hooks of torch say of its optimizers, in the last attempt."""
     if not any(lived.of_kind("inputs") for lived in history.last):
         raise Abstain("no optimizer of torch was seen to step")
-    return [*_stray(history), *_unzeroed(history), *_modes(history)]
+    return [*_stray(history), *_cut(history), *_weights(history), *_unzeroed(history), *_modes(history)]
+
+
+def _cut(history: History) -> list[Finding]:
+    """Return the finding that gradients end at a collective whose result goes into the loss."""
+    told = {lived.rank: event for lived in history.last for event in lived.of_kind("cut")[:1]}
+    if not told:
+        return []
+    event = told[min(told)]
+    evidence = {"op": SPOKEN.get(event["op"], event["op"]), "site": event["site"] or "no line of its own"}
+    places = (event["site"],) if event["site"] else ()
+    step = min(int(one["step"]) for one in told.values())
+    return [Finding("optimizers", "graph cut", tuple(sorted(told)), step, history.attempts[-1], places, evidence)]
+
+
+def _weights(history: History) -> list[Finding]:
+    """Return the finding that a wrapper averages losses in which a sample weighs otherwise on each rank."""
+    unequal = find_unequal(history.last)
+    if unequal is None:
+        return []
+    cause = "unequal batches" if unequal.batches else "loss scale differs"
+    ranks = tuple(lived.rank for lived in history.last)
+    return [Finding("optimizers", cause, ranks, unequal.step, history.attempts[-1], evidence={"said": unequal.said})]
 
 
 def _stray(history: History) -> list[Finding]:

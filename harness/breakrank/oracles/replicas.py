@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from breakrank.analysis import digests
+from breakrank.analysis.in_vain import reduced_in_vain
 from breakrank.analysis.kinship import Kin, find_kin, part_names
 from breakrank.analysis.lineage import steps_before
 from breakrank.analysis.settings import first_parting
@@ -247,6 +248,10 @@ def _by_inputs(
     unreduced = [part for part in parted if len({own[part] for own in taken.values() if part < len(own)}) > 1]
     if unreduced and all(taken.values()):
         _name_parted(evidence, unreduced, well)
+        in_vain = reduced_in_vain(well, breach.place.step, unreduced[0])
+        if in_vain is not None:
+            evidence.update(op=in_vain.name, site=in_vain.site)
+            return "reduction dropped", breach.ranks
         return "gradients differ", digests.outside_majority({rank: own[unreduced[0]] for rank, own in taken.items()})
     return None
 

@@ -14,7 +14,8 @@ from breakrank_agent.protocol.frameworks import DEFAULT, profile
 
 #: The oracles of a scenario that names no others; their order is the order of findings at one step.
 DEFAULT_ORACLES = (
-    *("crash", "ends", "progress", "optimizers", "finite", "replicas", "samples", "control", "checkpoint"),
+    *("crash", "ends", "progress", "optimizers", "finite", "replicas", "buffers", "samples", "control", "checkpoint"),
+    "moments",
 )
 
 

@@ -30,6 +30,20 @@ class ContentReader(Protocol):
         """Read what a call is about to read; return None for a call that has no tensors."""
 
 
+class CutWatch(Protocol):
+    """Keeps what collectives write that cuts a graph, until the next backward pass."""
+
+    def meet(self, name: str, names: list[str], args: Any, site: str) -> None:
+        """Look at a call that is about to be made."""
+
+
+class MappingWatch(Protocol):
+    """Looks after files that are mapped to be read."""
+
+    def meet(self, path: str) -> None:
+        """Keep a file that is being mapped."""
+
+
 class CensusTaker(Protocol):
     """Counts the objects that are alive at the end of each step."""
 
@@ -70,13 +84,17 @@ class ShardedCheckpoint:
 class Services:
     """All services of one agent. It has slots alone: a service has to be declared here."""
 
-    __slots__ = ("census", "contents", "sharded", "tensors", "works")
+    __slots__ = ("census", "contents", "cuts", "mapped", "sharded", "tensors", "works")
 
     def __init__(self) -> None:
         #: Set by torch/async_work; used by torch/collectives, torch/rendezvous, torch/training, and at the rank's end.
         self.works: Optional[WorkTracker] = None
         #: Set by torch/collective_contents, where contents are asked for; used by torch/collectives.
         self.contents: Optional[ContentReader] = None
+        #: Set by torch/cut_graphs, where contents are asked for; used by torch/collective_contents.
+        self.cuts: Optional[CutWatch] = None
+        #: Set by python/mapped_files; used by python/files and torch/state_loads.
+        self.mapped: Optional[MappingWatch] = None
         #: Set by python/census, where a census is asked for; used by torch/live_tensors and tensorflow/live_tensors.
         self.census: Optional[CensusTaker] = None
         #: Set by torch/tensor_accesses, where accesses are watched; used by torch/collectives and torch/training.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 
 import torch
 import torch.distributed as dist
@@ -95,6 +96,105 @@ def average(model, chosen=lambda name: True):
 def network():
     """Return a small model."""
     return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))
+
+
+def start_alike(kind):
+    """Return a model that begins alike on all ranks."""
+    torch.manual_seed(7)
+    return kind()
+
+
+def alike_layers():
+    """Return a model of layers that are alike in shape, and that begins alike on all ranks."""
+    torch.manual_seed(7)
+    return nn.Sequential(*(nn.Linear(8, 8, bias=False) for _ in range(3)))
+
+
+def average_named(model, names):
+    """Average the gradients of the parameters with these names over all ranks, in this order."""
+    parameters = dict(model.named_parameters())
+    for name in names:
+        dist.all_reduce(parameters[name].grad)
+        parameters[name].grad /= dist.get_world_size()
+
+
+def train_with(model, reduce, steps=4):
+    """Train a model with gradients that `reduce` averages, which has the model and the rank."""
+    rank, _ = start()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in batches(steps):
+        optimizer.zero_grad()
+        model(x).pow(2).mean().backward()
+        reduce(model, rank)
+        optimizer.step()
+
+
+def wrapped_network():
+    """Return a small model whose gradients are reduced."""
+    return wrapped(network())
+
+
+def normed():
+    """Return a small model with batch norm."""
+    return nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Tanh(), nn.Linear(16, 4))
+
+
+class Experts(nn.Module):
+    """A layer for all tokens, and an expert of the rank's own, to which `exchange` brings tokens."""
+
+    def __init__(self, exchange):
+        super().__init__()
+        self.shared, self.exchange = nn.Linear(8, 8), exchange
+        torch.manual_seed(dist.get_rank())
+        self.expert = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return x + self.shared(x) + self.exchange(self.expert(self.exchange(self.shared(x).tanh())))
+
+
+class Gate:
+    """Saves in a thread, whose first write ends after one more step."""
+
+    def __init__(self):
+        self.count, self._saved_at = 0, None
+        self._file, self._thread = io.BytesIO(), None
+        self._begun, self._stepped = threading.Event(), threading.Event()
+
+    def save(self, state):
+        self._saved_at = self.count
+        self._thread = threading.Thread(target=torch.save, args=(state, self))
+        self._thread.start()
+        self._begun.wait()
+
+    def write(self, data):
+        self._begun.set()
+        self._stepped.wait()
+        return self._file.write(data)
+
+    def flush(self):
+        self._file.flush()
+
+    def step(self):
+        if self._saved_at is not None and self.count > self._saved_at:
+            self._stepped.set()
+        self.count += 1
+
+    def close(self):
+        self._stepped.set()
+        self._thread.join()
+
+
+def train_by(model, samples, lose, reduce=None, after=None):
+    """Train a model on batches by a loss of model and batch; `after` is called after each step."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in samples:
+        optimizer.zero_grad()
+        lose(model, x).backward()
+        if reduce is not None:
+            reduce(model)
+        optimizer.step()
+        if after is not None:
+            after()
 
 
 def train_on(loader_of):

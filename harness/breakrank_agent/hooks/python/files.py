@@ -64,8 +64,8 @@ def install(agent: Agent) -> None:
             _write(agent, "open folder" if event == "os.mkdir" and _may_be_there() else event[3:], where)
         elif event in _LOCKS and agent.watches and not agent.busy:
             _lock(agent, args[0])
-        elif event == "mmap.__new__" and agent.watches:
-            _map(agent, args[0], args[1], args[2])
+        elif event == "mmap.__new__":
+            _map(agent, args[0], args[2])
 
     sys.addaudithook(hook)
     if agent.watches:
@@ -89,11 +89,13 @@ def _open_to_write(agent: Agent, flags: int, path: Optional[str]) -> None:
         _write(agent, "open", path)
 
 
-def _map(agent: Agent, descriptor: int, length: int, access: int) -> None:
-    """Record that a file is mapped, so that it may be changed from here on."""
+def _map(agent: Agent, descriptor: int, access: int) -> None:
+    """Record that a file is mapped, so that it may be changed from here on; look after one that is only read."""
+    reads = access in (mmap.ACCESS_READ, mmap.ACCESS_COPY)
     with contextlib.suppress(OSError):
-        path = _opened(agent, descriptor)
-        if path is not None and access not in (mmap.ACCESS_READ, mmap.ACCESS_COPY):
+        if reads and descriptor > 2 and not agent.busy and agent.services.mapped is not None:
+            agent.services.mapped.meet(os.readlink(f"/proc/self/fd/{descriptor}"))
+        elif agent.watches and not reads and (path := _opened(agent, descriptor)) is not None:
             agent.take_turn("map", "w", path, site=agent.sites.here().line)
 
 

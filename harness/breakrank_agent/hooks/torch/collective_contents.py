@@ -15,6 +15,7 @@ from typing import Any, Optional
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.hooks.torch.collective_calls import Facts
+from breakrank_agent.hooks.torch.loop_variables import LoopVariables
 from breakrank_agent.hooks.torch.tensor_memory import extent, has_memory, raw_bytes
 from breakrank_agent.hooks.torch.training import flatten
 from breakrank_agent.protocol.log import members
@@ -67,6 +68,7 @@ class Contents:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._noted = False
+        self._loops = LoopVariables(agent.sites)
 
     def watch(self, name: str, names: list[str], args: Any, facts: Facts) -> Optional[Watched]:
         """Read what a call is about to read; None for a call that has no tensors, such as a barrier."""
@@ -85,6 +87,11 @@ class Contents:
             text = f"of a collective's tensor with more than {MOST:,} elements, so many of them were compared, or fewer"
             self._agent.record("note", text=text, limits=True)
         watched = Watched(read, written, handed, pieces_read, pieces_written, splits, facts)
+        if self._agent.services.cuts is not None:
+            site = self._agent.sites.here().line
+            self._agent.guard(self._agent.services.cuts.meet, name, names, args, site)
+        if facts.pair is None:
+            watched.loop = self._agent.guard(self._loops.here) or ""
         # A backend that puts its results together in memory of its own copies them over, which counts as a change.
         watched.versions = [_version(t) for t in written] if reads == writes else []
         return watched
@@ -107,6 +114,8 @@ class Watched:
         #: The number of changes of each written tensor by then; empty where a collective itself counts as a change.
         self.versions: list[int] = []
         self._pieces, self._splits = pieces_written, splits[1]
+        #: The variables of the loops from which it is called, and their values.
+        self.loop = ""
         with _unseen():
             self.read = [summary(t, pieces_read, splits[0]) for t in read]
             # A reduction to one rank leaves its own workings in what the others have handed it.
@@ -116,6 +125,11 @@ class Watched:
             # While others may write as well, what lies beside a tensor is theirs.
             beside = [] if facts.asked else [t for t in written if _alone(t, [*read, *written])]
             self._beside = [(t, _beside(t)) for t in beside]
+
+    def before(self) -> str:
+        """Return what was read, and the loops, as JSON."""
+        loop = {"loop": self.loop} if self.loop else {}
+        return members({"in": self.read, **loop})
 
     def after(self, waited: bool) -> str:
         """Return what was written and whether all else was kept, as JSON; nothing if a tensor's memory is gone.

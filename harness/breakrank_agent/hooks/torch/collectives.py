@@ -18,7 +18,6 @@ from breakrank_agent.hooks.torch.async_work import Flight, Part
 from breakrank_agent.hooks.torch.collective_calls import Call, pass_over_torch, said
 from breakrank_agent.hooks.torch.collective_faults import changeable
 from breakrank_agent.hooks.torch.process_groups import Groups
-from breakrank_agent.protocol.log import members
 
 WAITS_FOR = "torch"
 AFTER = ("torch.async_work", "torch.collective_contents")
@@ -116,7 +115,7 @@ def _kernel(
         if services.tensors is not None:
             services.tensors.take(operator, args, facts.asked)
         watched = contents.watch(name, call.names, args, facts) if contents is not None else None
-        agent.reach("collective", facts.text, number, "" if watched is None else members({"in": watched.read}))
+        agent.reach("collective", facts.text, number, "" if watched is None else watched.before())
         flight = Flight(facts.over, number, watched, facts.on_cpu)
         if watches and agent.turns is not None:
             flight.part = _take_part(agent.turns, name, facts.part(number))

@@ -17,6 +17,11 @@ def install(agent: Agent) -> None:
 
     loads = _Loads(agent)
     interpose(torch.nn.Module, "load_state_dict", loads.begin, loads.end, loads.fail)
+    mapped = agent.services.mapped
+    if mapped is not None and hasattr(torch.UntypedStorage, "from_file"):
+        # By `torch.load` of a file that is to be mapped. The kernel's own copies of pages are made when they are read.
+        meet = mapped.meet
+        interpose(torch.UntypedStorage, "from_file", lambda file, *_, **__: agent.guard(meet, str(file)))
 
 
 class _Loads:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from typing import Any
 
 #: The tensors that one of a sparse layout consists of.
@@ -45,6 +46,19 @@ def feed(digest: Any, tensor: Any) -> None:
         digest.update(raw_bytes(held.detach().cpu().contiguous()))
 
 
+def digests_of(value: Any) -> list[str]:
+    """Return a digest of each tensor in nested dicts, lists and tuples, in their order."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        digest = hashlib.blake2b(digest_size=8)
+        with torch.no_grad():
+            feed(digest, value)
+        return [digest.hexdigest()]
+    held = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [digest for one in held for digest in digests_of(one)]
+
+
 def has_memory(tensor: Any) -> bool:
     """Return whether a plain tensor has its memory: sharded parameters give it back while the tensor lives on."""
     import torch
@@ -60,8 +74,11 @@ def extent(tensor: Any) -> tuple[int, int]:
 
 
 def raw_bytes(tensor: Any) -> memoryview:
-    """Return a writable view of the bytes of a contiguous CPU tensor."""
+    """Return a writable view of the bytes of a contiguous CPU tensor, which lives as long as the view."""
     size = tensor.numel() * tensor.element_size()
     if size == 0:
         return memoryview(bytearray())
-    return memoryview((ctypes.c_ubyte * size).from_address(tensor.data_ptr())).cast("B")
+    memory = (ctypes.c_ubyte * size).from_address(tensor.data_ptr())
+    # It may be a copy that nobody else has: of what lies on a device, or not in one piece.
+    memory.tensor = tensor
+    return memoryview(memory).cast("B")

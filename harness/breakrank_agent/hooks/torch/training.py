@@ -25,7 +25,7 @@ from breakrank_agent.agent.parameter_digest import in_parts, summary_of
 from breakrank_agent.agent.sketch import Sketch
 from breakrank_agent.hooks import after_import
 from breakrank_agent.hooks.python.files import digest_file
-from breakrank_agent.hooks.torch.tensor_memory import feed, held_of, numbers_of, raw_bytes
+from breakrank_agent.hooks.torch.tensor_memory import digests_of, feed, held_of, numbers_of, raw_bytes
 from breakrank_agent.protocol.log import members
 
 WAITS_FOR = "torch"
@@ -201,11 +201,13 @@ def flatten(value: Any, into: list[Any]) -> list[Any]:
 def _wrap_backward(agent: Agent, training: Training) -> None:
     import torch
 
-    def enter(*_: Any, **__: Any) -> tuple[bool, Any]:
+    def enter(*args: Any, **kwargs: Any) -> tuple[bool, Any]:
         agent.reach("backward")
         own, outer = threading.get_ident() == agent.main, agent.sequences.backward
         if own:
             agent.sequences.backward = sys._getframe(2)
+            for look in agent.on.backward:
+                agent.guard(look, args[0] if args else kwargs.get("tensors"))
         return own, outer
 
     def leave(token: tuple[bool, Any], _: Any) -> None:
@@ -279,7 +281,13 @@ class _Outermost:
                 self._found.append(type(called))
             if not any(known() is called for known in self._training.modules):
                 self._training.modules.append(weakref.ref(called))
-            self._agent.reach("forward")
+            self._enter(called)
+
+    def _enter(self, called: Any) -> None:
+        """Enter the forward pass of an outermost module."""
+        self._agent.reach("forward")
+        for look in self._agent.on.forward:
+            self._agent.guard(look, called)
 
     def _settle(self) -> None:
         """Once the first step is over, watch only the classes found."""
@@ -288,7 +296,7 @@ class _Outermost:
         if self._agent.clock.done and self._found:
             torch.nn.Module.__call__ = self._call
             for kind in self._found:
-                self._wrap(kind, lambda called: self._agent.reach("forward"), lambda: None)
+                self._wrap(kind, self._enter, lambda: None)
 
     def _wrap(self, kind: Any, enter: Callable[[Any], None], leave: Callable[[], None]) -> None:
         """Call `enter` and `leave` around the outermost calls of a class's modules."""
@@ -326,12 +334,16 @@ def _saving(agent: Agent) -> Callable[..., AbstractContextManager[None]]:
         if _is_path(f):
             # C++ writes it in one go. A file object asks for a turn before each of its own writes.
             agent.take_turn("save", "w", path, site=agent.sites.here().line)
+        before = digests_of(obj) if threading.get_ident() != agent.main else []
         try:
             with agent.quietly():
                 yield
         except BaseException as error:
             agent.raised("save", error, path=path)
             raise
+        changed = sum(one != other for one, other in zip(before, digests_of(obj) if before else ()))
+        if changed:
+            agent.record("changed", path=path, count=changed, of=len(before), site=agent.sites.here().line)
         with agent.quietly():
             digest = _file_digest(f)
         agent.payload("save", path=path, done=agent.clock.done, **digest)

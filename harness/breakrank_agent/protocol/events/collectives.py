@@ -84,6 +84,9 @@ class CallFacts(CallNumber, CallWords):
     """The reduction, such as `SUM`; absent for a call that does not reduce."""
     site: NotRequired[str]
     """The line of the user's code that calls, as `file:line`; absent if there is none."""
+    loop: NotRequired[str]
+    """The variables of the loops that call it, with their values, as `name 0.weight`; absent without contents, and
+    where there are none."""
     said: NotRequired[str]
     """A clause on where a graph runs the collective, such as in a loop; absent elsewhere."""
     eager: NotRequired[bool]

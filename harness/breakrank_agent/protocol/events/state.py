@@ -81,6 +81,76 @@ class InputsEvent(RankEventBase):
     """A digest of each part as it was before its optimizer's first step, or empty; absent if there was no such step."""
 
 
+class LossEvent(RankEventBase):
+    """The weight of an element in a loss is new, of gradients that a wrapper averages."""
+
+    kind: Literal["loss"]
+    backward: Ordinal
+    """The number of the backward pass within its step."""
+    factor: float
+    """The number by which the mean or the sum is multiplied."""
+    reduction: Literal["mean", "sum"]
+    """The reduction of the loss."""
+    elements: Count
+    """The number of elements that are reduced."""
+
+
+class CutEvent(RankEventBase):
+    """A collective has cut the graph of a loss."""
+
+    kind: Literal["cut"]
+    op: str
+    """The operator, by the framework's name."""
+    site: str
+    """The line of the user's code that calls, as `file:line`; empty if there is none."""
+
+
+class BuffersEvent(RankEventBase):
+    """Buffers of a module that change, as a forward pass finds them."""
+
+    kind: Literal["buffers"]
+    train: bool
+    """The module is in train mode."""
+    first: str
+    """The name of the first of them."""
+    buffers: str
+    """A digest of all of them."""
+
+
+class AverageEvent(RankEventBase):
+    """A model that is an average of another was brought up to date."""
+
+    kind: Literal["average"]
+    number: Ordinal
+    """The number of the update."""
+    average: str
+    """A digest of its parameters."""
+
+
+class ChangedEvent(RankEventBase):
+    """Tensors have changed while a thread wrote them to a file."""
+
+    kind: Literal["changed"]
+    path: str
+    """The file, from the working folder; `(memory)` if it is none."""
+    count: Ordinal
+    """The number of tensors that have changed."""
+    of: Ordinal
+    """The number of tensors that were written."""
+    site: str
+    """The line of the user's code that saves, as `file:line`; empty if there is none."""
+
+
+class OverwrittenEvent(RankEventBase):
+    """A file was written over while this rank has it mapped to read it."""
+
+    kind: Literal["overwritten"]
+    path: str
+    """The file, from the working folder."""
+    site: str
+    """The line of the user's code that mapped it, as `file:line`; empty if there is none."""
+
+
 class UnsyncedEvent(RankEventBase):
     """A step whose gradients were not all reduced. At least one of the fields below is there."""
 
