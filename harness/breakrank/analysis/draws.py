@@ -102,8 +102,8 @@ def reduce_as_replicas(ranks: Sequence[RankHistory]) -> bool:
 def _overlapping_shards(history: History) -> list[Finding]:
     """Return the finding that several ranks, which hold replicas, draw the same samples within an epoch.
 
-    Where the samples do not come out even, the last batch of a rank does not count, as it may have been filled up, nor
-    do as many samples as may have been added. A rank that draws a sample twice does not draw each once at all.
+    The last batch of a rank does not count if it may have been filled up, nor do as many samples as may have been added
+    where they do not come out even. A rank that draws a sample twice does not draw each once at all.
     """
     ranks = history.last
     if not reduce_as_replicas(ranks):

@@ -17,7 +17,7 @@ def train(alone):
         return losses[-1]
 
     def update():
-        # What is small enough is drawn so that rank 1 has it later.
+        # Rank 1 comes to a small loss later.
         small = losses[-1].detach() * 0 + (1.0 if len(losses) > 2 * rank else 0.0)
         if not alone:
             dist.all_reduce(small, dist.ReduceOp.MIN)

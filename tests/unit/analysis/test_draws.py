@@ -110,3 +110,125 @@ def test_samples_that_come_once_per_worker_are_found_at_the_first_that_comes_aga
 ])  # fmt: skip
 def test_a_stream_whose_workers_share_it_or_that_is_read_again_is_left_alone(loads: Any) -> None:
     assert trained(loads) == []
+
+
+def shard(*batches: list[int], **first: Any) -> list[dict[str, Any]]:
+    """Return the loads of an epoch over a dataset of eight samples."""
+    begins = {"begins": len(batches), "iterator": 1, "dataset": "d", "total": 8, **first}
+    return [{"indices": indices, **(begins if not number else {})} for number, indices in enumerate(batches)]
+
+
+def causes(found: list[Any]) -> list[tuple[str, tuple[int, ...], int]]:
+    return [(one.cause, one.ranks, one.step) for one in found]
+
+
+def test_samples_that_several_ranks_draw_in_an_epoch_are_found() -> None:
+    found = trained(shard([0, 1], [2, 3]), shard([3, 4], [5, 6]))
+    assert causes(found) == [("overlapping shards", (0, 1), 1)]
+    assert "drew 1 of 7 samples on several ranks within one epoch" in found[0].sentence()
+
+
+def test_only_the_ranks_that_have_them_are_named() -> None:
+    found = trained(shard([0, 1]), shard([2, 1]), shard([3, 4]))
+    assert causes(found) == [("overlapping shards", (0, 1), 1)]
+
+
+@pytest.mark.parametrize("ranks", [
+    (shard([0, 1], [2, 3]), shard([4, 5], [6, 7])),
+    (shard([0, 1], [2, 3], padded=True), shard([4, 5], [6, 0], padded=True)),
+    (shard([0, 1], [2, 3], draws="replacement"), shard([3, 3], [0, 6])),
+    (shard([0, 1], [1, 3]), shard([4, 1], [6, 7])),
+    (shard([0, 1], [2, 3]), shard([0, 1], [2, 3], dataset="e")),
+    (shard([0, 1], [2, 3], dataset=""), shard([0, 1], [2, 3], dataset="")),
+])  # fmt: skip
+def test_shards_that_are_apart_filled_up_or_of_other_data_are_left_alone(ranks: Any) -> None:
+    assert trained(*ranks) == []
+
+
+def test_a_sample_that_may_have_been_added_is_left_alone_and_two_are_not() -> None:
+    filled = [shard([0, 1], [2, 3], [4, 5], padded=True), shard([0, 6], [7, 3], [2, 1], padded=True)]
+    assert causes(trained(*filled)) == [("overlapping shards", (0, 1), 1)]
+    assert trained(filled[0], shard([0, 6], [7, 8], [2, 1], padded=True)) == []
+
+
+def test_samples_are_told_apart_by_what_they_hold() -> None:
+    def held(*contents: str) -> list[dict[str, Any]]:
+        return [{"iterator": 1, "indices": [0, 1], "contents": [*one]} for one in contents]
+
+    assert causes(trained(held("ab", "cd"), held("ae", "fg"))) == [("overlapping shards", (0, 1), 1)]
+    assert trained(held("ab", "cd"), held("hi", "fg")) == []
+    # A dataset may hold a few samples twice.
+    many = ["".join(chr(200 + 10 * n + i) for i in range(10)) for n in range(6)]
+    assert trained(held("ab", *many[:3]), held("ac", *many[3:])) == []
+
+
+def test_samples_that_no_rank_draws_are_found() -> None:
+    found = trained(shard([0], [1]), shard([2], [3]))
+    assert causes(found) == [("samples never drawn", (0, 1), 1)]
+    assert "4 of 8 samples were drawn by no rank in 1 whole epochs" in found[0].sentence()
+
+
+@pytest.mark.parametrize("ranks", [
+    (shard([0, 1], [2]), shard([4, 5], [6])),
+    (shard([0], [1], begins=3), shard([2], [3], begins=3)),
+    (shard([0], [1], draws="part"), shard([2], [3], draws="part")),
+    (shard([0], [1], dataset=""), shard([2], [3], dataset="")),
+])  # fmt: skip
+def test_epochs_that_drop_a_batch_are_broken_off_or_of_a_part_are_left_alone(ranks: Any) -> None:
+    assert trained(*ranks) == []
+
+
+def validated(*loads: tuple[str, int, list[int]], by: str = "indices") -> list[Any]:
+    """Return the findings on a rank that trains (`t`) or validates (`v`) on these, by iterator."""
+    job = Golden(1)
+    for mode, iterator, samples in loads:
+        told = {"indices": samples, "dataset": "d"} if by == "indices" else {"samples": [*map(str, samples)]}
+        job[0].enters("load").writes("payload", of="load", iterator=iterator, **told)
+        if mode == "t":
+            job[0].enters("forward").enters("backward").enters("optimize").ends_step()
+    return drawn_wrong(job.ends_well().history())
+
+
+@pytest.mark.parametrize("by", ["indices", "samples"])
+def test_samples_of_the_training_in_a_validation_are_found(by: str) -> None:
+    loads = [("t", 1, [0, 1]), ("t", 1, [2, 3]), ("v", 2, [3, 4]), ("v", 2, [5, 6])]
+    found = validated(*loads, by=by)
+    assert causes(found) == [("validated on training", (0,), 3)]
+    assert "on 1 samples, of 4, on which it had trained" in found[0].sentence()
+
+
+@pytest.mark.parametrize("loads", [
+    [("t", 1, [0, 1]), ("v", 2, [2, 3]), ("v", 2, [4, 5])],
+    [("t", 1, [0, 1]), ("v", 2, [0, 1]), ("v", 2, [1])],
+    [("t", 1, [0, 1]), ("v", 2, [1, 2])],
+    [("v", 2, [1, 2]), ("t", 1, [0, 1]), ("v", 2, [3, 4])],
+])  # fmt: skip
+def test_validations_on_other_samples_or_on_nothing_else_are_left_alone(loads: Any) -> None:
+    assert validated(*loads) == []
+
+
+def workers(*told: tuple[int, dict[str, str], list[str]]) -> list[Any]:
+    """Return the findings on a rank whose workers have told this in one step."""
+    job = Golden(1).trains(1)
+    for worker, random, moved in told:
+        job[0].writes("worker", worker=worker, of=2, random=random, moved=moved)
+    return drawn_wrong(job.ends_well().history())
+
+
+def test_workers_that_draw_alike_or_share_a_position_are_found() -> None:
+    found = workers((0, {"numpy.random": "a"}, []), (1, {"numpy.random": "a"}, []))
+    assert causes(found) == [("alike in workers", (0,), 1)]
+    assert "draw the same random numbers from numpy.random" in found[0].sentence()
+    found = workers((0, {}, ["x.bin"]), (1, {}, ["x.bin"]))
+    assert causes(found) == [("shared file position", (0,), 1)] and "read x.bin from one" in found[0].sentence()
+
+
+@pytest.mark.parametrize("told", [
+    [(0, {"numpy.random": "a"}, []), (1, {"numpy.random": "b"}, [])],
+    [(0, {"numpy.random": "a"}, []), (1, {"random": "a"}, [])],
+    [(0, {"random": "a"}, []), (0, {"random": "a"}, [])],
+    [(0, {}, ["x.bin"]), (1, {}, ["y.bin"])],
+    [(0, {}, ["x.bin"]), (0, {}, ["x.bin"])],
+])  # fmt: skip
+def test_workers_that_do_otherwise_are_left_alone(told: Any) -> None:
+    assert workers(*told) == []

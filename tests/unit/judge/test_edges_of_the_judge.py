@@ -219,7 +219,7 @@ class TestAsking:
 
     def test_an_unknown_oracle_is_named_with_those_that_there_are(self) -> None:
         (reason,) = says(judge(sound(), None, plan(oracles=("ends", "astrology"))))
-        assert reason.startswith("there is no oracle 'astrology'; oracles are checkpoint, collectives, control, ")
+        assert reason.startswith("there is no oracle 'astrology'; oracles are buffers, checkpoint, collectives, ")
 
     def test_findings_of_an_earlier_attempt_come_first_and_are_notes(self) -> None:
         job = Golden().trains(2)

@@ -66,3 +66,64 @@ def test_ranks_that_are_left_in_eval_mode_are_named(ranks: Any, blamed: Any, ste
 @pytest.mark.parametrize("ranks", [("tttt", "tttt"), ("eeee", "eeee"), ("tett", "tett"), ("ttte", "ttte"), ("    ",)])
 def test_a_mode_that_is_chosen_or_left_again_is_none_to_object_to(ranks: Any) -> None:
     assert modes(*ranks) == []
+
+
+def losses(*ranks: list[tuple[float, str, int]], backward: int = 1) -> list[Finding]:
+    """Return the findings on a job whose ranks have these factors, reductions and numbers of elements, one a step."""
+    job = seen(Golden(len(ranks)))
+    for number in range(max(map(len, ranks), default=0)):
+        for one, own in zip(job.ranks, ranks, strict=True):
+            if number < len(own) and (not number or own[number] != own[number - 1]):
+                factor, reduction, elements = own[number]
+                one.writes("loss", backward=backward, factor=factor, reduction=reduction, elements=elements)
+            one.enters("optimize").ends_step()
+    causes = ("unequal batches", "loss scale differs")
+    return [found for found in ask("optimizers", job.ends_well().history()) if found.cause in causes]
+
+
+def same(count: int, factor: float = 1.0, reduction: str = "mean", elements: int = 8) -> list[tuple[float, str, int]]:
+    return [(factor, reduction, elements)] * count
+
+
+@pytest.mark.parametrize(("ranks", "cause", "words"), [
+    ((same(6), same(6, elements=4)), "unequal batches", "means over 8 on rank 0 and 4 on rank 1"),
+    ((same(4), same(4, elements=4)), "unequal batches", "from step 1 on"),
+    ((same(6), same(6, factor=0.5)), "loss scale differs", "1 on rank 0 and 0.5 on rank 1"),
+    ((same(6, reduction="sum"), same(6, 0.5, "sum")), "loss scale differs", "1 on rank 0 and 0.5 on rank 1"),
+    ((same(9) + same(1, elements=2), same(10, elements=4)), "unequal batches", "8 on rank 0 and 4 on rank 1"),
+    ((same(6), same(6), same(6, elements=2)), "unequal batches", "8 on ranks 0 and 1 and 2 on rank 2"),
+])  # fmt: skip
+def test_samples_that_weigh_otherwise_on_each_rank_are_named(ranks: Any, cause: str, words: str) -> None:
+    (found,) = losses(*ranks)
+    assert (found.cause, found.ranks) == (cause, tuple(range(len(ranks)))) and words in found.sentence()
+
+
+@pytest.mark.parametrize("ranks", [
+    (same(6), same(6)),
+    (same(3), same(3, elements=4)),
+    (same(6), same(6, factor=0.5, elements=4)),
+    (same(6, reduction="sum"), same(6, reduction="sum", elements=4)),
+    (same(6), same(6, factor=8.0, reduction="sum")),
+    (same(4) + same(6, elements=6), same(10, elements=4)),
+    ([(1.0, "mean", n) for n in (8, 9, 7, 8, 6, 8)], [(1.0, "mean", n) for n in (6, 5, 7, 5, 6, 5)]),
+    (same(6), []),
+    (same(6),),
+])  # fmt: skip
+def test_weights_that_are_equal_or_change_from_step_to_step_are_left_alone(ranks: Any) -> None:
+    assert losses(*ranks) == []
+
+
+def test_of_several_losses_in_a_step_nothing_is_known() -> None:
+    assert losses(same(6), same(6, elements=4), backward=2) == []
+
+
+def test_a_collective_that_cuts_the_graph_is_named_with_its_line() -> None:
+    job = seen(Golden(2).trains(2))
+    job[1].writes("cut", op="allgather_", site="train.py:9").writes("cut", op="alltoall_", site="train.py:10")
+    (found, *_) = ask("optimizers", job.ends_well().history())
+    assert (found.cause, found.ranks, found.step, found.places) == ("graph cut", (1,), 2, ("train.py:9",))
+    assert "of rank 1 end at all_gather (train.py:9) at step 2" in found.sentence()
+    job = seen(Golden(1).trains(1))
+    job[0].writes("cut", op="new_one_", site="")
+    (found, *_) = ask("optimizers", job.ends_well().history())
+    assert found.places == () and "end at new_one_ (no line of its own)" in found.sentence()

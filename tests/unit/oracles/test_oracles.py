@@ -30,6 +30,7 @@ def test_no_oracle_objects_to_a_sound_history_that_is_its_own_control(oracle: st
         one.enters("collective", c=1, reduce="SUM", **{"in": [{**summed, "digest": "e", "sum": 1.0}]})
         one.writes("done", op="allreduce_", group="0", c=1, out=[summed], kept=True)
         one.accesses("r", one.rank, lo=0, hi=4).is_placed().writes("inputs", gradients=["a"])
+        one.writes("buffers", train=True, first="mean", buffers="b")
         for step in range(1, 61):
             one.writes("census", step=step, lines=[]).writes("heap", step=step, bytes=1000)
     history = job.ends_well().history()

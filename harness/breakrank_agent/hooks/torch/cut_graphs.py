@@ -1,9 +1,8 @@
 """Graphs that a collective cuts: what it reads needs a gradient, what it writes has none, and goes into the loss.
 
-A collective as such is no function of autograd: gradients end at it, without a word. That its result goes into the
-loss is seen by the bytes: tensors that the graph has saved for the backward pass hold them, and need no gradient. Where
-it is only added, nothing is saved: then parameters that an optimizer has come into the collective, and not into the
-loss.
+A collective as such is no function of autograd: gradients end at it, without a word. The bytes tell that its
+result goes into the loss: tensors that the graph has saved for the backward pass hold them, and need no gradient. If it
+is only added, nothing is saved: then parameters that an optimizer has come into the collective, and not into the loss.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import hashlib
 import os
 from typing import Any, Optional
 
-#: How deep the objects that a dataset holds are looked into, and how many of a list.
+#: The depth to which the objects that a dataset holds are looked into, and the most items of a list.
 _DEPTH, _ITEMS = 4, 8
 #: The bytes at each end of an array that are looked at.
 _ENDS = 256

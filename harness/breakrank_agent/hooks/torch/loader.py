@@ -121,7 +121,7 @@ def _begins(loader: Any, iterable: Any) -> dict[str, Any]:
 def _digests(agent: Agent, batch: Any, has_indices: bool) -> dict[str, Any]:
     """Return digests of a batch: of the whole, and of each sample where nothing else tells samples apart.
 
-    Where contents are asked for, samples that have indices are digested, too: those of two datasets may be the same.
+    Samples that have indices are digested, too, where contents are asked for: two datasets may hold the same ones.
 
     Nothing is told of a batch in which no tensor is found: it would look like any other.
     """

@@ -23,7 +23,7 @@ WAITS_FOR = "torch.utils.data.dataloader"
 
 #: The bytes of a board that a worker has, and how many of its batches it looks at.
 _SLOT, _BATCHES = 4096, 4
-#: How deep the objects that a dataset holds are looked into, and the most of them.
+#: The depth to which the objects that a dataset holds are looked into, and the most of them.
 _DEPTH, _MOST = 3, 64
 
 

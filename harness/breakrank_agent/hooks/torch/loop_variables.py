@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 from breakrank_agent.agent.call_sites import Sites
 
-#: How many frames of the user's code are looked at for a loop, and the most that is said of a value.
+#: The most frames of the user's code that are looked at for a loop, and the most that is said of a value.
 _FRAMES, _LENGTH = 3, 60
 
 

@@ -17,7 +17,7 @@ WAITS_FOR = "torch"
 #: The nodes between a loss and its mean that change nothing, and the most nodes that are looked at.
 _THROUGH = ("NegBackward0", "ToCopyBackward0", "CloneBackward0", "AliasBackward0", "ViewBackward0", "SqueezeBackward0")
 _MOST = 16
-#: What torch saves of a reduction in a loss of its own.
+#: The numbers by which torch saves the reduction of a loss of its own.
 _MEAN, _SUM = 1, 2
 
 
