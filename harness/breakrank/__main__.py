@@ -107,6 +107,12 @@ def _add_check(commands: argparse._SubParsersAction[_Parser]) -> None:
     command.add_argument(
         "--resume", metavar="CMD", help="kill all ranks in the middle, and go on by CMD (--resume= by the same command)"
     )
+    command.add_argument(
+        "--apart",
+        default="",
+        metavar="NAMES",
+        help="parameters that ranks mean to have each for itself, as in 'experts.*,head.*'",
+    )
     command.add_argument("--budget", default="", metavar="S", help="seconds of the whole: runs end early, after a step")
     command.add_argument("--deadline", default="", metavar="S", help="seconds without a move that are a hang (300)")
     command.add_argument("--json", action="store_true", help="print one JSON object in place of the sheet")

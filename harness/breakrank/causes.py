@@ -126,6 +126,8 @@ _GRADIENTS = {
     "stray optimizer": "optimizer {optimizer} of {who} has {parameters} parameters that no module in use has, and "
     "{unowned}, which has a gradient, is in no optimizer",
     "parameters frozen": "the parameters of {who} did not change at step {step}{later}",
+    "gradients scaled": "the gradients of {who} are those of one rank on the same batches times a number, from step "
+    "{step} on: {said}",
     "per-rank loss scaling": "{who} weigh samples otherwise than one rank would, from "
     "step {step} on: batches of {sizes}",
     "reference mismatch": "the parameters of {who} part from those of one rank on the same batches {at}{first}",

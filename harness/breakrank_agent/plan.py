@@ -19,7 +19,7 @@ from breakrank_agent.protocol.sampling import DIGESTS
 from breakrank_agent.protocol.trigger import PlanError, Trigger
 
 #: Grows when a plan, or what is recorded under one, is written in another way. Runs of another version are not read.
-VERSION = 3
+VERSION = 4
 
 #: The range of each number of a saved plan; of a trigger's and a schedule's, too.
 _RANGES: Mapping[str, tuple[float, float]] = {
@@ -109,7 +109,8 @@ class Plan:
     the image of the containers of the runner `docker`. `digests` says at the end of which steps the parameters are
     digested, and which batches are: `every`, `sparse` (the first ones, then ever fewer) or `none`, which costs less if
     they are large; with sparse ones each step from the first to the second number of `closely` is digested. The
-    parameters at the end always are. `oracles` are those that the scenario names, which decide whether a case is as
+    parameters at the end always are. `apart` are patterns for the names of parameters that ranks mean to have each for
+    itself. `oracles` are those that the scenario names, which decide whether a case is as
     recorded; every oracle judges what is on record. `evidence` is recorded beyond points, payloads and ends. Seconds
     appear only as limits: nothing fires on them.
     """
@@ -130,6 +131,7 @@ class Plan:
     pin: bool = True
     digests: str = "every"
     closely: tuple[int, ...] = ()
+    apart: tuple[str, ...] = ()
     runner: str = "process"
     image: str = ""
     control: str = ""
@@ -152,6 +154,7 @@ class Plan:
         raw["oracles"] = list(self.oracles)
         raw["evidence"] = list(self.evidence)
         raw["closely"] = list(self.closely)
+        raw["apart"] = list(self.apart)
         raw["command"] = list(self.command)
         raw["resume"] = list(self.resume)
         raw["reference"] = list(self.reference)

@@ -5,7 +5,9 @@ The programs of `pairs/` are trainings as people write them, broken and sound by
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.plans import plan_of
@@ -109,11 +111,11 @@ CAUSES = {
 }
 
 
-def judged(bench: Bench, program: str) -> Verdict:
+def judged(bench: Bench, program: str, **settings: Any) -> Verdict:
     """Return the verdict on a program that runs undisturbed."""
     framework = "tensorflow" if program.startswith("keras") else "torch"
     plan = plan_of(program, steps=0, oracles=(*DEFAULT_ORACLES, "collectives"), framework=framework)
-    return bench.run(Request(plan, programs=PAIRS)).verdict
+    return bench.run(Request(replace(plan, **settings), programs=PAIRS)).verdict
 
 
 @pytest.mark.parametrize("pair", CAUSES)
@@ -127,6 +129,13 @@ def test_the_mistake_is_found_and_named(bench, pair):
 def test_the_sound_twin_is_left_alone(bench, pair):
     verdict = judged(bench, f"{pair}:sound")
     assert (verdict.outcome, verdict.findings, verdict.also) == (Outcome.SURVIVED, (), ()), verdict.sentence()
+
+
+def test_parameters_that_the_person_sets_apart_are_no_replicas(bench):
+    verdict = judged(bench, "head_of_its_own:broken", apart=("2.*",))
+    assert (verdict.outcome, verdict.findings, verdict.also) == (Outcome.SURVIVED, (), ()), verdict.sentence()
+    verdict = judged(bench, "head_of_its_own:broken", apart=("head.*",))
+    assert verdict.findings and "no parameter has a name like 'head.*'" in verdict.notes
 
 
 def test_each_pair_is_tried():

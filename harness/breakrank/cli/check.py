@@ -16,6 +16,7 @@ from breakrank.cli import stderr_lines
 from breakrank.conductor.conductor import Progress
 from breakrank.errors import BreakrankError
 from breakrank.plan.build import Choices
+from breakrank.plan.for_scripts import patterns
 from breakrank.plan.script import check_script, check_step, framework_of, is_script
 from breakrank.report.health import Health, health
 from breakrank.report.terminal import live_line
@@ -39,6 +40,7 @@ class Wishes:
     reference: str = ""
     resume: str | None = None
     budget: str = ""
+    apart: str = ""
     deadline: str = ""
 
 
@@ -74,6 +76,7 @@ def _order(command: Sequence[str], where: Path, wishes: Wishes) -> Order:
         step=wishes.step,
         framework=wishes.framework or framework_of(command, where),
         deadline_s=_whole("--deadline", wishes.deadline),
+        apart=patterns(wishes.apart),
     )
     budget_s = float(_whole("--budget", wishes.budget) or math.inf)
     reference = _command("--reference", wishes.reference, where)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from math import inf
 
 from breakrank.analysis import endings, rounding
+from breakrank.analysis.apart import set_apart, without_match
 from breakrank.analysis.lineage import lineage
 from breakrank.history.reader import History, RankHistory
 from breakrank.judge.blame import accusations, blame
@@ -111,8 +112,9 @@ def _consult(
     compared: Collection[str] | None,
 ) -> tuple[list[Finding], dict[str, str]]:
     """Ask every oracle, those of the plan first; return findings by attempt, step and that order, and who abstained."""
-    bare = history.without_faults()
-    model = control.without_faults() if control is not None else None
+    bare = set_apart(history.without_faults(), plan.apart)
+    model = set_apart(control.without_faults(), plan.apart) if control is not None else None
+    account.notes.extend(f"no parameter has a name like {one!r}" for one in without_match(bare, plan.apart))
     # A user's script says nowhere how many steps it makes: its control does. Ranks need not make equally many: one may
     # be a parameter server, or have fewer batches than its peers.
     steps = plan.steps or max((lived.last_step for lived in (control.last if control is not None else ())), default=0)

@@ -11,9 +11,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from breakrank.analysis.digests import by_value
+from breakrank.analysis.gradient_scale import factors
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
-from breakrank.verdict import Finding
+from breakrank.verdict import Finding, listed, name_ranks
 from breakrank_agent.protocol.events import NamesEvent, PayloadEvent
 
 PROPERTY = "gradients and optimizer"
@@ -62,7 +64,8 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
             if not abs(norm - other) <= limit:
                 parted[name] = (*parted.get(name, ()), *ranks)
         if parted:
-            return [_finding(history, step, parted)]
+            related = factors(history.last, one) if step == shared[0] else {}
+            return [_finding(history, step, parted, related)]
         compared += len(pairs)
     if not compared:
         raise Abstain("the ranks hold neither the whole of what one rank trains nor shards that make it up")
@@ -136,8 +139,14 @@ def _together(shards: Sequence[Held], size: int) -> Iterator[tuple[tuple[int, ..
         yield tuple(sorted({one.rank for one in shards})), (sum(one.square for one in shards) / times) ** 0.5
 
 
-def _finding(history: History, step: int, parted: Mapping[str, tuple[int, ...]]) -> Finding:
-    """Return the finding; batches of several sizes explain it, where they were averaged as if they were alike."""
+def _finding(
+    history: History, step: int, parted: Mapping[str, tuple[int, ...]], related: Mapping[int, float]
+) -> Finding:
+    """Return the finding.
+
+    Batches of several sizes explain it, where they were averaged as if they were alike, and so do gradients that are
+    those of one rank times a number.
+    """
     first = next(iter(parted))
     ranks = tuple(sorted({rank for held in parted.values() for rank in held}))
     sizes = {lived.rank: _batch(lived, step) for lived in history.last}
@@ -146,6 +155,10 @@ def _finding(history: History, step: int, parted: Mapping[str, tuple[int, ...]])
     if len(set(sizes.values())) > 1:
         cause = "per-rank loss scaling"
         evidence["sizes"] = " and ".join(str(size) for size in sizes.values())
+    elif related:
+        cause = "gradients scaled"
+        ranks = tuple(sorted(related))
+        evidence["said"] = listed([f"{factor:.4g} on {name_ranks(own)}" for factor, own in by_value(related).items()])
     return Finding("reference", cause, ranks, step, evidence=evidence)
 
 

@@ -23,7 +23,8 @@ MOST_RANKS = 64
 class Choices:
     """Choices of the person who starts a run; None leaves one to the scenario.
 
-    `steps` (after the last strike), `step` (what ends one) and `framework` are for scripts.
+    `steps` (after the last strike), `step` (what ends one), `framework` and `apart` (names of parameters that are not
+    replicas) are for scripts.
     """
 
     seed: int = 0
@@ -38,6 +39,7 @@ class Choices:
     step: str = ""
     image: str = ""
     framework: str = ""
+    apart: tuple[str, ...] = ()
 
 
 def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
@@ -70,6 +72,7 @@ def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
         deadline_s=job.deadline_s if choices.deadline_s is None else choices.deadline_s,
         patience_s=patience_s if choices.patience_s is None else choices.patience_s,
         digests=job.digests,
+        apart=choices.apart,
         tolerance=case.tolerance if choices.tolerance is None else choices.tolerance,
         runner=_runner(choices.runner, strikes, f"{scenario.name}, case {case.name}"),
         image=choices.image,

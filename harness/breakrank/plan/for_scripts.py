@@ -40,6 +40,11 @@ def make_script_plans(scenario: Scenario, command: Sequence[str], choices: Choic
     return plans
 
 
+def patterns(text: str) -> tuple[str, ...]:
+    """Return the patterns for names of parameters in a text that separates them by commas."""
+    return tuple(pattern for one in text.split(",") if (pattern := one.strip()))
+
+
 def _ways(scenario: Scenario) -> list[tuple[Strike, ...]]:
     """Return the ways in which a scenario strikes a script, none if it strikes nothing. Raises `BreakrankError`."""
     ways: dict[str, tuple[Strike, ...]] = {}

@@ -140,6 +140,7 @@ def choices(options: Options) -> Choices:
         options.step,
         options.image,
         options.framework,
+        options.apart,
     )
 
 

@@ -34,6 +34,8 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("-steps", {"metavar": "N", "help": "end your own script N steps after the last strike (after N, without one)"}),
     ("-step", {"metavar": "MODULE:FUNCTION", "help": "the function of your own script, or of a module that it imports, "
                "whose return ends a step (default: the first optimizer that steps)"}),
+    ("-apart", {"metavar": "NAMES", "help": "parameters of your own script that ranks mean to have each for itself, as "
+                "in 'experts.*,head.*'"}),
     ("-restarts", {"metavar": "N", "help": "how often a failed group is started again (default: the scenario's)"}),
     ("-patience", {"metavar": "S", "help": "seconds that a proven wait may go on, so that the framework can time out"}),
     ("-deadline", {"metavar": "S", "help": "seconds without a new point on any rank until a run is ended as hung"}),

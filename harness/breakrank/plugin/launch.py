@@ -176,15 +176,18 @@ class Launcher:
         deadline_s: float = DEADLINE_S,
         reference: str = "",
         resume: str | None = None,
+        apart: Sequence[str] = (),
     ) -> Checked:
         """Run a script three times undisturbed, each time with other evidence, and say what is wrong with it.
 
         With `steps` each run ends after that many; `reference` is the command for the same training as one rank, and
-        `resume` the one that goes on after the ranks were killed (empty: the same again). The rest is as for a launch.
+        `resume` the one that goes on after the ranks were killed (empty: the same again); `apart` are patterns for the
+        names of parameters that ranks mean to have each for itself. The rest is as for a launch.
         Raises `BreakrankError`.
         """
         words, folder = self._find(command, step)
-        choices = Choices(ranks=ranks, steps=steps, step=step, framework=framework_of(words, folder))
+        framework = framework_of(words, folder)
+        choices = Choices(ranks=ranks, steps=steps, step=step, framework=framework, apart=tuple(apart))
         try:
             plan = light_plan(words, choices, deadline_s)
         except PlanError as error:

@@ -12,6 +12,7 @@ import pytest
 
 from breakrank.errors import BreakrankError
 from breakrank.plan.build import AUTO
+from breakrank.plan.for_scripts import patterns
 from breakrank.plan.script import check_script, check_step, framework_of, is_script
 from breakrank.plugin.command_line import PREFIX, destination, given
 from breakrank_agent.protocol.frameworks import all_frameworks
@@ -24,13 +25,13 @@ _MOST_RESTARTS = 100
 _MOST_STEPS = 10**9
 #: Options that a saved plan decides, so that a replay takes none of them.
 _OF_THE_PLAN = (
-    "", "-train", "-reference", "-steps", "-step", "-ranks", "-seed", "-seeds", "-framework", "-restarts", "-patience",
-    "-deadline", "-tolerance", "-repeat", "-image", "-compare",
+    "", "-train", "-reference", "-steps", "-step", "-apart", "-ranks", "-seed", "-seeds", "-framework", "-restarts",
+    "-patience", "-deadline", "-tolerance", "-repeat", "-image", "-compare",
 )  # fmt: skip
 
 
 #: Options about a script of one's own, which do nothing by themselves.
-_OF_A_SCRIPT = ("-train", "-reference", "-steps", "-step")
+_OF_A_SCRIPT = ("-train", "-reference", "-steps", "-step", "-apart")
 
 
 def asks_for_text(config: pytest.Config) -> bool:
@@ -77,6 +78,7 @@ class Options:
     deadline_s: float | None = None
     patience_s: float | None = None
     tolerance: float | None = None
+    apart: tuple[str, ...] = ()
     runner: str = AUTO
     framework: str = ""
     repeat: int = 1
@@ -117,6 +119,7 @@ def read(config: pytest.Config) -> Options:
         deadline_s=_number(PREFIX + "-deadline", _text(config, "-deadline"), above_zero=True),
         patience_s=_number(PREFIX + "-patience", _text(config, "-patience")),
         tolerance=_number(PREFIX + "-tolerance", _text(config, "-tolerance")),
+        apart=patterns(_text(config, "-apart") or ""),
         runner=_runner(config),
         framework=_framework(config) or (framework_of(train, config.invocation_params.dir) if train else ""),
         repeat=_whole(PREFIX + "-repeat", _text(config, "-repeat"), 1, _MOST_REPEATS) or 1,

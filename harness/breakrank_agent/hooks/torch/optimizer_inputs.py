@@ -12,7 +12,8 @@ from typing import Any, Optional
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.parameter_digest import in_parts
-from breakrank_agent.hooks.torch.tensor_memory import feed, held_of
+from breakrank_agent.agent.sketch import Sketch
+from breakrank_agent.hooks.torch.tensor_memory import feed, held_of, numbers_of
 from breakrank_agent.hooks.torch.training import Training, number_of, parameters_of
 
 WAITS_FOR = "torch"
@@ -88,15 +89,29 @@ class _Inputs:
             feed(digest, tensor)
         return digest.digest()
 
+    def _sketch(self, parts: list[list[Any]]) -> dict[str, Any]:
+        """Return the sums by which gradients are compared with those of one rank; empty where nothing is."""
+        import torch
+
+        if "norms" not in self._agent.plan.evidence:
+            return {}
+        with self._agent.quietly(), torch.no_grad():
+            sketch = Sketch(lambda signs: torch.frombuffer(bytearray(signs), dtype=torch.int8).double())
+            for part in parts:
+                gradients = [parameter.grad for parameter in part if parameter.grad is not None]
+                sketch.add(numbers_of(held) for gradient in gradients for held in held_of(gradient))
+        return {"sums": sketch.sums} if sketch.facts() else {}
+
     def tell(self) -> None:
         """Record the digests of the parts of the parameters that were taken, in the order of their names."""
         training = self._agent.model.handles
         if not self._gradients or not isinstance(training, Training):
             return
         parts = in_parts(training.parameters())
-        facts = {"gradients": [_joined(part, self._gradients) for part in parts]}
+        facts: dict[str, Any] = {"gradients": [_joined(part, self._gradients) for part in parts]}
         if self._before:
             facts["before"] = [_joined(part, self._before) for part in parts]
+            facts.update(self._sketch(parts))
         self._before, self._gradients = {}, {}
         self._agent.record("inputs", **facts)
 

@@ -79,6 +79,8 @@ class InputsEvent(RankEventBase):
     """A digest of the gradient of each part of the parameters; empty for zeros, and where none was taken."""
     before: NotRequired[list[str]]
     """A digest of each part as it was before its optimizer's first step, or empty; absent if there was no such step."""
+    sums: NotRequired[list[list[float]]]
+    """Sums of the gradient of each part, as of a sketch; absent unless there is a reference, and as `before` is."""
 
 
 class LossEvent(RankEventBase):
