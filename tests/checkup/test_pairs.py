@@ -105,6 +105,9 @@ CAUSES = {
     "teacher_written_over": ("mapped file overwritten", "best.0.pt was written over while ranks 0 and 1 had it mapped"),
     "samples_written_anew": ("mapped file overwritten", "samples.0.npy was written over while ranks 0 and 1"),
     "last_written_by_another_rank": ("mapped file overwritten", "last.pt was written over while ranks 0 and 1"),
+    "sums_where_it_averages": ("gradients scaled", "from step 1 on: 2 on ranks 0 and 1"),
+    "averages_twice": ("gradients scaled", "from step 1 on: 0.5 on ranks 0 and 1"),
+    "unscales_by_too_little": ("gradients scaled", "from step 1 on: 0.5 on ranks 0 and 1"),
     "copied_after_its_optimizer": ("stray optimizer", "module.0.weight, which has a gradient, is in no optimizer"),
     "head_after_its_optimizer": ("stray optimizer", "has 2 parameters that no module in use has, and module.2.weight"),
     "made_again_for_each_fold": ("stray optimizer", "has 4 parameters"),
@@ -114,7 +117,9 @@ CAUSES = {
 def judged(bench: Bench, program: str, **settings: Any) -> Verdict:
     """Return the verdict on a program that runs undisturbed."""
     framework = "tensorflow" if program.startswith("keras") else "torch"
-    plan = plan_of(program, steps=0, oracles=(*DEFAULT_ORACLES, "collectives"), framework=framework)
+    compared = ("reference",) if CAUSES[program.partition(":")[0]][0] == "gradients scaled" else ()
+    oracles = (*DEFAULT_ORACLES, "collectives", *compared)
+    plan = plan_of(program, steps=0, oracles=oracles, framework=framework)
     return bench.run(Request(replace(plan, **settings), programs=PAIRS)).verdict
 
 

@@ -20,7 +20,7 @@ from breakrank_agent import faults
 from breakrank_agent.protocol.trigger import at
 
 
-@pytest.mark.parametrize(("scale", "cause"), [("1", None), ("0.5", "reference mismatch")])
+@pytest.mark.parametrize(("scale", "cause"), [("1", None), ("0.5", "gradients scaled")])
 def test_a_script_is_compared_with_itself_as_one_rank_on_the_same_global_batches(bench, tmp_path, scale, cause):
     shutil.copy(SCRIPTS / "whole" / "global_batch.py", tmp_path)
     plan = plan_of_script(f"global_batch.py {scale}", reference=("global_batch.py", "1"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import threading
 
 import torch
@@ -195,6 +196,21 @@ def train_by(model, samples, lose, reduce=None, after=None):
         optimizer.step()
         if after is not None:
             after()
+
+
+def sum_up(model):
+    """Add up the gradients of all ranks."""
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad)
+
+
+def train_merged(reduce, scaled=lambda loss: loss):
+    """Train on the batches of this rank; a rank that does the work of several has theirs together."""
+    rank, _ = start()
+    merged = int(os.environ.get("BREAKRANK_MERGED", "1"))
+    samples = [torch.Generator().manual_seed(one) for one in range(rank, rank + merged)]
+    joined = (torch.cat([torch.randn(16, 8, generator=own) for own in samples]) for _ in range(4))
+    train_by(network(), joined, lambda model, x: scaled(lose(model, x)), reduce)
 
 
 def train_on(loader_of):
