@@ -24,7 +24,7 @@ SCENARIO = Scenario(
             "averaging:in_own_order",
             strikes=(),
             control="averaging:in_one_order",
-            expect=silent(oracle="replicas", step=1, cause="gradients differ"),
+            expect=silent(oracle="collectives", rank=1, step=1, cause="order mismatch"),
         ),
         Case(
             "torch-one-order",

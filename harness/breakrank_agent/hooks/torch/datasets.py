@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
+import types
+from collections.abc import Iterable
 from typing import Any, Optional
 
-#: The depth to which the objects that a dataset holds are looked into, and the most items of a list.
-_DEPTH, _ITEMS = 4, 8
+#: The depth to which the objects that a dataset holds are looked into, the most items of a list, and
+#: the most values in all.
+_DEPTH, _ITEMS, _MOST = 10, 8, 2000
 #: The bytes at each end of an array that are looked at.
 _ENDS = 256
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+#: The methods that make a sample of an index, or change one.
+_METHODS = ("__getitem__", "__getitems__", "__call__", "forward")
+#: Names of what tells a process which rank it is.
+_OF_A_RANK = frozenset(("environ", "getenv", "get_rank", "get_world_size", "process_index", "local_rank", "rank"))
+#: Modules whose objects without attributes say nothing, and need not: generators of random numbers, locks, dtypes.
+_MUTE = frozenset(("random", "_random", "numpy", "torch", "_thread", "threading", "multiprocessing"))
+_PLAIN = (bool, int, float, complex, str, bytes, range, slice, type(None))
 
 
 def describe(dataset: Any, index_sampler: Any) -> dict[str, Any]:
@@ -71,41 +81,96 @@ def _how(sampler: Any, total: int) -> str:
 
 
 def _digest_of(dataset: Any) -> str:
-    digest = hashlib.blake2b(digest_size=8)
+    look = _Look()
     try:
-        return digest.hexdigest() if _feed(digest, dataset, _DEPTH) else ""
+        return look.digest.hexdigest() if look.feed(dataset, _DEPTH) else ""
     except Exception:
         # An object of the program's that cannot be looked at.
         return ""
 
 
-def _feed(digest: Any, value: Any, depth: int) -> bool:
-    """Feed a digest with what is known of a value; return False if that is nothing."""
-    digest.update(type(value).__qualname__.encode())
-    if isinstance(value, (*_PLAIN, os.PathLike)):
-        digest.update(repr(value).encode())
-        return True
-    ends = _ends(value)
-    if ends is not None:
-        digest.update(ends)
-        return True
-    if depth == 0:
+class _Look:
+    """A look at an object and what it holds, in one digest."""
+
+    def __init__(self) -> None:
+        self.digest = hashlib.blake2b(digest_size=8)
+        self._left = _MOST
+
+    def feed(self, value: Any, depth: int) -> bool:
+        """Feed the digest with what is known of a value; return False if that is nothing."""
+        self._left -= 1
+        if self._left < 0:
+            # It was enough to tell one from another.
+            return True
+        self._say(type(value).__qualname__)
+        if isinstance(value, (*_PLAIN, os.PathLike)):
+            self._say(repr(value))
+            return True
+        ends = _ends(value)
+        if ends is not None:
+            self.digest.update(ends)
+            return True
+        return depth > 0 and (self._feed_several(value, depth) or self._feed_callable(value, depth))
+
+    def _say(self, text: str) -> None:
+        self.digest.update(text.encode())
+
+    def _all(self, values: Iterable[Any], depth: int) -> bool:
+        return all(self.feed(value, depth - 1) for value in values)
+
+    def _feed_several(self, value: Any, depth: int) -> bool:
+        if isinstance(value, (list, tuple)):
+            self._say(str(len(value)))
+            return self._all([*value[:_ITEMS], *value[-_ITEMS:]], depth)
+        if isinstance(value, dict):
+            self._say(str(len(value)))
+            return self._all([one for pair in [*value.items()][:_ITEMS] for one in pair], depth)
+        if isinstance(value, (set, frozenset)):
+            self._say(str(sorted(repr(one) for one in value if isinstance(one, _PLAIN))))
+            return True
         return False
-    if isinstance(value, (list, tuple)):
-        digest.update(str(len(value)).encode())
-        return all(_feed(digest, item, depth - 1) for item in [*value[:_ITEMS], *value[-_ITEMS:]])
-    if isinstance(value, dict):
-        digest.update(str(len(value)).encode())
-        shown = list(value.items())[:_ITEMS]
-        return all(_feed(digest, key, depth - 1) and _feed(digest, held, depth - 1) for key, held in shown)
-    if depth < _DEPTH and callable(value):
-        # A transform: what it makes of a sample does not change which sample it is.
-        digest.update(getattr(value, "__qualname__", "").encode())
-        return True
-    held = getattr(value, "__dict__", None)
-    if held is None:
-        return False
-    return all(_feed(digest, name, 1) and _feed(digest, held[name], depth - 1) for name in sorted(held))
+
+    def _feed_callable(self, value: Any, depth: int) -> bool:
+        if isinstance(value, functools.partial):
+            return self._all((value.func, value.args, value.keywords), depth)
+        if isinstance(value, types.MethodType):
+            return self.feed(value.__func__, depth) and self.feed(value.__self__, depth - 1)
+        if isinstance(value, types.FunctionType):
+            return self._feed_function(value, depth)
+        if isinstance(value, (types.BuiltinFunctionType, type, types.ModuleType)):
+            self._say(getattr(value, "__qualname__", value.__name__))
+            return True
+        return self._feed_object(value, depth)
+
+    def _feed_object(self, value: Any, depth: int) -> bool:
+        held = getattr(value, "__dict__", None)
+        if held is None:
+            # The state of a generator, or of a lock, does not make it another sample.
+            return type(value).__module__.partition(".")[0] in _MUTE
+        own = [getattr(type(value), name, None) for name in _METHODS]
+        methods = [one for one in own if isinstance(one, types.FunctionType)]
+        named = [one for name in sorted(held) for one in (name, held[name])]
+        return self._all(named, depth) and all(self._feed_function(method, depth) for method in methods)
+
+    def _feed_function(self, function: types.FunctionType, depth: int) -> bool:
+        """Feed the digest with what a function holds, and with the plain values among the globals that it uses.
+
+        One that asks for its rank, or for the environment, may make another sample of an index on each rank.
+        """
+        names = {name for one in _codes(function.__code__) for name in one.co_names}
+        if not names.isdisjoint(_OF_A_RANK):
+            return False
+        self._say(function.__qualname__)
+        held = [cell.cell_contents for cell in function.__closure__ or ()] + [*(function.__defaults__ or ())]
+        used = [function.__globals__[name] for name in sorted(names) if name in function.__globals__]
+        plain = [value for value in used if isinstance(value, (*_PLAIN, os.PathLike)) or _ends(value) is not None]
+        return self._all([*held, *plain], depth)
+
+
+def _codes(code: types.CodeType) -> list[types.CodeType]:
+    """Return the code of a function, and of those inside of it."""
+    inner = [one for one in code.co_consts if isinstance(one, types.CodeType)]
+    return [code, *(found for one in inner for found in _codes(one))]
 
 
 def _ends(value: Any) -> Optional[bytes]:
