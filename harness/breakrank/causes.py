@@ -117,6 +117,10 @@ _GRADIENTS = {
     "steps: each takes those of all steps before",
     "eval mode": "{who} trained in eval mode from step {step} on, without dropout and on the running statistics of "
     "batch norm{others}",
+    "never trained": "{name} of {who} never had a gradient, from step {step} on: its module is called and an optimizer "
+    "has it, and what it returns reaches no loss",
+    "dropout in eval mode": "{who} dropped elements at random in a validation at step {step}{at}: a function does not "
+    "know that the model is in eval mode",
     "graph cut": "gradients of {who} end at {op} ({site}) at step {step}: what it reads needs them, and what it "
     "returns, which goes into the loss, has none",
     "unequal batches": "a sample weighs otherwise on each rank from step {step} on: the wrapper averages their losses, "

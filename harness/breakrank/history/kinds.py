@@ -19,6 +19,7 @@ from breakrank_agent.protocol.events import (
     CutEvent,
     DamagedEvent,
     DoneEvent,
+    DropoutEvent,
     DroppedEvent,
     EndEvent,
     EnforcedEvent,
@@ -60,6 +61,7 @@ from breakrank_agent.protocol.events import (
     TurnEvent,
     UnrankedEvent,
     UnsyncedEvent,
+    UntrainedEvent,
     UnzeroedEvent,
     ViewEvent,
     WorkerEvent,
@@ -163,6 +165,12 @@ class RankKinds:
 
     @overload
     def of_kind(self, kind: Literal["unzeroed"]) -> list[UnzeroedEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["untrained"]) -> list[UntrainedEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["dropout"]) -> list[DropoutEvent]: ...
 
     @overload
     def of_kind(self, kind: Literal["worker"]) -> list[WorkerEvent]: ...

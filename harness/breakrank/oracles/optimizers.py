@@ -21,7 +21,39 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     """Look at what the hooks of torch say of its optimizers, in the last attempt."""
     if not any(lived.of_kind("inputs") for lived in history.last):
         raise Abstain("no optimizer of torch was seen to step")
-    return [*_stray(history), *_cut(history), *_weights(history), *_unzeroed(history), *_modes(history)]
+    return [
+        *_stray(history),
+        *_cut(history),
+        *_weights(history),
+        *_unzeroed(history),
+        *_untrained(history),
+        *_modes(history),
+        *_dropout(history),
+    ]
+
+
+def _untrained(history: History) -> list[Finding]:
+    """Return the finding that parameters had no gradient in any of the first steps, on no rank."""
+    told = {lived.rank: event for lived in history.last for event in lived.of_kind("untrained")[:1]}
+    trained = [lived.rank for lived in history.last if lived.of_kind("inputs")]
+    if not told or not set(trained) <= told.keys():
+        return []
+    event = told[min(told)]
+    evidence = {"parameters": event["parameters"], "name": event["names"][0]}
+    return [Finding("optimizers", "never trained", tuple(sorted(told)), 1, history.attempts[-1], evidence=evidence)]
+
+
+def _dropout(history: History) -> list[Finding]:
+    """Return the finding that elements are dropped in a validation."""
+    told = {lived.rank: event for lived in history.last for event in lived.of_kind("dropout")[:1]}
+    if not told:
+        return []
+    event = told[min(told)]
+    step = max(1, min(int(one["step"]) for one in told.values()))
+    places = (event["site"],) if event["site"] else ()
+    evidence = {"at": f" ({event['site']})" if event["site"] else ""}
+    ranks = tuple(sorted(told))
+    return [Finding("optimizers", "dropout in eval mode", ranks, step, history.attempts[-1], places, evidence)]
 
 
 def _cut(history: History) -> list[Finding]:

@@ -198,6 +198,18 @@ def train_by(model, samples, lose, reduce=None, after=None):
             after()
 
 
+def train_and_try(kind):
+    """Train a model, and try it in eval mode every two steps."""
+    start()
+    model = wrapped(kind())
+    for _ in range(3):
+        train_by(model, batches(2), lose)
+        model.eval()
+        with torch.no_grad():
+            lose(model, torch.ones(4, 8))
+        model.train()
+
+
 def sum_up(model):
     """Add up the gradients of all ranks."""
     for parameter in model.parameters():

@@ -15,7 +15,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
@@ -79,6 +79,8 @@ class Training(NoHandles):
         self.steps_by = ""
         #: The outermost modules that were called in the first step, by weak reference: they know the parameters' names.
         self.modules: list[weakref.ref[Any]] = []
+        #: All modules that were called in the first step to train them.
+        self.called: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def take(self, optimizer: Any) -> None:
         """Take in an optimizer that is about to step."""
@@ -272,7 +274,7 @@ class _Outermost:
         import torch
 
         self._call = torch.nn.Module.__call__
-        self._wrap(torch.nn.Module, self._meet, self._settle)
+        self._wrap(torch.nn.Module, self._meet, self._settle, self._training.called.add)
 
     def _meet(self, called: Any) -> None:
         """Take the class of a module, and the module, down as outermost, if it has parameters."""
@@ -298,10 +300,19 @@ class _Outermost:
             for kind in self._found:
                 self._wrap(kind, self._enter, lambda: None)
 
-    def _wrap(self, kind: Any, enter: Callable[[Any], None], leave: Callable[[], None]) -> None:
-        """Call `enter` and `leave` around the outermost calls of a class's modules."""
+    def _wrap(
+        self,
+        kind: Any,
+        enter: Callable[[Any], None],
+        leave: Callable[[], None],
+        each: Optional[Callable[[Any], None]] = None,
+    ) -> None:
+        """Call `enter` and `leave` around the outermost calls of a class's modules, and `each` for all that train."""
+        import torch
 
         def before(module: Any, *_: Any, **__: Any) -> None:
+            if each is not None and torch.is_grad_enabled():
+                each(module)
             if self._depth == 0 and not self._agent.busy:
                 enter(module)
             self._depth += 1

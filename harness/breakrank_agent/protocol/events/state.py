@@ -301,6 +301,24 @@ class WorkerEvent(RankEventBase):
     """The files, opened before the workers were started, whose position was moved meanwhile."""
 
 
+class UntrainedEvent(RankEventBase):
+    """Parameters had no gradient in the first steps, although their modules were called, and an optimizer has them."""
+
+    kind: Literal["untrained"]
+    parameters: Ordinal
+    """The number of them."""
+    names: list[str]
+    """The names of the first of them."""
+
+
+class DropoutEvent(RankEventBase):
+    """A function of the program drops elements at random while the model is in eval mode."""
+
+    kind: Literal["dropout"]
+    site: str
+    """The line of the user's code that calls, as `file:line`; empty if there is none."""
+
+
 class LackEvent(RankEventBase):
     """Gradients of replicas have not reached an update."""
 

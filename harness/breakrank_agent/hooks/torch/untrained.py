@@ -1,0 +1,89 @@
+"""Parameters that nothing trains, and dropout that goes on in a validation: mistakes in a forward pass.
+
+A module that is called to be trained, and whose parameters an optimizer has, gets a gradient; if it never does, its
+output was detached on its way to the loss. Parameters that ask for no gradient are frozen, and those of a module that
+nobody calls are not used: both may be meant.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Optional
+
+from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.interpose import interpose
+from breakrank_agent.agent.parameter_digest import NAME_LIMIT
+from breakrank_agent.hooks.torch.training import Training, parameters_of
+
+WAITS_FOR = "torch"
+
+#: The steps after which a parameter that never had a gradient is told of, and the names that are told.
+_STEPS, _NAMES = 4, 4
+
+
+def install(agent: Agent) -> None:
+    """Look at the gradients of the first steps, and at dropout by a function of its own."""
+    from torch.nn import functional
+    from torch.optim import optimizer as module
+
+    untrained = _Untrained(agent)
+    module.register_optimizer_step_pre_hook(lambda optimizer, *_: agent.guard(untrained.look, optimizer))
+    agent.on.step_end.append(untrained.tell)
+    dropout = _Dropout(agent)
+    agent.on.forward.append(dropout.enter)
+    interpose(functional, "dropout", dropout.meet)
+
+
+class _Untrained:
+    """The parameters of the optimizers that had a gradient by now."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._trained: set[int] = set()
+        self._done = False
+
+    def look(self, optimizer: Any) -> None:
+        """Take down which parameters have a gradient before a step."""
+        if not self._done:
+            self._trained.update(id(p) for p in parameters_of(optimizer) if p.grad is not None)
+
+    def tell(self) -> None:
+        """Record, once, the parameters without a gradient whose modules were called in the first step."""
+        training = self._agent.model.handles
+        if self._done or self._agent.clock.done < _STEPS or not isinstance(training, Training):
+            return
+        self._done = True
+        owned = {id(p) for p in training.parameters()}
+        found = {}
+        for outermost in (known() for known in training.modules):
+            for name, inner in outermost.named_modules() if outermost is not None else ():
+                for own, parameter in inner.named_parameters(name, recurse=False) if inner in training.called else ():
+                    if parameter.requires_grad and id(parameter) in owned and id(parameter) not in self._trained:
+                        found[id(parameter)] = own[:NAME_LIMIT]
+        if found and self._trained:
+            self._agent.record("untrained", parameters=len(found), names=[*found.values()][:_NAMES])
+
+
+class _Dropout:
+    """Calls of `torch.nn.functional.dropout` that drop elements in a validation."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._validates = self._told = False
+
+    def enter(self, module: Any) -> None:
+        """Enter the forward pass of an outermost module."""
+        import torch
+
+        self._validates = not module.training and not torch.is_grad_enabled()
+
+    def meet(self, _: Any, p: float = 0.5, training: bool = True, *__: Any, **___: Any) -> Optional[bool]:
+        """Record the first call of the program's own that drops elements while the model is in eval mode."""
+        if not self._validates or self._told or not training or not p:
+            return None
+        caller = sys._getframe(2)
+        # A module for dropout that is in train mode was put into it by somebody.
+        if not caller.f_code.co_filename.endswith("dropout.py"):
+            self._told = True
+            self._agent.record("dropout", site=self._agent.sites.here().line)
+        return None
