@@ -127,3 +127,27 @@ def test_a_collective_that_cuts_the_graph_is_named_with_its_line() -> None:
     job[0].writes("cut", op="new_one_", site="")
     (found, *_) = ask("optimizers", job.ends_well().history())
     assert found.places == () and "end at new_one_ (no line of its own)" in found.sentence()
+
+
+def test_parameters_that_no_rank_trains_are_named() -> None:
+    job = seen(Golden(2).trains(4))
+    for one in job.ranks:
+        one.writes("untrained", parameters=2, names=["gate.weight", "gate.bias"])
+    (found, *_) = ask("optimizers", job.ends_well().history())
+    assert (found.cause, found.ranks, found.step) == ("never trained", (0, 1), 1)
+    assert found.sentence().startswith("gate.weight of ranks 0 and 1 never had a gradient")
+
+
+def test_parameters_that_some_rank_trains_are_left_alone() -> None:
+    job = seen(Golden(2).trains(4))
+    job[0].writes("untrained", parameters=1, names=["gate.weight"])
+    assert [found.cause for found in ask("optimizers", job.ends_well().history())] == []
+
+
+@pytest.mark.parametrize(("site", "places"), [("model.py:3", ("model.py:3",)), ("", ())])
+def test_dropout_in_a_validation_is_named(site: str, places: tuple[str, ...]) -> None:
+    job = seen(Golden(2).trains(2))
+    job[1].writes("dropout", site=site).writes("dropout", site="later.py:1")
+    (found, *_) = ask("optimizers", job.ends_well().history())
+    assert (found.cause, found.ranks, found.step, found.places) == ("dropout in eval mode", (1,), 2, places)
+    assert ("(model.py:3)" in found.sentence()) == bool(site)
