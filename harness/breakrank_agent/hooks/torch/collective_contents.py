@@ -7,16 +7,14 @@ tensors must hold for these.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import math
-from collections.abc import Iterator
 from typing import Any, Optional
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.hooks.torch.collective_calls import Facts
 from breakrank_agent.hooks.torch.loop_variables import LoopVariables
-from breakrank_agent.hooks.torch.tensor_memory import extent, has_memory, raw_bytes
+from breakrank_agent.hooks.torch.tensor_memory import extent, has_memory, raw_bytes, unseen
 from breakrank_agent.hooks.torch.training import flatten
 from breakrank_agent.protocol.log import members
 
@@ -116,7 +114,7 @@ class Watched:
         self._pieces, self._splits = pieces_written, splits[1]
         #: The variables of the loops from which it is called, and their values.
         self.loop = ""
-        with _unseen():
+        with unseen():
             self.read = [summary(t, pieces_read, splits[0]) for t in read]
             # A reduction to one rank leaves its own workings in what the others have handed it.
             own = {t.untyped_storage().data_ptr() for t in handed}
@@ -137,7 +135,7 @@ class Watched:
         Without a wait, what the call has read is the program's again: only what it has written is told, unless the
         program has changed that meanwhile, as batch normalisation its counter, which DDP hands over in place.
         """
-        with _unseen():
+        with unseen():
             if not all(has_memory(t) for t in self._written):
                 return ""
             if not waited and self.versions and [_version(t) for t in self._written] != self.versions:
@@ -148,15 +146,6 @@ class Watched:
             kept = all(_digest(t) == was for t, was in self._kept if has_memory(t))
             kept = kept and all(_beside(t) == was for t, was in self._beside)
             return members({"out": out, "kept": kept})
-
-
-@contextlib.contextmanager
-def _unseen() -> Iterator[None]:
-    """Work with tensors so that no mode, of the program or ours, sees it, and no gradient is recorded."""
-    import torch
-
-    with torch.no_grad(), torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-        yield
 
 
 def summary(tensor: Any, pieces: int = 0, splits: Any = None) -> dict[str, Any]:

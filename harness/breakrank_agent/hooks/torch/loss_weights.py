@@ -10,6 +10,7 @@ from math import prod
 from typing import Any, NamedTuple, Optional
 
 from breakrank_agent.agent.agent import Agent
+from breakrank_agent.hooks.torch.tensor_memory import unseen
 from breakrank_agent.hooks.torch.training import Training
 
 WAITS_FOR = "torch"
@@ -54,7 +55,9 @@ class _Weights:
         loss = roots[0] if isinstance(roots, (list, tuple)) and len(roots) == 1 else roots
         if self._agent.over or not self._agent.digests_now() or not self._averages():
             return
-        weight = _weight_of(loss)
+        # A mode of ours would be handed a number where torch keeps a tensor of it.
+        with unseen():
+            weight = _weight_of(loss)
         if weight is not None and self._told.get(self._count) != weight:
             self._told[self._count] = weight
             self._agent.record("loss", backward=self._count, **weight._asdict())

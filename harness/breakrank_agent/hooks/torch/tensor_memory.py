@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 #: The tensors that one of a sparse layout consists of.
@@ -12,6 +14,15 @@ _PARTS = {
     **dict.fromkeys(("torch.sparse_csr", "torch.sparse_bsr"), ("crow_indices", "col_indices", "values")),
     **dict.fromkeys(("torch.sparse_csc", "torch.sparse_bsc"), ("ccol_indices", "row_indices", "values")),
 }
+
+
+@contextlib.contextmanager
+def unseen() -> Iterator[None]:
+    """Work with tensors so that no mode, of the program or ours, sees it, and no gradient is recorded."""
+    import torch
+
+    with torch.no_grad(), torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        yield
 
 
 def numbers_of(tensor: Any) -> Any:
