@@ -17,7 +17,10 @@ from breakrank.runs.request import Request
 pytestmark = pytest.mark.soak
 
 #: Cases that all evidence at once makes others of, with the reason.
-LEFT_OUT = {"oversized_batch::torch-splitting": "its limit of memory leaves no room for the evidence"}
+LEFT_OUT = dict.fromkeys(
+    ("oversized_batch::torch-splitting", "oom_killed_rank::torch-always-in-pieces"),
+    "its limit of memory leaves no room for the evidence",
+)
 
 
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
