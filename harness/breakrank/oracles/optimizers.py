@@ -21,15 +21,11 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     """Look at what the hooks of torch say of its optimizers, in the last attempt."""
     if not any(lived.of_kind("inputs") for lived in history.last):
         raise Abstain("no optimizer of torch was seen to step")
-    return [
-        *_stray(history),
-        *_cut(history),
-        *_weights(history),
-        *_unzeroed(history),
-        *_untrained(history),
-        *_modes(history),
-        *_dropout(history),
-    ]
+    cut = _cut(history)
+    # Parameters behind a collective that cuts the graph have no gradient for that reason.
+    untrained = [] if cut else _untrained(history)
+    found = [*_stray(history), *cut, *_weights(history), *_unzeroed(history), *untrained]
+    return [*found, *_modes(history), *_dropout(history)]
 
 
 def _untrained(history: History) -> list[Finding]:

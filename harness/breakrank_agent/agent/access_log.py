@@ -135,6 +135,11 @@ class Accesses:
         else:
             recorder.touch(name, text, pick)
 
+    def forget_old(self) -> None:
+        """Forget the accesses before each thread's last sync: they are on record anew in any case."""
+        self._seen = {same: since for same, since in self._seen.items() if since == self.since(same[0])}
+        _text.cache_clear()
+
     def since(self, name: str) -> int:
         """Return a number that grows with each sync of a thread, after which its accesses are on record anew."""
         return self._syncs.get(name, 0) + self._renewals

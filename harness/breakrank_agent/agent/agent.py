@@ -137,7 +137,7 @@ class Agent:
                 self._sketch()
         elif plan.digests == "sparse" and done % ASKED == 0:
             self.payload("step", **self.model.not_finite_at(done))
-        for follow in self.on.step_end:
+        for follow in tuple(self.on.step_end):
             self.guard(follow)
         if 0 < plan.until <= done or 0 < self.recorder.last_step() <= done:
             self._stop_here(done)

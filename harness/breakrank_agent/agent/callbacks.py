@@ -8,13 +8,26 @@ from typing import Any, Callable
 class Callbacks:
     """The subscribers of one agent, by moment. A hook appends a function of its own; they are called in that order."""
 
-    __slots__ = ("backward", "child_begin", "forward", "native_thread", "point", "step_end", "user_thread")
+    __slots__ = (
+        "backward",
+        "child_begin",
+        "forward",
+        "native_thread",
+        "optimize",
+        "optimized",
+        "point",
+        "step_end",
+        "user_thread",
+    )
 
     def __init__(self) -> None:
         #: Called before each backward pass of the main thread, with what it begins from.
         self.backward: list[Callable[[Any], None]] = []
         #: Called before the forward pass of each outermost module, with the module.
         self.forward: list[Callable[[Any], None]] = []
+        #: Called before each step of an optimizer, and after it, with its number (0: it trains nothing) and itself.
+        self.optimize: list[Callable[[int, Any], None]] = []
+        self.optimized: list[Callable[[int, Any], None]] = []
         #: Called before each point of the main thread is entered.
         self.point: list[Callable[[], None]] = []
         #: Called at the end of each step, when all else of the step is on record.

@@ -67,7 +67,7 @@ def spoil(change: Callable[[dict[str, Any]], Any]) -> str:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda p: p.update(color="red"), "the plan has an unknown field 'color'; fields are case, closely, command"),
+        (lambda p: p.update(color="red"), "the plan has an unknown field 'color'; fields are apart, case, closely"),
         (lambda p: p.pop("seed"), "the plan has no field 'seed'"),
         (lambda p: p.update(version=VERSION + 1), f"version {VERSION + 1}, this Breakrank reads {VERSION}; upgrade"),
         (

@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 from breakrank_agent.agent.agent import Agent
-from breakrank_agent.hooks.torch.training import Training, number_of, parameters_of
+from breakrank_agent.hooks.torch.training import Training, parameters_of
 
 WAITS_FOR = "torch"
 
@@ -16,10 +16,7 @@ _MODAL = ("Dropout", "BatchNorm", "SyncBatchNorm", "AlphaDropout", "FeatureAlpha
 
 def install(agent: Agent) -> None:
     """Look at the modes when an optimizer is about to step."""
-    from torch.optim import optimizer as module
-
-    modes = _Modes(agent)
-    module.register_optimizer_step_pre_hook(lambda optimizer, *_: agent.guard(modes.look, optimizer))
+    agent.on.optimize.append(_Modes(agent).look)
 
 
 class _Modes:
@@ -31,9 +28,9 @@ class _Modes:
         #: The modules of each optimizer that depend on the mode, and how many outermost ones were known then.
         self._modules: dict[int, tuple[int, list[weakref.ref[Any]]]] = {}
 
-    def look(self, optimizer: Any) -> None:
+    def look(self, number: int, optimizer: Any) -> None:
         """Record the mode of an optimizer's outermost modules, if it is new."""
-        training, number = self._agent.model.handles, number_of(self._agent, optimizer)
+        training = self._agent.model.handles
         if not isinstance(training, Training) or not number:
             return
         count, modules = self._modules.get(number, (-1, []))

@@ -14,7 +14,7 @@ from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.parameter_digest import in_parts
 from breakrank_agent.agent.sketch import Sketch
 from breakrank_agent.hooks.torch.tensor_memory import feed, held_of, numbers_of
-from breakrank_agent.hooks.torch.training import Training, number_of, parameters_of
+from breakrank_agent.hooks.torch.training import Training, parameters_of
 
 WAITS_FOR = "torch"
 
@@ -28,10 +28,8 @@ def install(agent: Agent) -> None:
     """See each step of an optimizer before it is made."""
     if agent.plan.digests == "none":
         return
-    from torch.optim import optimizer as module
-
     inputs = _Inputs(agent)
-    module.register_optimizer_step_pre_hook(lambda optimizer, *_: agent.guard(inputs.take, optimizer))
+    agent.on.optimize.append(inputs.take)
     agent.on.step_end.append(inputs.tell)
 
 
@@ -46,13 +44,10 @@ class _Inputs:
         self._before: dict[int, bytes] = {}
         self._gradients: dict[int, bytes] = {}
 
-    def take(self, optimizer: Any) -> None:
+    def take(self, number: int, optimizer: Any) -> None:
         """Look at what an optimizer is about to step with."""
-        training = self._agent.model.handles
-        if not isinstance(training, Training) or self._agent.services.sharded.makes_state or self._agent.over:
+        if not number:
             return
-        training.take(optimizer)
-        number = number_of(self._agent, optimizer)
         first = number not in self._settings
         self._tell_settings(number, optimizer)
         few = self._agent.plan.digests == "sparse" and self._agent.digests_now()

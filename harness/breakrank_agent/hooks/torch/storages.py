@@ -70,6 +70,9 @@ class Storages:
                 self.recent.clear()
 
         sys.addaudithook(hook)
+        if "census" in agent.plan.evidence:
+            # A census would take what is known of dead storages for something that the program keeps.
+            agent.on.step_end.extend((self._bury, self._accesses.forget_old))
 
     def forget(self) -> None:
         """Forget what the rank knew: in a child that was forked, all that is not shared is a copy."""
@@ -141,13 +144,17 @@ class Storages:
 
     def _meet(self, storage: Any, owner: str) -> Storage:
         if len(self._known) >= self._limit:
-            self._known = {at: known for at, known in self._known.items() if not known.weak.expired()}
-            self.recent.clear()
+            self._bury()
             self._limit = max(MANY, 2 * len(self._known))
         known = self._known[storage._cdata] = Storage(self._weak(storage), owner)
         if self._mapped and not owner:
             self._place(known, storage)
         return known
+
+    def _bury(self) -> None:
+        """Forget the storages that are dead."""
+        self._known = {at: known for at, known in self._known.items() if not known.weak.expired()}
+        self.recent.clear()
 
     def _place(self, known: Storage, storage: Any) -> None:
         """Find the shared mapping that a storage lies in, if it does."""

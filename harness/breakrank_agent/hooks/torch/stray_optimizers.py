@@ -25,6 +25,8 @@ def install(agent: Agent) -> None:
 
     def look() -> None:
         training = agent.model.handles
+        if agent.clock.done >= _STEP:
+            agent.on.step_end.remove(look)
         if agent.clock.done == _STEP and isinstance(training, Training):
             for facts in _stray(training):
                 agent.record("stray", **facts)

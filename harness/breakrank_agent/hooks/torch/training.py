@@ -247,11 +247,20 @@ def _hook_optimizers(agent: Agent, training: Training) -> None:
             return
         training.take(optimizer)
         agent.reach("optimize")
+        tell(agent.on.optimize, optimizer)
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
         if optimizer is training.optimizers.first and not agent.services.sharded.makes_state:
             training.optimizers.keep()
             agent.close_step(training.steps_by)
+        tell(agent.on.optimized, optimizer)
+
+    def tell(subscribers: list[Callable[[int, Any], None]], optimizer: Any) -> None:
+        if subscribers and not agent.over:
+            number = number_of(agent, optimizer)
+            # One that has seen enough takes itself off the list.
+            for look in tuple(subscribers):
+                agent.guard(look, number, optimizer)
 
     module.register_optimizer_step_pre_hook(before)
     module.register_optimizer_step_post_hook(after)

@@ -24,10 +24,9 @@ _STEPS, _NAMES = 4, 4
 def install(agent: Agent) -> None:
     """Look at the gradients of the first steps, and at dropout by a function of its own."""
     from torch.nn import functional
-    from torch.optim import optimizer as module
 
     untrained = _Untrained(agent)
-    module.register_optimizer_step_pre_hook(lambda optimizer, *_: agent.guard(untrained.look, optimizer))
+    agent.on.optimize.append(untrained.look)
     agent.on.step_end.append(untrained.tell)
     dropout = _Dropout(agent)
     agent.on.forward.append(dropout.enter)
@@ -40,19 +39,18 @@ class _Untrained:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._trained: set[int] = set()
-        self._done = False
 
-    def look(self, optimizer: Any) -> None:
+    def look(self, _: int, optimizer: Any) -> None:
         """Take down which parameters have a gradient before a step."""
-        if not self._done:
-            self._trained.update(id(p) for p in parameters_of(optimizer) if p.grad is not None)
+        self._trained.update(id(p) for p in parameters_of(optimizer) if p.grad is not None)
 
     def tell(self) -> None:
         """Record, once, the parameters without a gradient whose modules were called in the first step."""
         training = self._agent.model.handles
-        if self._done or self._agent.clock.done < _STEPS or not isinstance(training, Training):
+        if self._agent.clock.done < _STEPS or not isinstance(training, Training):
             return
-        self._done = True
+        self._agent.on.optimize.remove(self.look)
+        self._agent.on.step_end.remove(self.tell)
         owned = {id(p) for p in training.parameters()}
         found = {}
         for outermost in (known() for known in training.modules):

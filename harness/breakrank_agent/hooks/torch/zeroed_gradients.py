@@ -11,8 +11,7 @@ import weakref
 from typing import Any, NamedTuple
 
 from breakrank_agent.agent.agent import Agent
-from breakrank_agent.agent.interpose import interpose
-from breakrank_agent.hooks.torch.training import number_of, parameters_of
+from breakrank_agent.hooks.torch.training import parameters_of
 
 WAITS_FOR = "torch"
 
@@ -33,13 +32,10 @@ class _Gap(NamedTuple):
 
 def install(agent: Agent) -> None:
     """Watch backward passes and the steps of optimizers, until each optimizer's gradients were zeroed."""
-    import torch
-    from torch.optim import optimizer as module
-
     watch = _Watch(agent)
-    interpose(torch.autograd, "backward", lambda *_, **__: agent.guard(watch.look))
-    module.register_optimizer_step_pre_hook(lambda optimizer, *_: agent.guard(watch.end, optimizer))
-    module.register_optimizer_step_post_hook(lambda optimizer, *_: agent.guard(watch.begin, optimizer))
+    agent.on.backward.append(watch.look)
+    agent.on.optimize.append(watch.end)
+    agent.on.optimized.append(watch.begin)
 
 
 class _Watch:
@@ -52,9 +48,8 @@ class _Watch:
         self._times: dict[int, int] = {}
         self._known: set[int] = set()
 
-    def begin(self, optimizer: Any) -> None:
+    def begin(self, number: int, optimizer: Any) -> None:
         """Begin the time after a step."""
-        number = number_of(self._agent, optimizer)
         if number and number not in self._known:
             graded = [p for p in parameters_of(optimizer) if p.grad is not None and not p.grad.is_sparse]
             if not graded:
@@ -63,9 +58,9 @@ class _Watch:
             smallest = min(graded, key=lambda p: int(p.numel()))
             self._gaps[number] = _Gap(smallest, weakref.ref(smallest.grad), [])
 
-    def look(self) -> None:
+    def look(self, _: Any) -> None:
         """Look before a backward pass whose gradients are still there."""
-        for number, gap in list(self._gaps.items()):
+        for number, gap in [*self._gaps.items()] if self._gaps else ():
             gap.passes.append(True)
             known = gap.gradient()
             with self._agent.quietly():
@@ -74,9 +69,8 @@ class _Watch:
                 self._known.add(number)
                 del self._gaps[number]
 
-    def end(self, optimizer: Any) -> None:
+    def end(self, number: int, optimizer: Any) -> None:
         """End the time before a step, and say so when nothing was zeroed for the last of several times."""
-        number = number_of(self._agent, optimizer)
         gap = self._gaps.pop(number, None)
         if gap is None or not gap.passes or gap.gradient() is not gap.parameter.grad:
             return
