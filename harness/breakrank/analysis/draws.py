@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from breakrank.analysis.epochs import Epoch, Told, epochs_of, told_apart_by
+from breakrank.analysis.epochs import Epoch, Told, epochs_of, told_apart_by, trains_at
 from breakrank.analysis.kinship import find_kin
 from breakrank.history.reader import History, RankHistory
 from breakrank.verdict import Finding
@@ -260,10 +260,11 @@ def _trained(lived: RankHistory) -> list[PayloadEvent]:
     """Return the loads of batches that were trained on: the last one before each backward pass."""
     found: list[PayloadEvent] = []
     last: PayloadEvent | None = None
+    point = trains_at(lived)
     for event in lived.events:
         if event["kind"] == "payload" and event["of"] == "load":
             last = event
-        elif event["kind"] == "point" and event["point"] == "backward" and last is not None:
+        elif event["kind"] == "point" and event["point"] == point and last is not None:
             found.append(last)
             last = None
     return found

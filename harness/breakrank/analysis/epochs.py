@@ -1,7 +1,7 @@
 """Epochs: the iterators of a rank's loaders with the samples that each handed out, and what these were drawn for.
 
 An iterator is for training if a backward pass follows one of its batches, and for validation if none comes between the
-first of its batches and the last.
+first of its batches and the last. Where backward passes are not seen, steps of an optimizer take their place.
 """
 
 from __future__ import annotations
@@ -47,17 +47,22 @@ class Epoch(NamedTuple):
                 yield str(sample), int(event["step"])
 
 
+def trains_at(lived: RankHistory) -> str:
+    """Return the point at which a rank has a batch that it trains on."""
+    return "backward" if lived.points("backward") else "optimize"
+
+
 def epochs_of(lived: RankHistory) -> list[Epoch]:
     """Return the epochs of a rank, in the order of their first batches; none where iterators are not numbered."""
     loads: dict[int, list[PayloadEvent]] = {}
     spans: dict[int, list[int]] = {}
-    followed, last, backwards = set[int](), 0, 0
+    followed, last, backwards, point = set[int](), 0, 0, trains_at(lived)
     for event in lived.events:
         if event["kind"] == "payload" and event["of"] == "load":
             last = int(event.get("iterator", last))
             loads.setdefault(last, []).append(event)
             spans.setdefault(last, []).append(backwards)
-        elif event["kind"] == "point" and event["point"] == "backward":
+        elif event["kind"] == "point" and event["point"] == point:
             backwards += 1
             followed.add(last)
     found = []

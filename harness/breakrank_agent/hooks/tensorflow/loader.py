@@ -11,15 +11,15 @@ from typing import Any, Optional
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
-from breakrank_agent.hooks.batches import Batch
+from breakrank_agent.hooks.batches import Batch, Iterators
 from breakrank_agent.hooks.tensorflow.training import Training, training_of
 from breakrank_agent.hooks.tensorflow.variables import components
 from breakrank_agent.protocol.fault import Strike
 
 WAITS_FOR = "tensorflow"
 
-#: The strikes on a batch by their numbers; None where the call is not the one that hands it out.
-Strikes = Optional[Sequence[tuple[int, Strike]]]
+#: The iterator, and the strikes on a batch by their numbers; None where the call is not the one that hands it out.
+Asked = Optional[tuple[Any, Sequence[tuple[int, Strike]]]]
 
 
 def install(agent: Agent) -> None:
@@ -38,6 +38,7 @@ class _Handing:
     def __init__(self, agent: Agent, training: Training) -> None:
         self._agent = agent
         self._training = training
+        self._iterators = Iterators()
         self._under_way = False
         self._noted = False
 
@@ -45,8 +46,8 @@ class _Handing:
         """Wrap the method of a kind of iterators that returns the next batch."""
         interpose(kind, name, self._ask, self._hand_out, self._fail)
 
-    def _ask(self, *_: Any, **__: Any) -> Strikes:
-        """Enter the point, and return the strikes on the batch; None where another iterator, or a graph, is asked."""
+    def _ask(self, iterator: Any, *_: Any, **__: Any) -> Asked:
+        """Enter the point, and return who is asked, with the strikes; None within another, or where a graph asks."""
         import tensorflow as tf
 
         if self._under_way or self._training.ours:
@@ -56,12 +57,12 @@ class _Handing:
             return None
         self._agent.reach("load")
         self._under_way = True
-        return self._agent.injector.take_strikes("batch") if self._agent.injector.awaiting else ()
+        return iterator, self._agent.injector.take_strikes("batch") if self._agent.injector.awaiting else ()
 
-    def _fail(self, strikes: Strikes, error: BaseException) -> None:
+    def _fail(self, asked: Asked, error: BaseException) -> None:
         import tensorflow as tf
 
-        if strikes is None:
+        if asked is None:
             return
         if isinstance(error, tf.errors.OutOfRangeError):
             self._agent.clock.leave_empty_load()
@@ -69,16 +70,18 @@ class _Handing:
             self._agent.raised("load", error)
         self._under_way = False
 
-    def _hand_out(self, strikes: Strikes, batch: Any) -> Any:
-        if strikes is None:
+    def _hand_out(self, asked: Asked, batch: Any) -> Any:
+        if asked is None:
             return batch
         self._under_way = False
+        iterator, strikes = asked
         for number, strike in strikes:
             batch = _struck(self._agent, number, strike, batch)
         facts: dict[str, Any] = {}
         if self._agent.digests_now():
             with self._agent.quietly():
                 facts = _facts(_replicas(batch))
+        facts.update(self._agent.guard(self._iterators.meet, iterator) or {})
         self._agent.payload("load", indices=None, **facts)
         return batch
 

@@ -12,7 +12,7 @@ from typing import Any, Optional
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
-from breakrank_agent.hooks.batches import Batch
+from breakrank_agent.hooks.batches import Batch, Iterators
 from breakrank_agent.hooks.torch.datasets import describe
 from breakrank_agent.protocol.fault import Strike
 
@@ -20,8 +20,6 @@ WAITS_FOR = "torch.utils.data.dataloader"
 
 #: The attribute of an iterator that keeps the indices drawn and not handed out yet.
 _DRAWN = "_breakrank_drawn"
-#: The attribute of an iterator that keeps its number.
-_NUMBER = "_breakrank_number"
 #: Codes of the module struct for torch's dtypes.
 _CODES = {"uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}
 
@@ -34,7 +32,8 @@ def install(agent: Agent) -> None:
     kind = dataloader._BaseDataLoaderIter
     _keep_indices(kind)
     has_indices, streams = dataloader._DatasetKind.Map, dataloader._DatasetKind.Iterable
-    iterators = _Iterators()
+    # Persistent workers keep their iterator, which begins anew.
+    iterators = Iterators()
 
     def load(loader: Any) -> tuple[Any, Sequence[tuple[int, Strike]]]:
         agent.reach("load")
@@ -53,7 +52,10 @@ def install(agent: Agent) -> None:
         waiting = loader.__dict__.get(_DRAWN)
         index = waiting.popleft() if waiting else None
         found = _indices(loader._dataset, index, Subset) if loader._dataset_kind == has_indices else None
-        digested, begins = agent.digests_now(), {**iterators.meet(loader), **_begins(loader, streams)}
+        digested, begins = (
+            agent.digests_now(),
+            {**iterators.meet(loader, loader._num_yielded == 1), **_begins(loader, streams)},
+        )
         if digested or begins or found is None:
             digests = _digests(agent, batch, found is not None) if digested else {}
             agent.payload("load", indices=_plain(found), **digests, **begins)
@@ -79,25 +81,6 @@ def _keep_indices(kind: Any) -> None:
         return index
 
     kind._next_index = _next_index
-
-
-class _Iterators:
-    """Numbers the iterators of a rank, in the order of their first batches."""
-
-    def __init__(self) -> None:
-        self._count, self._last = 0, 0
-
-    def meet(self, loader: Any) -> dict[str, int]:
-        """Return the number of an iterator that hands out a batch; nothing if it is the one of the last batch."""
-        number = loader.__dict__.get(_NUMBER, 0)
-        # Persistent workers keep their iterator, which begins anew.
-        if not number or loader._num_yielded == 1:
-            self._count += 1
-            number = loader.__dict__[_NUMBER] = self._count
-        if number == self._last:
-            return {}
-        self._last = number
-        return {"iterator": number}
 
 
 def _begins(loader: Any, iterable: Any) -> dict[str, Any]:
