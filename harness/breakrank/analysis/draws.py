@@ -63,7 +63,7 @@ def _one_order(history: History) -> list[Finding]:
     """Return the finding that a sampler which shuffles was told of no new epoch, and draws in one order."""
     found: dict[int, int] = {}
     for lived in history.last:
-        epochs = [e for e in _trained(lived) if "epoch" in e and e.get("begins", 0) > 1 and _batch(e)]
+        epochs = [e for e in trained_loads(lived) if "epoch" in e and e.get("begins", 0) > 1 and _batch(e)]
         for window in zip(*(epochs[i:] for i in range(_EPOCHS)), strict=False):
             if len({(event["epoch"], _batch(event)) for event in window}) == 1:
                 found.setdefault(lived.rank, int(window[1]["step"]))
@@ -79,7 +79,7 @@ def _one_batch_on_all(history: History) -> list[Finding]:
     ranks = history.last
     if not reduce_as_replicas(ranks):
         return []
-    held = [{int(e["step"]): e["batch"] for e in _trained(lived) if "batch" in e} for lived in ranks]
+    held = [{int(e["step"]): e["batch"] for e in trained_loads(lived) if "batch" in e} for lived in ranks]
     steps = sorted(set.intersection(*map(set, held)))
     if len(steps) < _STEPS or len({held[0][step] for step in steps}) < 2:
         return []
@@ -167,12 +167,15 @@ def _never_drawn(history: History) -> list[Finding]:
 def _validated_on_training(history: History) -> list[Finding]:
     """Return the finding that samples are validated on which a rank has trained on, and others are not.
 
-    A validation on nothing but samples of the training is meant: it shows how well these were learnt.
+    A validation on nothing but samples of the training is meant, or on the whole of the dataset that they are from: it
+    shows how well these were learnt.
     """
     epochs = [epoch for lived in history.last for epoch in epochs_of(lived)]
     trained = [epoch for epoch in epochs if epoch.trains]
     validated = [epoch for epoch in epochs if epoch.validates]
     by = told_apart_by([*trained, *validated]) if trained and validated else None
+    if by == "index":
+        validated = [epoch for epoch in validated if epoch.first.get("draws") == "part"]
     if by is None:
         return []
     seen: dict[str, int] = {}
@@ -256,7 +259,7 @@ def _shared_position(history: History) -> list[Finding]:
     return _finding(history, "shared file position", [*found], max(1, step), path=path)
 
 
-def _trained(lived: RankHistory) -> list[PayloadEvent]:
+def trained_loads(lived: RankHistory) -> list[PayloadEvent]:
     """Return the loads of batches that were trained on: the last one before each backward pass."""
     found: list[PayloadEvent] = []
     last: PayloadEvent | None = None

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from breakrank.analysis.draws import trained_loads
 from breakrank.errors import BreakrankError
 from breakrank.history.reader import History
 from breakrank.judge.run_digest import Difference, first_difference
@@ -363,7 +364,7 @@ def _samples(looks: Sequence[Look]) -> str:
 
 def _shared(history: History) -> str:
     """Say that several ranks, or several steps, were trained on one batch: that may be meant, as of a divided model."""
-    batches = {(lived.rank, int(e["step"])): e.get("batch") for lived in history.last for e in lived.payloads("load")}
+    batches = {(lived.rank, int(e["step"])): e.get("batch") for lived in history.last for e in trained_loads(lived)}
     for (_, step), batch in batches.items():
         ranks = [rank for (rank, at), other in batches.items() if at == step and batch and other == batch]
         if len(ranks) > 1:

@@ -178,11 +178,13 @@ def test_epochs_that_drop_a_batch_are_broken_off_or_of_a_part_are_left_alone(ran
     assert trained(*ranks) == []
 
 
-def validated(*loads: tuple[str, int, list[int]], by: str = "indices") -> list[Any]:
+def validated(*loads: tuple[str, int, list[int]], by: str = "indices", draws: str = "part") -> list[Any]:
     """Return the findings on a rank that trains (`t`) or validates (`v`) on these, by iterator."""
     job = Golden(1)
     for mode, iterator, samples in loads:
-        told = {"indices": samples, "dataset": "d"} if by == "indices" else {"samples": [*map(str, samples)]}
+        told: dict[str, Any] = {"samples": [*map(str, samples)]}
+        if by == "indices":
+            told = {"indices": samples, "dataset": "d", "draws": draws}
         job[0].enters("load").writes("payload", of="load", iterator=iterator, **told)
         if mode == "t":
             job[0].enters("forward").enters("backward").enters("optimize").ends_step()
@@ -195,6 +197,10 @@ def test_samples_of_the_training_in_a_validation_are_found(by: str) -> None:
     found = validated(*loads, by=by)
     assert causes(found) == [("validated on training", (0,), 3)]
     assert "on 1 samples, of 4, on which it had trained" in found[0].sentence()
+
+
+def test_a_validation_on_the_whole_dataset_is_meant() -> None:
+    assert validated(("t", 1, [0, 1]), ("v", 2, [1, 2]), ("v", 2, [3, 4]), draws="") == []
 
 
 @pytest.mark.parametrize("loads", [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import hashlib
 import os
@@ -157,12 +158,14 @@ class _Look:
 
         One that asks for its rank, or for the environment, may make another sample of an index on each rank.
         """
-        names = {name for one in _codes(function.__code__) for name in one.co_names}
-        if not names.isdisjoint(_OF_A_RANK):
+        codes = _codes(function.__code__)
+        if any(not _OF_A_RANK.isdisjoint(one.co_names) for one in codes):
             return False
         self._say(function.__qualname__)
         held = [cell.cell_contents for cell in function.__closure__ or ()] + [*(function.__defaults__ or ())]
-        used = [function.__globals__[name] for name in sorted(names) if name in function.__globals__]
+        # Names of attributes are beside those of globals, and may be the same.
+        loaded = {one.argval for code in codes for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
+        used = [function.__globals__[name] for name in sorted(loaded) if name in function.__globals__]
         plain = [value for value in used if isinstance(value, (*_PLAIN, os.PathLike)) or _ends(value) is not None]
         return self._all([*held, *plain], depth)
 
