@@ -142,8 +142,8 @@ def _drawn(epoch: Epoch, by: Told) -> dict[str, int] | None:
 def _never_drawn(history: History) -> list[Finding]:
     """Return the finding that ranks go through whole epochs, and no loader of any rank draws some of the samples.
 
-    As many as a batch of each rank are left out where the last batch is dropped, and some where a sampler leaves out what
-    is too long. A mistake in who has what leaves out half of a rank's share, or more.
+    As many as a batch of each rank are left out where the last batch is dropped, and some where a sampler leaves out
+    what is too long. A mistake in who has what leaves out half of a rank's share, or more.
     """
     ranks = history.last
     epochs = [epoch for lived in ranks for epoch in epochs_of(lived)]
