@@ -200,5 +200,7 @@ CAUSES_BY_PROPERTY: Mapping[str, Mapping[str, str]] = {
 CAUSES: Mapping[str, str] = {cause: said for causes in CAUSES_BY_PROPERTY.values() for cause, said in causes.items()}
 #: The property that each cause belongs to.
 PROPERTY_OF: Mapping[str, str] = {cause: name for name, causes in CAUSES_BY_PROPERTY.items() for cause in causes}
+#: Causes that say what differs, and leave open why: another cause of the same property is the better headline.
+VAGUE = frozenset(("replicas differ", "gradients differ", "buffers differ"))
 #: Causes that are found whether or not they did harm in this run.
 HAZARDS = frozenset(("data race", "file race", "rename race", "append race"))

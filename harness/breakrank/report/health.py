@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from breakrank.analysis.error_words import users_line
-from breakrank.causes import CAUSES_BY_PROPERTY, PROPERTY_OF
+from breakrank.causes import CAUSES_BY_PROPERTY, PROPERTY_OF, VAGUE
 from breakrank.files.bounded import plain
 from breakrank.oracles import oracles_of
 from breakrank.report.terminal import align
@@ -197,6 +197,7 @@ def _line(name: str, checkup: Checkup) -> Line:
     """Return what is known of a property."""
     found = [(look, finding) for look, finding in _found(checkup.looks) if PROPERTY_OF[finding.cause] == name]
     if found:
+        found.sort(key=lambda pair: pair[1].cause in VAGUE)
         look, finding = found[0]
         others = list(dict.fromkeys(other.cause for _, other in found if other.cause != finding.cause))
         more = f". Also: {', '.join(others)}" if others else ""
