@@ -12,6 +12,7 @@ class Callbacks:
         "backward",
         "child_begin",
         "forward",
+        "forwarded",
         "native_thread",
         "optimize",
         "optimized",
@@ -25,6 +26,8 @@ class Callbacks:
         self.backward: list[Callable[[Any], None]] = []
         #: Called before the forward pass of each outermost module, with the module.
         self.forward: list[Callable[[Any], None]] = []
+        #: Called after each of them.
+        self.forwarded: list[Callable[[], None]] = []
         #: Called before each step of an optimizer, and after it, with its number (0: it trains nothing) and itself.
         self.optimize: list[Callable[[int, Any], None]] = []
         self.optimized: list[Callable[[int, Any], None]] = []

@@ -329,6 +329,8 @@ class _Outermost:
         def after(*_: Any) -> None:
             self._depth -= 1
             if self._depth == 0:
+                for look in self._agent.on.forwarded:
+                    self._agent.guard(look)
                 leave()
 
         interpose(kind, "__call__", before, after, failed=after)

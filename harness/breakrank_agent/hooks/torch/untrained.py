@@ -8,7 +8,7 @@ nobody calls are not used: both may be meant.
 from __future__ import annotations
 
 import sys
-from typing import Any, Optional
+from typing import Any
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
@@ -19,18 +19,16 @@ WAITS_FOR = "torch"
 
 #: The steps after which a parameter that never had a gradient is told of, and the names that are told.
 _STEPS, _NAMES = 4, 4
+#: The passes of validations that are looked at.
+_PASSES = 4
 
 
 def install(agent: Agent) -> None:
     """Look at the gradients of the first steps, and at dropout by a function of its own."""
-    from torch.nn import functional
-
     untrained = _Untrained(agent)
     agent.on.optimize.append(untrained.look)
     agent.on.step_end.append(untrained.tell)
-    dropout = _Dropout(agent)
-    agent.on.forward.append(dropout.enter)
-    interpose(functional, "dropout", dropout.meet)
+    _Dropout(agent).watch()
 
 
 class _Untrained:
@@ -63,25 +61,51 @@ class _Untrained:
 
 
 class _Dropout:
-    """Calls of `torch.nn.functional.dropout` that drop elements in a validation."""
+    """Calls of `torch.nn.functional.dropout` that drop elements in a validation.
+
+    The function is wrapped during the first passes of a validation alone, and never once something was compiled: the
+    compiler would find another function in its place.
+    """
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._validates = self._told = False
+        self._left = _PASSES
+        self._plain: Any = None
+        self._told = False
 
-    def enter(self, module: Any) -> None:
-        """Enter the forward pass of an outermost module."""
+    def watch(self) -> None:
+        """Watch the passes of outermost modules, and whether anything is compiled."""
         import torch
 
-        self._validates = not module.training and not torch.is_grad_enabled()
+        interpose(torch, "compile", self._stop)
+        self._agent.on.forward.append(self._enter)
+        self._agent.on.forwarded.append(self._leave)
 
-    def meet(self, _: Any, p: float = 0.5, training: bool = True, *__: Any, **___: Any) -> Optional[bool]:
-        """Record the first call of the program's own that drops elements while the model is in eval mode."""
-        if not self._validates or self._told or not training or not p:
-            return None
-        caller = sys._getframe(2)
+    def _stop(self, *_: Any, **__: Any) -> None:
+        self._left = 0
+
+    def _enter(self, module: Any) -> None:
+        """Wrap the function, if this is a pass of a validation."""
+        import torch
+        from torch.nn import functional
+
+        if self._left and not module.training and not torch.is_grad_enabled():
+            self._left -= 1
+            self._plain = functional.dropout
+            interpose(functional, "dropout", self._meet)
+
+    def _leave(self) -> None:
+        """Put the function back."""
+        if self._plain is not None:
+            from torch.nn import functional
+
+            functional.dropout, self._plain = self._plain, None
+
+    def _meet(self, _: Any, p: float = 0.5, training: bool = True, *__: Any, **___: Any) -> None:
+        """Record the first call of the program's own that drops elements."""
         # A module for dropout that is in train mode was put into it by somebody.
-        if not caller.f_code.co_filename.endswith("dropout.py"):
-            self._told = True
-            self._agent.record("dropout", site=self._agent.sites.here().line)
-        return None
+        if training and p and not sys._getframe(2).f_code.co_filename.endswith("dropout.py"):
+            self._left = 0
+            if not self._told:
+                self._told = True
+                self._agent.record("dropout", site=self._agent.sites.here().line)
