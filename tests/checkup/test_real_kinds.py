@@ -46,6 +46,11 @@ def test_steps_that_had_nothing_to_change_are_no_finding(check):
     assert (result.verdict.void, said(result)) == ((), [])
 
 
+def test_what_is_compiled_as_a_whole_or_scripted_finds_nothing_in_its_way(check):
+    result = check("compiled_whole.py")
+    assert (result.verdict.void, result.verdict.reported, said(result)) == ((), (), [])
+
+
 def test_a_loss_without_a_gradient_is_a_standstill(check):
     assert said(check("one_class.py")) == [
         "the parameters of ranks 0 and 1 did not change at step 2, nor at any later one, to step 12"

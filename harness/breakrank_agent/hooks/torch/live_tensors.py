@@ -16,7 +16,7 @@ from breakrank_agent.agent.call_sites import NOWHERE, Site
 from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.services import CensusTaker
 from breakrank_agent.hooks.python.census import Line, add_up, flat
-from breakrank_agent.hooks.torch.tensor_accesses import uncompiled
+from breakrank_agent.hooks.torch.dispatch_modes import enter_mode, uncompiled
 
 WAITS_FOR = "torch"
 AFTER = ("python.census",)
@@ -38,7 +38,7 @@ def install(agent: Agent) -> None:
     census.meters += [storages.count, _Graphs(census, storages).count]
     if torch.distributed.is_available():
         census.meters.append(_Groups(census).count)
-    _make_mode(agent, storages).__enter__()
+    enter_mode(agent, _make_mode(agent, storages), "tensors that are alive are")
 
 
 def _make_mode(agent: Agent, storages: _Storages) -> Any:

@@ -18,6 +18,7 @@ from typing import Any, Callable, Optional
 from breakrank_agent.agent.access_log import Accesses
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
+from breakrank_agent.hooks.torch.dispatch_modes import enter_mode, uncompiled
 from breakrank_agent.hooks.torch.operator_forms import Form, collective_form, form_of
 from breakrank_agent.hooks.torch.storages import MANY, PLAIN, Storages, Touch, describe
 
@@ -36,7 +37,7 @@ def install(agent: Agent) -> None:
     watch = _Watch(agent)
     mode = _make_mode(agent, watch)
     agent.on.user_thread.append(mode)
-    mode().__enter__()
+    enter_mode(agent, mode(), "reads and writes of tensors are")
     _watch_unseen(watch)
     agent.services.tensors = watch
     agent.record("note", text="reads and writes of tensors are on record", accesses=True)
@@ -61,22 +62,6 @@ def _make_mode(agent: Agent, watch: _Watch) -> Callable[[], Any]:
             return run(func, args, kwargs or _NONE)
 
     return Accesses
-
-
-def uncompiled(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Keep torch's compiler, which beside a mode runs nothing but what it had compiled before, out of what we call."""
-    from torch._C._dynamo.eval_frame import set_eval_frame
-
-    def running(func: Any, args: Any, kwargs: Any) -> Any:
-        compiler = set_eval_frame(None)
-        if compiler is None:
-            return run(func, args, kwargs)
-        try:
-            return run(func, args, kwargs)
-        finally:
-            set_eval_frame(compiler)
-
-    return running
 
 
 class _Watch:
