@@ -46,8 +46,9 @@ def test_steps_that_had_nothing_to_change_are_no_finding(check):
     assert (result.verdict.void, said(result)) == ((), [])
 
 
-def test_what_is_compiled_as_a_whole_or_scripted_finds_nothing_in_its_way(check):
-    result = check("compiled_whole.py")
+@pytest.mark.parametrize("script", ["compiled_whole.py", "checkpointed.py"])
+def test_what_is_compiled_scripted_or_computed_again_finds_nothing_in_its_way(check, script):
+    result = check(script)
     assert (result.verdict.void, result.verdict.reported, said(result)) == ((), (), [])
 
 

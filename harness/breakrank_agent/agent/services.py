@@ -84,7 +84,7 @@ class ShardedCheckpoint:
 class Services:
     """All services of one agent. It has slots alone: a service has to be declared here."""
 
-    __slots__ = ("census", "contents", "cuts", "mapped", "sharded", "tensors", "works")
+    __slots__ = ("census", "contents", "cuts", "mapped", "packs", "sharded", "tensors", "works")
 
     def __init__(self) -> None:
         #: Set by torch/async_work; used by torch/collectives, torch/rendezvous, torch/training, and at the rank's end.
@@ -99,5 +99,8 @@ class Services:
         self.census: Optional[CensusTaker] = None
         #: Set by torch/tensor_accesses, where accesses are watched; used by torch/collectives and torch/training.
         self.tensors: Optional[TensorWatch] = None
+        #: True once the program packs what graphs save, so that to read it unpacks it. Set by torch/saved_tensors;
+        #: used by torch/cut_graphs and torch/loss_weights.
+        self.packs = False
         #: Kept by torch/sharded_checkpoints; used by torch/training.
         self.sharded = ShardedCheckpoint()

@@ -13,7 +13,7 @@ from breakrank_agent.agent.agent import Agent
 WAITS_FOR = ""
 
 #: The most files that are looked after.
-_MOST = 64
+_MOST = 16
 
 
 class _File(NamedTuple):
@@ -41,12 +41,17 @@ class MappedFiles:
 
     def meet(self, path: str) -> None:
         """Keep a file that is being mapped."""
-        self.look()
+        self._look()
         found = _file(path)
         if found is not None and len(self._files) < _MOST:
             self._files.setdefault(os.path.abspath(path), (found, self._agent.sites.here().line))
 
     def look(self) -> None:
+        """Look at the files at the end of a step that is looked at: it may take a while to ask for one."""
+        if self._files and self._agent.samples_now():
+            self._look()
+
+    def _look(self) -> None:
         """Record the files that are not as they were, and mapped to this day."""
         for path, (was, site) in [*self._files.items()]:
             now = _file(path)

@@ -73,7 +73,8 @@ class CutGraphs:
             return
         reached = _reached(roots if isinstance(roots, (list, tuple)) else [roots])
         with self._agent.quietly():
-            held = [one for node in reached for one in _saved(node)]
+            packs = self._agent.services.packs
+            held = [one for node in reached for one in _saved(node)] if not packs else []
             for cut in cuts:
                 marks = [mark for output in cut.outputs if (mark := _mark(output))]
                 known = bool(marks) and all(any(mark in one for one in held) for mark in marks)

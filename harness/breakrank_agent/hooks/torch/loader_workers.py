@@ -23,6 +23,8 @@ WAITS_FOR = "torch.utils.data.dataloader"
 
 #: The bytes of a board that a worker has, and how many of its batches it looks at.
 _SLOT, _BATCHES = 4096, 4
+#: The most boards of earlier iterators that are still waited for.
+_BOARDS = 8
 #: The depth to which the objects that a dataset holds are looked into, and the most of them.
 _DEPTH, _MOST = 3, 64
 
@@ -53,8 +55,10 @@ class _Workers:
     def begin(self, _: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
         """Make a board for the workers that are about to be forked."""
         if not self._agent.over and loader.num_workers > 1:
-            self._current = mmap.mmap(-1, _SLOT * loader.num_workers)
-            self._boards.append((self._current, loader.num_workers))
+            with self._agent.quietly():
+                self._current = mmap.mmap(-1, _SLOT * loader.num_workers)
+            # Workers that were not forked, or have no batch to fetch, write onto none.
+            self._boards = [*self._boards[-_BOARDS:], (self._current, loader.num_workers)]
             self._files = _open_files()
 
     def begun(self, *_: Any) -> None:
@@ -165,7 +169,7 @@ def _found(dataset: Any) -> _Found:
             generators[name] = value
         elif type(value).__module__ == "multiprocessing.synchronize":
             locks = True
-        elif depth and not callable(getattr(value, "numpy", None)):
+        elif depth and not hasattr(type(value), "numpy"):
             held = getattr(value, "__dict__", None)
             inner = held.items() if isinstance(held, dict) else ()
             left += [(f"{name}.{key}", one, depth - 1) for key, one in inner]

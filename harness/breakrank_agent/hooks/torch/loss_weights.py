@@ -53,7 +53,8 @@ class _Weights:
         """Record the weight of a loss, if it is new."""
         self._count += 1
         loss = roots[0] if isinstance(roots, (list, tuple)) and len(roots) == 1 else roots
-        if self._agent.over or not self._agent.digests_now() or not self._averages():
+        agent = self._agent
+        if agent.over or agent.services.packs or not agent.digests_now() or not self._averages():
             return
         # A mode of ours would be handed a number where torch keeps a tensor of it.
         with unseen():

@@ -321,7 +321,7 @@ class _Outermost:
 
         def before(module: Any, *_: Any, **__: Any) -> None:
             if each is not None and torch.is_grad_enabled():
-                each(module)
+                self._agent.guard(each, module)
             if self._depth == 0 and not self._agent.busy:
                 enter(module)
             self._depth += 1
@@ -356,7 +356,8 @@ def _saving(agent: Agent) -> Callable[..., AbstractContextManager[None]]:
         if _is_path(f):
             # C++ writes it in one go. A file object asks for a turn before each of its own writes.
             agent.take_turn("save", "w", path, site=agent.sites.here().line)
-        before = digests_of(obj) if threading.get_ident() != agent.main else []
+        aside = threading.get_ident() != agent.main and agent.plan.digests != "none"
+        before = digests_of(obj) if aside else []
         try:
             with agent.quietly():
                 yield
