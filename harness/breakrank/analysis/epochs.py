@@ -1,7 +1,7 @@
 """Epochs: the iterators of a rank's loaders with the samples that each handed out, and what these were drawn for.
 
 An iterator is for training if a backward pass follows one of its batches, and for validation if none comes between the
-first of its batches and the last. Where backward passes are not seen, steps of an optimizer take their place.
+first of its batches and the last. Steps of an optimizer take the place of backward passes that are not seen.
 """
 
 from __future__ import annotations
