@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import itertools
 import json
+import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from breakrank import __version__
 from breakrank.errors import BreakrankError
 from breakrank.files.bounded import plain
 from breakrank.host.user_limits import check_proc
@@ -37,9 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command not in _OF_FILES:
             check_proc()
         if options.command == "show":
-            return show(options.run)
+            return show(_run_of(options))
         if options.command == "judge":
-            return judge_again(options.run)
+            return judge_again(_run_of(options))
         if options.command == "why":
             return explain_running(options.pids)
         if options.command == "watch":
@@ -79,11 +82,15 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m breakrank", description="Distributed training, broken on purpose.")
+    name = "breakrank" if Path(sys.argv[0]).name == "breakrank" else "python -m breakrank"
+    parser = _Parser(prog=name, description="Distributed training, broken on purpose.")
+    parser.add_argument("--version", action="version", version=_version())
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in (("show", "explain a saved run again"), ("judge", "judge a saved run again")):
         command = commands.add_parser(name, help=text)
-        command.add_argument("run", type=Path, metavar="RUN", help="a run directory")
+        words = "a run directory, or its name in the folder of the runs; left out, the latest run that went wrong"
+        command.add_argument("run", nargs="?", default="", metavar="RUN", help=words)
+        command.add_argument("--runs", type=Path, default=Path(".breakrank"), metavar="DIR", help="folder of the runs")
     command = commands.add_parser("why", help="say where the ranks of a running job are, and which is the odd one")
     command.add_argument("pids", type=int, nargs="+", metavar="PID", help="a launcher, or ranks of one job")
     _add_check(commands)
@@ -95,6 +102,24 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("list", help="list the scenarios and their cases")
     commands.add_parser("doctor", help="say what this machine has and lacks")
     return parser
+
+
+def _version() -> str:
+    """Return the version of this installation, with those of Python and of the frameworks that are there."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = [f"Python {platform.python_version()}"]
+    for name in ("torch", "tensorflow", "tensorflow-cpu"):
+        with contextlib.suppress(PackageNotFoundError):
+            found.append(f"{name} {version(name)}")
+    return f"breakrank {__version__} ({', '.join(found)})"
+
+
+def _run_of(options: argparse.Namespace) -> Path:
+    """Return the run directory that a person means. Raises `BreakrankError` where there is none."""
+    from breakrank.runs.lookup import find_run
+
+    return find_run(options.run, options.runs)
 
 
 def _add_check(commands: argparse._SubParsersAction[_Parser]) -> None:

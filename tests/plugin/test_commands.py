@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
+from pathlib import Path
 
 import pytest
 
+import breakrank
 from breakrank.__main__ import main
+from breakrank.runs.lookup import find_run
 
 
 @pytest.fixture
@@ -33,7 +38,7 @@ def test_a_bad_run_directory_is_one_line(command, tmp_path, capsys):
     assert captured.err.count("\n") == 1 and "is no run directory" in captured.err and not captured.out
 
 
-@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["show"], ["why"], ["why", "train.py"]])
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["why"], ["why", "train.py"]])
 def test_bad_usage_has_the_exit_code_of_pytest(arguments):
     with pytest.raises(SystemExit) as exit:
         main(arguments)
@@ -46,3 +51,39 @@ def test_list_and_doctor_answer_without_pytest(command, word, project):
     result = project.pytester.run(sys.executable, "-c", code)
     assert result.ret == 0
     assert word in result.stdout.str()
+
+
+def saved(runs, name, as_recorded, seconds):
+    """Make what `show` looks at to find a run: its verdict, and when that was written."""
+    folder = runs / name
+    folder.mkdir(parents=True)
+    (folder / "verdict.json").write_text(json.dumps({"as_recorded": as_recorded}))
+    os.utime(folder / "verdict.json", (seconds, seconds))
+    return folder
+
+
+def test_the_latest_run_that_went_wrong_is_meant_where_none_is_named(tmp_path):
+    runs = tmp_path / "runs"
+    saved(runs, "early", False, 100)
+    wrong = saved(runs, "late", False, 200)
+    saved(runs, "latest", True, 300)
+    assert find_run("", runs) == wrong
+    assert find_run("early", runs) == runs / "early"
+    assert find_run(str(runs / "early"), tmp_path) == runs / "early"
+    assert find_run("nowhere", runs) == Path("nowhere")
+
+
+@pytest.mark.parametrize(("names", "words"), [((), "there is no run in"), (("fine",), "went wrong; name the one")])
+def test_without_a_run_that_went_wrong_one_line_says_so(names, words, tmp_path, capsys):
+    for name in names:
+        saved(tmp_path, name, True, 100)
+    assert main(["show", "--runs", str(tmp_path)]) == 4
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and words in err
+
+
+def test_the_version_is_said_with_those_that_it_runs_on(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert not ended.value.code
+    assert capsys.readouterr().out.startswith(f"breakrank {breakrank.__version__} (Python 3")
