@@ -77,7 +77,7 @@ CAUSES = {
     "length_in_batches": ("samples never drawn", "48 of 64 samples"),
     "batches_of_the_first_half": ("samples never drawn", "32 of 64 samples"),
     "split_by_each_rank": ("validated on training", "ranks 0 and 1 validated on"),
-    "tail_in_both": ("validated on training", "rank 0 validated on 6 samples, of 22, on which ranks had trained"),
+    "tail_in_both": ("validated on training", "ranks 0 and 1 validated on 6 samples, of 22, on which"),
     "folds_one_off": ("validated on training", "on 16 samples, of 20"),
     "one_seed_for_workers": ("alike in workers", "of the 2 workers of a loader of ranks 0 and 1"),
     "generator_of_the_dataset": ("alike in workers", "random numbers from dataset.generator"),

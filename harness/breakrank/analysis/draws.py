@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from breakrank.analysis.epochs import Epoch, Told, epochs_of, told_apart_by, trains_at
+from breakrank.analysis.held_out import SHARE, find_leak
 from breakrank.analysis.kinship import find_kin
 from breakrank.history.reader import History, RankHistory
 from breakrank.verdict import Finding
@@ -18,8 +19,6 @@ _STEPS = 4
 _SAMPLES, _MOST = 8, 0.9
 #: The fewest epochs in one order that are a fault: a second one may have been begun for a few steps more.
 _EPOCHS = 3
-#: The least share of samples that are the same by their content: a dataset may hold some of them twice.
-_SHARE = 0.05
 
 
 def drawn_wrong(history: History) -> list[Finding]:
@@ -120,7 +119,7 @@ def _overlapping_shards(history: History) -> list[Finding]:
         shared = Counter(sample for own in held for sample in own)
         several = [sample for sample, count in shared.items() if count > 1]
         added = len(ranks) - 1 if "padded" in epochs[0].first else 0
-        least = added if by == "index" else max(added, _SHARE * len(shared))
+        least = added if by == "index" else max(added, SHARE * len(shared))
         if len(several) > least:
             who = [lived.rank for lived, own in zip(ranks, held, strict=True) if any(s in own for s in several)]
             step = min(own[sample] for own in held for sample in several if sample in own)
@@ -166,37 +165,12 @@ def _never_drawn(history: History) -> list[Finding]:
 
 
 def _validated_on_training(history: History) -> list[Finding]:
-    """Return the finding that samples are validated on which a rank has trained on, and others are not.
-
-    A validation on nothing but samples of the training is meant, or on the whole of the dataset that they are from: it
-    shows how well these were learnt.
-    """
-    epochs = [epoch for lived in history.last for epoch in epochs_of(lived)]
-    trained = [epoch for epoch in epochs if epoch.trains]
-    validated = [epoch for epoch in epochs if epoch.validates]
-    by = told_apart_by([*trained, *validated]) if trained and validated else None
-    if by == "index":
-        validated = [epoch for epoch in validated if epoch.first.get("draws") == "part"]
-    if by is None:
+    """Return the finding that samples are validated on which a rank has trained on, and others are not."""
+    leak = find_leak(history.last)
+    if leak is None:
         return []
-    seen: dict[str, int] = {}
-    for epoch in trained:
-        for sample, _ in epoch.samples(by):
-            seen.setdefault(sample, epoch.rank)
-    wrong: dict[str, tuple[int, int]] = {}
-    asked = set[str]()
-    for epoch in validated:
-        for sample, step in epoch.samples(by):
-            asked.add(sample)
-            if sample in seen:
-                wrong.setdefault(sample, (step, epoch.rank))
-    least = 0 if by == "index" else _SHARE * len(asked)
-    if not least < len(wrong) < len(asked):
-        return []
-    who = sorted({rank for _, rank in wrong.values()})
-    same = all(seen[sample] == rank for sample, (_, rank) in wrong.items())
-    evidence = {"count": len(wrong), "of": len(asked), "whose": "it" if same and len(who) == 1 else "ranks"}
-    return _finding(history, "validated on training", who, min(step for step, _ in wrong.values()), **evidence)
+    evidence = {"count": leak.samples, "of": leak.of, "whose": "it" if leak.own else "ranks"}
+    return _finding(history, "validated on training", leak.ranks, leak.step, **evidence)
 
 
 def _once_per_worker(history: History) -> list[Finding]:

@@ -178,13 +178,17 @@ def test_epochs_that_drop_a_batch_are_broken_off_or_of_a_part_are_left_alone(ran
     assert trained(*ranks) == []
 
 
-def validated(*loads: tuple[str, int, list[int]], by: str = "indices", draws: str = "part") -> list[Any]:
+def validated(
+    *loads: tuple[str, int, list[int]], by: str = "indices", draws: str = "part", begins: int = 0
+) -> list[Any]:
     """Return the findings on a rank that trains (`t`) or validates (`v`) on these, by iterator."""
     job = Golden(1)
     for mode, iterator, samples in loads:
         told: dict[str, Any] = {"samples": [*map(str, samples)]}
         if by == "indices":
             told = {"indices": samples, "dataset": "d", "draws": draws}
+        if begins:
+            told["begins"] = begins
         job[0].enters("load").writes("payload", of="load", iterator=iterator, **told)
         if mode == "t":
             job[0].enters("forward").enters("backward").enters("optimize").ends_step()
@@ -197,6 +201,25 @@ def test_samples_of_the_training_in_a_validation_are_found(by: str) -> None:
     found = validated(*loads, by=by)
     assert causes(found) == [("validated on training", (0,), 3)]
     assert "on 1 samples, of 4, on which it had trained" in found[0].sentence()
+
+
+def test_a_validation_on_samples_of_other_ranks_alone_is_a_mistake_of_all() -> None:
+    job = Golden(2)
+    for rank, (train, held) in enumerate([([0, 1], [2, 3]), ([2, 3], [0, 1])]):
+        for iterator, samples in ((1, train), (1, train), (2, held), (2, held)):
+            told: dict[str, Any] = {"indices": samples, "dataset": "d", "draws": "part", "begins": 9}
+            job[rank].enters("load").writes("payload", of="load", iterator=iterator, **told)
+            if iterator == 1:
+                job[rank].enters("forward").enters("backward").enters("optimize").ends_step()
+    found = drawn_wrong(job.ends_well().history())
+    assert causes(found) == [("validated on training", (0, 1), 3)]
+    assert "on 4 samples, of 4, on which ranks had trained" in found[0].sentence()
+
+
+def test_an_epoch_that_was_broken_off_says_nothing_of_samples_that_it_did_not_come_to() -> None:
+    loads = [("t", 1, [0, 1]), ("t", 1, [2, 3]), ("v", 2, [3, 4]), ("v", 2, [5, 6])]
+    assert validated(*loads, begins=3) == []
+    assert causes(validated(*loads, begins=2)) == [("validated on training", (0,), 3)]
 
 
 def test_a_validation_on_the_whole_dataset_is_meant() -> None:
