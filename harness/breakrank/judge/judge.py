@@ -139,12 +139,13 @@ def _consult(
 
 
 def _order(finding: Finding) -> tuple[int, float, bool]:
-    """Sort by attempt and step; the result of a job that was resumed last, since what else was found explains it.
+    """Sort by attempt and step; last the result of a job that was resumed, which what else was found explains.
 
-    So it does, at one step, where gradients of replicas differ.
+    Last, too, is a file that was written over: a rank notices that a step sooner or later, as the timing has it. At one
+    step, gradients of replicas that differ are explained by what else was found.
     """
-    step = inf if finding.cause == "wrong result" and finding.attempt else finding.step
-    return finding.attempt, step, finding.cause == "gradients differ"
+    late = finding.cause == "mapped file overwritten" or (finding.cause == "wrong result" and finding.attempt)
+    return finding.attempt, inf if late else finding.step, finding.cause == "gradients differ"
 
 
 def _set_aside(
