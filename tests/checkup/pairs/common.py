@@ -198,6 +198,20 @@ def train_by(model, samples, lose, reduce=None, after=None):
             after()
 
 
+def average_given(model):
+    """Average the gradients that are there over all ranks."""
+    given = {name for name, parameter in model.named_parameters() if parameter.grad is not None}
+    average(model, given.__contains__)
+
+
+class Dropping(nn.Module):
+    """A layer behind one that drops elements."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+
+
 def train_and_try(kind):
     """Train a model, and try it in eval mode every two steps."""
     start()
