@@ -81,10 +81,19 @@ class _Parser(argparse.ArgumentParser):
         super().exit(_USAGE if status == 2 else status, message)
 
 
+class _Version(argparse.Action):
+    """Says the versions, and leaves. They are looked up when they are asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        """Print them."""
+        print(_version())
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     name = "breakrank" if Path(sys.argv[0]).name == "breakrank" else "python -m breakrank"
     parser = _Parser(prog=name, description="Distributed training, broken on purpose.")
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action=_Version, nargs=0, help="say the versions of this and of what it runs on")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in (("show", "explain a saved run again"), ("judge", "judge a saved run again")):
         command = commands.add_parser(name, help=text)

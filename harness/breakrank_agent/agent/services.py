@@ -33,7 +33,7 @@ class ContentReader(Protocol):
 class CutWatch(Protocol):
     """Keeps what collectives write that cuts a graph, until the next backward pass."""
 
-    def meet(self, name: str, names: list[str], args: Any, site: str) -> None:
+    def meet(self, name: str, names: list[str], args: Any) -> None:
         """Look at a call that is about to be made."""
 
 

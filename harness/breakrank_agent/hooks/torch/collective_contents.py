@@ -86,8 +86,7 @@ class Contents:
             self._agent.record("note", text=text, limits=True)
         watched = Watched(read, written, handed, pieces_read, pieces_written, splits, facts)
         if self._agent.services.cuts is not None:
-            site = self._agent.sites.here().line
-            self._agent.guard(self._agent.services.cuts.meet, name, names, args, site)
+            self._agent.guard(self._agent.services.cuts.meet, name, names, args)
         if facts.pair is None:
             watched.loop = self._agent.guard(self._loops.here) or ""
         # A backend that puts its results together in memory of its own copies them over, which counts as a change.

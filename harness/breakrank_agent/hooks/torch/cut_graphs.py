@@ -11,22 +11,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from breakrank_agent.agent.agent import Agent
+from breakrank_agent.hooks.torch.collective_contents import READS_WRITES
 from breakrank_agent.hooks.torch.tensor_memory import has_memory, raw_bytes
 from breakrank_agent.hooks.torch.training import Training, flatten
 
 WAITS_FOR = "torch"
 
-#: The collectives that write to other tensors than they read: the arguments that hold what they write and read.
-_APART = {
-    "allgather_": ("output_tensors", "input_tensors"),
-    "_allgather_base_": ("output_tensor", "input_tensor"),
-    "gather_": ("output_tensors", "input_tensors"),
-    "scatter_": ("output_tensors", "input_tensors"),
-    "reduce_scatter_": ("output_tensors", "input_tensors"),
-    "_reduce_scatter_base_": ("output_tensor", "input_tensor"),
-    "alltoall_": ("output_tensors", "input_tensors"),
-    "alltoall_base_": ("output", "input"),
-}
+#: The collectives that write to other tensors than they read; first those that gather.
+_GATHERS = ("allgather_", "_allgather_base_", "gather_")
+_APART = frozenset(
+    (*_GATHERS, "scatter_", "reduce_scatter_", "_reduce_scatter_base_", "alltoall_", "alltoall_base_"),
+)
 #: The steps that are looked at, the bytes by which a tensor is known again, and the most of the graph that is searched.
 _STEPS, _BYTES, _NODES, _LARGEST = 2, 32, 2000, 1 << 24
 
@@ -55,16 +50,16 @@ class CutGraphs:
         self._agent = agent
         self._cuts: list[_Cut] = []
 
-    def meet(self, name: str, names: list[str], args: Any, site: str) -> None:
+    def meet(self, name: str, names: list[str], args: Any) -> None:
         """Keep the results of a call, if they can cut a graph."""
         import torch
 
         if name not in _APART or self._agent.clock.step > _STEPS or not torch.is_grad_enabled():
             return
         said = dict(zip(names, args))
-        outputs, inputs = (flatten(said.get(argument), []) for argument in _APART[name])
+        inputs, outputs = (flatten(said.get(argument), []) for argument in READS_WRITES[name])
         if any(one.requires_grad for one in inputs) and not any(one.requires_grad for one in outputs):
-            self._cuts.append(_Cut(name, site, inputs, outputs))
+            self._cuts.append(_Cut(name, self._agent.sites.here().line, inputs, outputs))
 
     def look(self, roots: Any) -> None:
         """Record the calls whose results went into what a backward pass begins from."""
