@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 from typing import Any
 
@@ -41,6 +42,7 @@ WRONG: list[tuple[tuple[Any, ...], Any]] = [
     *((("pin",), value) for value in (1, "true", None)),
     *((("digests",), value) for value in (0, "no")),
     *((("closely",), value) for value in (0, [1], [1, "no"])),
+    *((("apart",), value) for value in ("head.*", [7], None)),
     *((("elastic",), value) for value in (0, None)),
     *((("environment",), value) for value in ([], {"A": 1}, {"A": None}, {"": "x"}, {"A=B": "x"}, {"A": "x\0y"})),
     *((("command",), value) for value in ("train.py", [1], ["train.py\0"], None)),
@@ -53,7 +55,7 @@ WRONG: list[tuple[tuple[Any, ...], Any]] = [
     *((("image",), value) for value in (7, "a image", "x\x1b[2J")),
     *((("scenario",), value) for value in ("../../x", "a/b", "", ".hidden", 7, "x\x1b[2J", "x" * 300)),
     *((("case",), value) for value in ("../x", "", None, "a\nb")),
-    *((("version",), value) for value in (0, 1, 2, "3", True, None, 4)),
+    *((("version",), value) for value in (0, 1, 2, "4", True, None, 3, 5)),
     *((("schedule",), value) for value in ([], None, {})),
     *((("schedule", "mode"), value) for value in ("fast", None)),
     *((("schedule", "policy"), value) for value in ("", "../random", 3)),
@@ -107,6 +109,12 @@ def test_the_sound_plan_is_accepted_by_both(tmp_path):
     (tmp_path / "plan.json").write_text(json.dumps(SOUND))
     jsonschema.Draft202012Validator(schema("plan")).validate(SOUND)
     assert load_plan(Folder(tmp_path)).to_json() == Plan.from_json(SOUND).to_json()
+
+
+def test_the_schema_has_the_fields_of_a_plan_and_its_version():
+    fields = {field.name for field in dataclasses.fields(Plan)}
+    assert set(schema("plan")["properties"]) == set(schema("plan")["required"]) == fields
+    assert schema("plan")["properties"]["version"] == {"const": Plan.from_json(SOUND).version}
 
 
 @pytest.mark.parametrize(("path", "value"), WRONG, ids=lambda part: ascii(part)[:40])

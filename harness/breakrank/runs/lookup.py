@@ -16,7 +16,8 @@ def find_run(name: str, runs: Path) -> Path:
     """
     if name:
         inside = runs / name
-        return inside if not Path(name).exists() and inside.is_dir() else Path(name)
+        # Of `Path`, both would raise where a folder on the way may not be searched; who reads the run says so.
+        return inside if not os.path.exists(name) and os.path.isdir(inside) else Path(name)
     ended = [(os.stat(found).st_mtime, found.parent) for found in runs.glob("*/verdict.json")]
     for _, folder in sorted(ended, reverse=True):
         verdict = Folder(folder).read_json("verdict.json")

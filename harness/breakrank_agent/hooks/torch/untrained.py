@@ -2,7 +2,7 @@
 
 A module that is called to be trained, and whose parameters an optimizer has, gets a gradient; if it never does, its
 output was detached on its way to the loss. Parameters that ask for no gradient are frozen, and those of a module that
-nobody calls are not used: both may be meant.
+nobody calls are not used: both may be meant. One without elements is the part of a shard that other ranks hold.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class _Untrained:
             return
         self._agent.on.optimize.remove(self.look)
         self._agent.on.step_end.remove(self.tell)
-        owned = {id(p) for p in training.parameters()}
+        owned = {id(p) for p in training.parameters() if p.requires_grad and p.numel()} - self._trained
         found = {}
         for outermost in (known() for known in training.modules):
             for name, inner in outermost.named_modules() if outermost is not None else ():
                 for own, parameter in inner.named_parameters(name, recurse=False) if inner in training.called else ():
-                    if parameter.requires_grad and id(parameter) in owned and id(parameter) not in self._trained:
+                    if id(parameter) in owned:
                         found[id(parameter)] = own[:NAME_LIMIT]
         if found and self._trained:
             self._agent.record("untrained", parameters=len(found), names=[*found.values()][:_NAMES])
