@@ -21,7 +21,9 @@ LAYERS = {
         ("doctor", "judge", "conductor"),
         ("runs",),
         ("report",),
-        ("cli", "plugin", "__main__"),
+        ("cli", "plugin"),
+        ("commands",),
+        ("__main__",),
     ],
     "breakrank_agent": [
         ("kernel",),

@@ -1,0 +1,32 @@
+"""`breakrank show`: a saved run is explained as its failure was."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+from breakrank.commands import note, say
+from breakrank.commands._saved import add_run, judge, run_of
+
+HELP = "explain a saved run again"
+READS_FILES = True
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the name of the run."""
+    add_run(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Explain a saved run as its failure did; one that was cut short by what it had recorded."""
+    from breakrank.report import explain
+    from breakrank.runs.saved_run import limits, load_run, why_unjudged
+
+    folder = run_of(options)
+    with limits(folder):
+        saved = load_run(folder)
+        note(why_unjudged(saved))
+        if saved.verdict is None:
+            saved = replace(saved, verdict=judge(saved, ()))
+        say(explain(saved))
+    return 0
