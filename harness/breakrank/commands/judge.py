@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
 from breakrank.commands import _saved, note, say
@@ -33,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     return 0 if before is None else _compare(now, before)
 
 
-def _compare(now: dict[str, Any], before: dict[str, Any]) -> int:
+def _compare(now: Mapping[str, Any], before: Mapping[str, Any]) -> int:
     """Say whether two verdicts agree; return 0, or 1 where they do not."""
     differing = [name for name in ("outcome", "findings", "blame", "digest") if now[name] != before.get(name)]
     if not differing:
