@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from breakrank.files.bounded import plain
 from breakrank.history.reader import History, RankHistory, signal_name
 from breakrank.timeline.meetings import join
-from breakrank.timeline.model import MAIN, NEVER, Lane, Link, Mark, Picture
+from breakrank.timeline.model import MAIN, NEVER, Bar, Lane, Link, Mark, Picture
 from breakrank.timeline.thread import Thread, name_of, time_of
 from breakrank_agent.protocol.events import ConductorLine
 
@@ -19,8 +19,8 @@ _MOST_THREADS = 64
 _MOST_EVIDENCE = 1000
 
 
-def draw(history: History) -> Picture:
-    """Draw a history."""
+def draw(history: History, faults: Sequence[str] = ()) -> Picture:
+    """Draw a history. `faults` are the names of the strikes' faults, in the order of the plan."""
     times = [time for event in history.conductor if (time := time_of(event, 0.0))]
     times += [time for lived in history.ranks.values() for e in lived.events[:1] if (time := time_of(e, 0.0))]
     zero, last = min(times, default=0.0), max(times, default=0.0)
@@ -45,9 +45,21 @@ def draw(history: History) -> Picture:
     for one in threads:
         for kind, count in one.undrawn.items():
             undrawn[kind] = undrawn.get(kind, 0) + count
-    bars, meetings = join(history, lanes, bars)
+    bars, meetings = join(history, lanes, [_named(bar, faults) for bar in bars])
+    marks = [_named(mark, faults) for mark in marks]
     picture = Picture(lanes, bars, marks, meetings, zero, last, undrawn=undrawn)
     return replace(picture, waits=_waits(history, picture))
+
+
+_Struck = TypeVar("_Struck", Bar, Mark)
+
+
+def _named(one: _Struck, faults: Sequence[str]) -> _Struck:
+    """Return a bar or mark of a strike with the name of its fault; any other as it is."""
+    number = one.event.get("strike")
+    if one.kind != "strike" or not isinstance(number, int) or number >= len(faults):
+        return one
+    return one._replace(name=name_of(one.name.replace(f"strike {number}", faults[number], 1)))
 
 
 def _by_rank(history: History) -> dict[tuple[Any, Any], list[ConductorLine]]:

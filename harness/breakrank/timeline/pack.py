@@ -25,7 +25,7 @@ _ITEMS, _TEXT, _NESTED = 24, 2000, 6
 
 @dataclass
 class Told:
-    """What a page leaves out, in numbers: it says so."""
+    """The numbers by which a page says that it leaves something out."""
 
     events: int = 0
     whole: int = 0
@@ -62,7 +62,7 @@ class Columns:
         said = {name: event[name] for name in _CALL if name in event}
         if not said:
             return -1
-        return self._calls.place(json.dumps(said, sort_keys=True), lambda: {k: _shown(v) for k, v in said.items()})
+        return self._calls.place(json.dumps(said, sort_keys=True), lambda: {k: shown_value(v) for k, v in said.items()})
 
     def bars(self) -> dict[str, Any]:
         """Return the columns of the bars, with whole events by the positions of their bars."""
@@ -80,7 +80,7 @@ class Columns:
             for column, value in zip(columns.values(), row, strict=True):
                 column.append(value)
             if self._whole(bar):
-                events[position] = _shown(bar.event)
+                events[position] = shown_value(bar.event)
         self.kept += len(events)
         return {**columns, "types": self._types.values, "events": events}
 
@@ -99,7 +99,7 @@ class Columns:
             for column, value in zip(columns.values(), row, strict=True):
                 column.append(value)
             if self._whole(mark):
-                events[position] = _shown(mark.event)
+                events[position] = shown_value(mark.event)
         self.kept += len(events)
         return {**columns, "types": types.values, "events": events}
 
@@ -165,19 +165,19 @@ def _differs(picture: Picture, bar: Bar) -> bool:
     return bar.meeting >= 0 and bool(picture.meetings[bar.meeting].differs)
 
 
-def _shown(value: Any, depth: int = 0) -> Any:
+def shown_value(value: Any, depth: int = 0) -> Any:
     """Return a value of an event without what is long: texts in one line, the beginning of lists."""
     if isinstance(value, str):
         return plain(value if len(value) <= _TEXT else value[:_TEXT] + "…")
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, Mapping):
-        return {plain(k): _shown(v, depth + 1) for k, v in list(value.items())[:100]} if depth < _NESTED else "…"
+        return {plain(k): shown_value(v, depth + 1) for k, v in list(value.items())[:100]} if depth < _NESTED else "…"
     if isinstance(value, (list, tuple)):
         if depth >= _NESTED:
             return "…"
         rest = [f"… {len(value) - _ITEMS} more"] if len(value) > _ITEMS else []
-        return [_shown(item, depth + 1) for item in value[:_ITEMS]] + rest
+        return [shown_value(item, depth + 1) for item in value[:_ITEMS]] + rest
     return value
 
 

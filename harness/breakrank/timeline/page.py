@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -72,12 +72,14 @@ def _allowed(text: str) -> str:
 def _content(seen: Seen) -> dict[str, Any]:
     """Return all that the template shows of a run."""
     missing = list(seen.missing)
-    picture = _drawn(seen.history, missing)
+    plan = seen.plan
+    picture = _drawn(
+        seen.history, missing, [strike.fault.name() for strike in plan.strikes] if plan is not None else ()
+    )
     shown, heat = part(picture, seen.verdict)
     found = [one for one in seen.verdict.get("findings", ()) if isinstance(one, Mapping)]
     joined = links(shown, found)
     data, told = pack(shown, joined, anchors(shown, seen.history, found), heat)
-    plan = seen.plan
     outcome = plain(seen.verdict.get("outcome") or "not judged")
     return {
         "title": plain(f"{plan.scenario}::{plan.case}" if plan is not None else seen.folder.resolve().name),
@@ -110,10 +112,10 @@ def _placed(picture: Picture, link: Link) -> bool:
     return picture.marks[link.one].turn >= 0 and picture.marks[link.other].turn >= 0
 
 
-def _drawn(history: History, missing: list[str]) -> Picture:
+def _drawn(history: History, missing: list[str], faults: Sequence[str] = ()) -> Picture:
     """Return the picture of a history; an empty one where its records contradict each other."""
     try:
-        return draw(history)
+        return draw(history, faults)
     except Exception as error:
         missing.append(f"this cannot be drawn of what was recorded: {type(error).__name__}: {error}")
         return Picture()

@@ -33,7 +33,7 @@ _ATTEMPT, _RANK = re.compile(r"attempt-(\d{1,6})"), re.compile(r"rank-(\d{1,6})\
 
 @dataclass(frozen=True)
 class Seen:
-    """What there is of a run. `missing` says, a line each, what a whole run has and this one lacks."""
+    """A run as far as it is there. `missing` says, a line each, what a whole run has and this one lacks."""
 
     folder: Path
     history: History
