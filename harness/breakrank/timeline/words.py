@@ -151,26 +151,34 @@ def waits(seen: Seen) -> dict[str, Any]:
     """Return who waits for whom: a line a rank, and a graph where there are few."""
     hung = seen.history.seen("hung")
     if not hung:
-        return {"lines": []}
+        return {"lines": [], "nodes": []}
     event = hung[-1]
-    lines, edges = [], []
+    edges: list[tuple[int, int]] = []
+    places: dict[str, list[int]] = {}
     for one in event["waiting"]:
         peers = [peer for peer in one.get("lacks", event["peers"]) if peer != one["rank"]]
         edges += [(one["rank"], peer) for peer in peers]
         whom = f" for {name_ranks(peers[:8])}" if peers else ""
         would = f"; would have raised after {one['timeout_s']:g} s" if one.get("timeout_s") else ""
-        lines.append(plain(f"rank {one['rank']} waits in {describe(one)} at step {one['step']}{whom}{would}"))
+        said = f"in {describe(one)} at step {one['step']}{whom}{would}"
+        places.setdefault(said, []).append(one["rank"])
+    lines = [plain(f"{_some(ranks)} wait{'s' * (len(ranks) == 1)} {said}") for said, ranks in places.items()]
     more = [f"and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
     if event["shown_by"]:
         more.append(plain(f"{name_ranks(event['peers'])} {event['shown_by']}"))
     return {"lines": [*lines[:_MOST_LINES], *more], **_graph(edges, seen.verdict)}
 
 
+def _some(ranks: Sequence[int]) -> str:
+    """Name ranks; of many the first ones."""
+    return f"{name_ranks(ranks[:8])} and {len(ranks) - 8} more" if len(ranks) > 9 else name_ranks(ranks)
+
+
 def _graph(edges: Sequence[tuple[int, int]], verdict: Mapping[str, Any]) -> dict[str, Any]:
     """Return the places of ranks in a circle, and arrows between those that wait for each other."""
     ranks = sorted({rank for edge in edges for rank in edge})
     if not 2 <= len(ranks) <= _MOST_NODES:
-        return {}
+        return {"nodes": []}
     blamed = (verdict.get("blame") or {}).get("ranks", [])
     middle, radius = _GRAPH / 2, _GRAPH / 2 - _NODE - 6
     turn = 2 * math.pi / len(ranks)

@@ -4,7 +4,7 @@ const GUTTER = 172;
 const ROWS = {
   roomy: { step: 12, phase: 17, call: 21, mark: 31, gap: 10 },
   middle: { step: 0, phase: 12, call: 14, mark: 13, gap: 6 },
-  dense: { step: 0, phase: 6, call: 8, mark: 0, gap: 3 },
+  dense: { step: 0, phase: 7, call: 11, mark: 0, gap: 3 },
   thread: { step: 0, phase: 8, call: 12, mark: 0, gap: 4 },
   turns: { step: 0, phase: 0, call: 30, mark: 0, gap: 26 },
   manyTurns: { step: 0, phase: 0, call: 20, mark: 0, gap: 6 },
@@ -44,6 +44,7 @@ class Chart {
     this.tip.hidden = true;
     this.rescale(true);
     this.view = { from: 0, to: this.scale.size };
+    this.measure();
     this.lay();
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
     new ResizeObserver(() => this.draw()).observe(this.stage);
@@ -109,12 +110,12 @@ class Chart {
     this.model.lanes.forEach((lane, n) => {
       const place = this.places[n];
       const blamed = this.blamed.has(lane.rank) && lane.thread === "main";
-      const box = element("div", `name${blamed ? " blamed" : ""}${place.rows.call < 10 ? " small" : ""}`, "", this.names);
+      const box = element("div", `name${blamed ? " blamed" : ""}${place.rows.call < 12 ? " small" : ""}`, "", this.names);
       box.style.top = `${place.top}px`;
       box.style.height = `${place.bottom - place.top}px`;
       element("b", "", lane.thread === "main" ? `rank ${lane.rank}` : `${lane.rank} · ${lane.thread}`, box);
       if (blamed) element("em", "", "⚑ blamed", box);
-      if (lane.end && place.rows.call > 10 && this.axis === "time") element("span", "", lane.end, box);
+      if (lane.end && place.rows.call > 12 && this.axis === "time") element("span", "", lane.end, box);
       box.title = `${laneName(lane, this.attempts)}${lane.end ? `: ${lane.end}` : ""}`;
     });
     if (this.heatPlace && this.axis === "time") {
@@ -125,16 +126,17 @@ class Chart {
     }
   }
 
-  get width() {
-    return Math.max(60, this.stage.clientWidth - GUTTER - 8);
-  }
-
   x(place) {
     return GUTTER + ((place - this.view.from) / (this.view.to - this.view.from)) * this.width;
   }
 
   placeAt(x) {
     return this.view.from + ((x - GUTTER) / this.width) * (this.view.to - this.view.from);
+  }
+
+  // To ask the document for a width is slow, and each bar needs it.
+  measure() {
+    this.width = Math.max(60, this.stage.clientWidth - GUTTER - 8);
   }
 
   draw() {
@@ -158,6 +160,7 @@ class Chart {
   paint() {
     const ratio = window.devicePixelRatio || 1;
     const [wide, high] = [this.stage.clientWidth, this.height];
+    this.measure();
     this.stage.style.height = `${high}px`;
     this.canvas.width = Math.round(wide * ratio);
     this.canvas.height = Math.round(high * ratio);

@@ -60,7 +60,7 @@ Object.assign(Chart.prototype, {
       if (goal < 0) continue;
       const down = goal > lane.index;
       const [own, its] = [this.places[lane.index], this.places[goal]];
-      const x = left + (right - left) * (down ? 0.62 : 0.67);
+      const x = right - Math.min(right - left, 420) * (down ? 0.36 : 0.3);
       const y1 = down ? own.call + own.rows.call : own.call;
       const y2 = down ? its.call - 2 : its.call + its.rows.call + 2;
       pen.strokeStyle = pen.fillStyle = this.colour.bad;
@@ -204,6 +204,7 @@ Object.assign(Chart.prototype, {
     const made = this.wanted.slice(0, MOST_LABELS).map((one) => {
       const label = element("span", one.kind || "call", one.text);
       const left = Math.max(one.x, GUTTER);
+      if (one.high < 12) label.classList.add("small");
       label.style.left = `${left}px`;
       label.style.top = `${one.y}px`;
       if (one.kind !== "differs") label.style.width = `${Math.max(0, one.x + one.wide - left)}px`;

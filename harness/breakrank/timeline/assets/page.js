@@ -54,6 +54,7 @@ class Page {
     window.addEventListener("hashchange", () => this.recall());
     this.tools();
     if (this.facts.turns && this.chart.model.turns) this.toTurns();
+    else this.toHang();
     this.recall();
     for (const folded of document.querySelectorAll("details.control")) {
       folded.addEventListener("toggle", () => this.unfold(folded));
@@ -112,6 +113,18 @@ class Page {
     if (!link) return;
     const [one, other] = [chart.model.turn[link.one], chart.model.turn[link.other]].sort((a, b) => a - b);
     chart.show(one - 4, other + 5);
+  }
+
+  // A call that never completed, at the end of a long run, would be a hair: the page begins with the end.
+  toHang() {
+    const { chart } = this;
+    const { model, size } = { model: chart.model, size: chart.size };
+    let first = Infinity;
+    for (let n = 0; n < model.count; n++) {
+      const type = model.types[model.type[n]];
+      if (type.ending === "never" && KINDS_OF_CALLS.has(type.kind)) first = Math.min(first, chart.from[n]);
+    }
+    if (size - first < 0.15 * size) chart.show(first - 1.5 * (size - first), size);
   }
 
   remember() {
