@@ -6,9 +6,8 @@ import json
 import random
 from pathlib import Path
 
-from support.plans import plan_of
-
 from breakrank.verdict import Blame, Finding, Outcome, Verdict
+from support.plans import plan_of
 
 #: The phases of a step, and the collective in it: five bars.
 PHASES = ("load", "forward", "backward", "optimize")
@@ -16,7 +15,7 @@ BARS = len(PHASES) + 1
 
 
 def write_hang(folder: Path, ranks: int, steps: int, away: int = 1) -> Path:
-    """Write a run directory: `ranks` ranks make `steps` steps; in the last, rank `away` does not come to the collective."""
+    """Write a run directory: all ranks make `steps` steps, but in the last one rank `away` never reduces."""
     folder.mkdir(parents=True)
     (folder / "attempt-0").mkdir()
     (folder / "plan.json").write_text(plan_of("small:averaging", ranks=ranks).dumps())

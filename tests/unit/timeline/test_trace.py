@@ -1,8 +1,9 @@
-"""A trace has the form that Perfetto reads: flows that begin and end, times that rise, names for all that is numbered."""
+"""A trace has the form that Perfetto reads: flows that begin and end, times that rise, names for all numbers."""
 
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 
 import pytest
@@ -59,7 +60,7 @@ def test_slices_of_one_thread_are_nested_or_apart(events):
     for event in of_phase(events, "X"):
         threads.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
     for spans in threads.values():
-        for one, other in zip(spans, spans[1:], strict=False):
+        for one, other in itertools.pairwise(spans):
             assert other[0] >= one[1] or other[1] <= one[1], (one, other)
 
 

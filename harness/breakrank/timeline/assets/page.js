@@ -124,7 +124,7 @@ class Page {
       const type = model.types[model.type[n]];
       if (type.ending === "never" && KINDS_OF_CALLS.has(type.kind)) first = Math.min(first, chart.from[n]);
     }
-    if (size - first < 0.15 * size) chart.show(first - 1.5 * (size - first), size);
+    if (first < size && size - first < 0.15 * size) chart.show(first - 1.5 * (size - first), size);
   }
 
   remember() {
