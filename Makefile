@@ -11,7 +11,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help setup scenario test conformance lint schemas tox soak mutants bench matrix claims docs gpu docker image clean
+.PHONY: help setup scenario test conformance lint schemas tox soak mutants bench matrix claims docs screenshots gpu docker image clean
 
 BIN := $(VENV)/bin
 
@@ -250,6 +250,9 @@ matrix: setup ## set up, then measure who notices which mismatch of collectives:
 
 docs: setup ## set up, then write the tables of docs/scenarios.md and docs/options.md from the code
 	@'$(BIN)/python' tests/support/pages.py
+
+screenshots: setup ## set up, then draw docs/timeline.png by a browser: apt-get install chromium chromium-driver
+	@'$(BIN)/python' tests/support/screenshots.py
 
 gpu: ## what only a CUDA card can show, in 4 minutes; with VENV if it is there, else PYTHON; installs nothing
 	@py='$(PYTHON)'

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,10 +58,15 @@ def show(driver: Any, path: Path, place: str = "", dark: bool = False) -> None:
     WebDriverWait(driver, LIMIT_S).until(lambda one: one.execute_script(drawn))
 
 
+def picture(driver: Any, path: Path, width: int, height: int) -> None:
+    """Write the upper part of the page that is open as a picture."""
+    clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+    taken = driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png", "clip": clip})
+    path.write_bytes(base64.b64decode(taken["data"]))
+
+
 def requests(driver: Any) -> list[str]:
     """Return the addresses that were asked for since the page was opened, beside the page itself."""
-    import json
-
     sent = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
     asked = [one["params"]["request"]["url"] for one in sent if one["method"] == "Network.requestWillBeSent"]
     return [url for url in asked if not url.startswith("file://") or not url.endswith(".html")]

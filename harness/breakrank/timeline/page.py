@@ -98,7 +98,7 @@ def _content(seen: Seen) -> dict[str, Any]:
         "outputs": words.outputs(seen, (lane.rank for lane in shown.lanes)),
         "controls": _beside(seen),
         "plan": words.shown(plan_words(plan)) if plan is not None else "the plan cannot be read",
-        "made": [(plain(k), plain(v)) for k, v in seen.meta.items() if k != "mark" and isinstance(v, (str, int))],
+        "made": words.made(seen, picture),
         "replay": plain(f"pytest --scenario-replay {seen.folder}"),
         "script_facts": {
             "blamed": list((seen.verdict.get("blame") or {}).get("ranks", ())),

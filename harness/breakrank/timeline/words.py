@@ -11,6 +11,7 @@ from typing import Any
 from breakrank.analysis.wait_for import describe
 from breakrank.errors import BreakrankError
 from breakrank.files.bounded import Folder, plain
+from breakrank.runs.provenance import MARK
 from breakrank.timeline.model import Picture
 from breakrank.timeline.reading import Seen
 from breakrank.verdict import name_ranks
@@ -40,17 +41,18 @@ def facts(seen: Seen, picture: Picture) -> list[tuple[str, list[str]]]:
     if verdict.get("record"):
         kept = "as recorded" if verdict.get("as_recorded") else f"NOT as recorded: on record is {verdict['record']}"
         rows.append(("record", [kept]))
-    rows.append(("strikes", _strikes(seen, picture) or ["none"]))
+    rows.append(("strikes", _strikes(seen, picture)))
     for name in ("reported", "crashed", "void"):
         if verdict.get(name):
             rows.append((name, list(verdict[name])[:_MOST_LINES]))
-    if verdict.get("digest"):
-        rows.append(("digest", [str(verdict["digest"])]))
-    begun = _begun(seen, picture)
-    if begun:
-        rows.append(("0 ms is", [begun]))
-    rows.append(("files", [str(seen.folder)]))
-    return [(name, [plain(line) for line in lines]) for name, lines in rows]
+    return [(name, [plain(line) for line in lines]) for name, lines in rows if lines]
+
+
+def made(seen: Seen, picture: Picture) -> list[tuple[str, str]]:
+    """Return what a run was made with and lies in, and the time of day at the picture's zero."""
+    rows = [("digest", seen.verdict.get("digest")), ("0 ms is", _begun(seen, picture)), ("files", str(seen.folder))]
+    rows += [(name, value) for name, value in seen.meta.items() if name != MARK and isinstance(value, (str, int))]
+    return [(plain(name), plain(value)) for name, value in rows if value]
 
 
 def _begun(seen: Seen, picture: Picture) -> str:

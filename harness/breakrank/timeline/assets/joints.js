@@ -60,7 +60,7 @@ Object.assign(Chart.prototype, {
       if (goal < 0) continue;
       const down = goal > lane.index;
       const [own, its] = [this.places[lane.index], this.places[goal]];
-      const x = right - Math.min(right - left, 420) * (down ? 0.36 : 0.3);
+      const x = right - Math.min((right - left) * 0.6, down ? 215 : 190);
       const y1 = down ? own.call + own.rows.call : own.call;
       const y2 = down ? its.call - 2 : its.call + its.rows.call + 2;
       pen.strokeStyle = pen.fillStyle = this.colour.bad;

@@ -146,7 +146,7 @@ class Scale {
     const left = model.last - cut;
     // A break in which a call hangs is wide enough for its words.
     const hung = model.types.some((type) => type.ending === "never" && KINDS_OF_CALLS.has(type.kind));
-    const share = (gap) => (hung && gap.to > 0.7 * model.last ? 0.35 : 0.07);
+    const share = (gap) => (hung && gap.to > 0.7 * model.last ? 0.45 : 0.07);
     this.places = [[0, 0]];
     for (const gap of this.breaks) {
       const [time, place] = this.places[this.places.length - 1];
