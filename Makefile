@@ -11,7 +11,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help setup scenario test conformance lint schemas tox soak mutants bench matrix claims docs gpu docker image clean
+.PHONY: help setup scenario test conformance lint schemas tox soak mutants bench matrix claims docs screenshots gpu docker image clean
 
 BIN := $(VENV)/bin
 
@@ -252,6 +252,9 @@ docs: setup ## set up, then write what docs/ has of the code, and build the site
 	@'$(BIN)/python' tests/support/pages.py
 	NO_MKDOCS_2_WARNING=1 '$(BIN)/python' -m mkdocs build --quiet
 	echo "The site: build/site/index.html"
+
+screenshots: setup ## set up, then draw docs/timeline.png by a browser: apt-get install chromium chromium-driver
+	@'$(BIN)/python' tests/support/screenshots.py
 
 gpu: ## what only a CUDA card can show, in 4 minutes; with VENV if it is there, else PYTHON; installs nothing
 	@py='$(PYTHON)'

@@ -21,6 +21,7 @@ LAYERS = {
         ("doctor", "judge", "conductor"),
         ("runs",),
         ("report",),
+        ("timeline",),
         ("cli", "plugin"),
         ("commands",),
         ("__main__",),

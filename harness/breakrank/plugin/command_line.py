@@ -45,6 +45,8 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("-replay", {"metavar": "RUN_DIR", "help": "run a saved plan again and compare with its saved verdict"}),
     ("-trust", {"action": "store_true", "help": "replay a run directory that was not made by you on this machine: it "
                 "runs the code that it names (look first, with --scenario-dry-run)"}),
+    ("-html", {"metavar": "DIR", "help": "draw each run that fails as a page for a browser in this folder"}),
+    ("-html-all", {"action": "store_true", "help": "draw each run there, not only those that fail"}),
     ("-dry-run", {"action": "store_true", "help": "say in words what would run, and run nothing"}),
     ("-list", {"action": "store_true", "help": "list the scenarios and their cases"}),
     ("-doctor", {"action": "store_true", "help": "say what this machine has and lacks"}),
@@ -61,6 +63,7 @@ def add_ini(parser: pytest.Parser) -> None:
     parser.addini("scenario_paths", "folders with scenarios of your own", type="paths", default=[])
     parser.addini("scenario_runs", "folder for run directories (default: .breakrank)", default=".breakrank")
     parser.addini("scenario_runs_limit", "size of that folder in MB (default: 500)", default="500")
+    parser.addini("scenario_html", "folder for pages of runs that fail (default: none are drawn)", default="")
 
 
 def hide_values(config: pytest.Config, parser: pytest.Parser, args: list[str]) -> None:

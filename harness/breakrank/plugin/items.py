@@ -150,6 +150,8 @@ class ScenarioItem(BreakrankItem):
             self.tell(repeats=f"{len(results)}/{active.options.repeat}")
         if not last.as_recorded:
             raise Failed(active.explain(last.folder))
+        if active.options.pages.every:
+            active.options.pages.write(last.folder)
         if last.verdict.digest != first.verdict.digest:
             what = f"run {len(results)} of {active.options.repeat} differs from run 1"
             self.tell(repeats=f"{len(results) - 1}/{active.options.repeat}", sentence=what)
@@ -183,9 +185,12 @@ class CheckupItem(ScenarioItem):
             look = sheet.shown
             self.tell_result(look.result)
             self.tell(sentence=sheet.headline, seconds=f"{sheet.checkup.seconds:.2f}")
+            pages = active.options.pages
+            drawn = pages.write(look.result.folder) if sheet.wrong or pages.every else []
             if sheet.wrong:
                 repeat = ["pytest", "--scenario=checkup", f"--scenario-train={shlex.join(self.plan.command)}"]
-                raise Failed(f"{self.nodeid}\n{sheet.text(shlex.join(repeat))}")
+                text = sheet.text(shlex.join(repeat))
+                raise Failed("\n".join([self.nodeid, text, *(f"  page: {page}" for page in drawn)]))
             if sheet.status:
                 pytest.skip(sheet.headline)
 
@@ -213,4 +218,6 @@ class ReplayItem(BreakrankItem):
                 return
             self.tell(outcome="VOID")
             what = f"{saved['outcome']} was saved, {result.verdict.outcome} came now: {result.verdict.sentence()}"
-            raise Failed(f"{self.nodeid}: the replay is not the saved run: {what}\n  {self.folder}\n  {result.folder}")
+            files = [self.folder, result.folder, *active.options.pages.write(result.folder)]
+            lines = [f"{self.nodeid}: the replay is not the saved run: {what}", *(f"  {file}" for file in files)]
+            raise Failed("\n".join(lines))

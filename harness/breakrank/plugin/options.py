@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from breakrank.plan.build import AUTO
 from breakrank.plan.for_scripts import patterns
 from breakrank.plan.script import check_script, check_step, framework_of, is_script
 from breakrank.plugin.command_line import PREFIX, destination, given
+from breakrank.plugin.pages import Pages, read_pages
 from breakrank_agent.protocol.frameworks import all_frameworks
 
 #: Runners of the design that come later.
@@ -94,6 +95,7 @@ class Options:
     step: str = ""
     image: str = ""
     compare: str = ""
+    pages: Pages = field(default_factory=Pages)
 
 
 def scenario_paths(config: pytest.Config) -> tuple[Path, ...]:
@@ -135,6 +137,7 @@ def read(config: pytest.Config) -> Options:
         step=_step(config, train),
         image=_image(config),
         compare=_compare(config),
+        pages=read_pages(config),
     )
 
 

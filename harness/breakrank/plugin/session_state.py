@@ -164,8 +164,8 @@ class Active:
         return self._bench
 
     def explain(self, folder: Path) -> str:
-        """Explain a saved run."""
-        return explain(load_run(folder))
+        """Explain a saved run, with its page if one is to be drawn."""
+        return explain(load_run(folder), self.options.pages.write(folder))
 
     def difference(self, one: Path, other: Path) -> str:
         """Say where two runs part first."""

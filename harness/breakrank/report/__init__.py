@@ -5,7 +5,7 @@ Everything here reads the saved form of a verdict, so that a run is explained th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from breakrank.errors import BreakrankError
@@ -42,10 +42,11 @@ def saved_verdict(run: SavedRun) -> Mapping[str, Any]:
     return run.verdict
 
 
-def explain(run: SavedRun) -> str:
+def explain(run: SavedRun, pages: Sequence[str] = ()) -> str:
     """Explain a run: a sentence, the record, a drawing, the events that show it, blame, files, and the replay line.
 
-    Nothing in it can move a terminal. Raises `BreakrankError` if the run has no verdict.
+    `pages` are files that were made of it. Nothing in it can move a terminal. Raises `BreakrankError` if the run has
+    no verdict.
     """
     verdict = saved_verdict(run)
     blocks = [
@@ -57,7 +58,7 @@ def explain(run: SavedRun) -> str:
         _block("blame", [blame_words(verdict), *verdict.get("accused", ())]),
         _block("also", _also(run, verdict)),
         _outputs(run),
-        _block("files", [str(run.folder)]),
+        _block("files", [str(run.folder), *pages]),
         _block("replay", [f"pytest --scenario-replay {run.folder}"]),
     ]
     return "\n".join(block for block in blocks if block)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -10,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from breakrank.errors import BreakrankError
 from breakrank.files.disk_space import keep_room, unwritable
 from breakrank.files.private import make_private
 from breakrank.runners import find_runner
@@ -59,7 +61,13 @@ def _write_plan(folder: Path, plan: Plan) -> None:
 
 
 def _write_meta(folder: Path, meta: dict[str, Any]) -> None:
-    (folder / "meta.json").write_text(json.dumps(meta, indent=1) + "\n")
+    new = folder / "meta.json.new"
+    try:
+        new.write_text(json.dumps(meta, indent=1) + "\n")
+        new.replace(folder / "meta.json")
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
 
 
 def _meta(plan: Plan, programs: Path) -> dict[str, Any]:
@@ -73,4 +81,20 @@ def _meta(plan: Plan, programs: Path) -> dict[str, Any]:
         "began": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "plan": plan.key(),
         "programs": str(programs),
+        "clock": {"began": _clocks()},
     }
+
+
+def note_end(folder: Path) -> None:
+    """Note the end of a run by both clocks: events have the machine's monotonic one, logs of other programs do not.
+
+    If it finds no room, the run lacks it.
+    """
+    with contextlib.suppress(OSError, BreakrankError):
+        meta = read_meta(folder)
+        if isinstance(meta.get("clock"), dict):
+            _write_meta(folder, {**meta, "clock": {**meta["clock"], "ended": _clocks()}})
+
+
+def _clocks() -> dict[str, float]:
+    return {"monotonic": round(time.monotonic(), 6), "unix": round(time.time(), 6)}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from breakrank.files.disk_space import FULL, unwritable, write_verdict
 from breakrank.files.private import seal
+from breakrank.runs.directory import note_end
 from breakrank.verdict import Outcome, Record, Verdict
 from breakrank_agent.plan import Plan
 
@@ -33,6 +34,7 @@ class Result:
 
     def save(self) -> None:
         """Write `verdict.json`; where it does not find room, what it is worth without what the oracles found."""
+        note_end(self.folder)
         try:
             write_verdict(self.folder, self._text())
         except OSError as error:
