@@ -46,6 +46,14 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("-trust", {"action": "store_true", "help": "replay a run directory that was not made by you on this machine: it "
                 "runs the code that it names (look first, with --scenario-dry-run)"}),
     ("-dry-run", {"action": "store_true", "help": "say in words what would run, and run nothing"}),
+    ("-json", {"metavar": "FILE", "help": "write a line of JSON for the session, and one for each result"}),
+    ("-report", {"metavar": "SITE", "help": "write the matrix of scenarios, cases and sessions into this folder, as a "
+                 "page (needs jinja2)"}),
+    ("-retries", {"metavar": "N", "help": "try a case N times more whose result is not the last one, and say whether "
+                  "it is flaky or has changed"}),
+    ("-budget", {"metavar": "TIME", "help": "start no case after so long, as 90s, 30m or 2h; those that never ran come "
+                 "first, then those not tested for longest, the slowest first"}),
+    ("-session", {"metavar": "N", "help": "go on with a session of the history: its cases are left out"}),
     ("-list", {"action": "store_true", "help": "list the scenarios and their cases"}),
     ("-doctor", {"action": "store_true", "help": "say what this machine has and lacks"}),
 )  # fmt: skip
