@@ -61,14 +61,15 @@ def matching(memory: Memory, wanted: str) -> dict[str, list[Entry]]:
 def before(memory: Memory, kind: str = "", image: str = "", below: int = 0) -> dict[Key, Entry]:
     """Return the last result of each case that was tested, of the sessions on an image before the one with a number.
 
-    Sessions of one `kind` only, if one is named. Of nights, those count that have ended.
+    Sessions of one `kind` only, if one is named. A night that has not ended was never reported, and is passed over, as
+    are results that were flaky.
     """
     found: dict[Key, Entry] = {}
     for session in memory.sessions:
         unfinished = session.kind == NIGHTLY and session.exit is None
         if (below and session.id >= below) or session.image != image or kind not in ("", session.kind) or unfinished:
             continue
-        found.update({key_of(entry): entry for entry in memory.entries[session.id] if entry.tested})
+        found.update({key_of(entry): entry for entry in memory.entries[session.id] if entry.tested and not entry.flaky})
     return found
 
 

@@ -64,12 +64,19 @@ def day(moment: str) -> str:
 
 def comparison(memory: Memory, new: Session, old: Session) -> Comparison:
     """Return two sessions beside each other."""
-    return Comparison(standing(old, memory.entries[old.id]), standing(new, memory.entries[new.id]))
+    return compared(new, memory.entries[new.id], old, memory.entries[old.id])
 
 
-def standing(session: Session, entries: Iterable[Entry]) -> Standing:
-    """Return what the cases came to in a session."""
-    cases = {key(e.scenario, e.case, e.mechanism): stood(e) for e in entries}
+def compared(new: Session, now: Iterable[Entry], old: Session, before: Iterable[Entry]) -> Comparison:
+    """Return results of two sessions beside each other."""
+    now, before = list(now), list(before)
+    return Comparison(_standing(old, before, now), _standing(new, now, before))
+
+
+def _standing(session: Session, entries: Iterable[Entry], others: Iterable[Entry]) -> Standing:
+    """Return what the cases came to; one without a plan was to be struck by the means that it has in the other."""
+    means = {other.name: other.mechanism for other in others}
+    cases = {key(e.scenario, e.case, e.mechanism or means.get(e.name, "")): stood(e) for e in entries}
     return Standing(f"session {session.id} ({day(session.began)})", "", session.versions, cases)
 
 
@@ -100,10 +107,10 @@ def counted(entries: Iterable[Entry]) -> str:
 
 def session_rows(memory: Memory) -> list[str]:
     """Return one row a session, the newest first, below a head."""
-    head = f"{'session':>7}  {'began (UTC)':<16}  {'time':>12}  as recorded  changed  not tested  kind"
+    head = f"{'#':>5}  {'began (UTC)':<16}  {'time':>11}  recorded  changed  untested  kind"
     seconds = [sum(entry.seconds for entry in memory.entries[session.id]) for session in memory.sessions]
     rows = [
-        f"{f'#{one.id}':>7}  {day(one.began)}  {bar} {duration(took):>10}  {_numbers(memory, one)}  {_kind(one)}"
+        f"{one.id:>5}  {day(one.began)}  {bar} {duration(took):>9}  {_numbers(memory, one)}  {_kind(one)}"
         for one, took, bar in zip(memory.sessions, seconds, bars(seconds), strict=True)
     ]
     return [head, *reversed(rows)]
@@ -111,7 +118,7 @@ def session_rows(memory: Memory) -> list[str]:
 
 def _numbers(memory: Memory, session: Session) -> str:
     fine, changed, untested = counts(memory.entries[session.id])
-    return f"{fine:>11}  {changed:>7}  {untested:>10}"
+    return f"{fine:>8}  {changed:>7}  {untested:>8}"
 
 
 def _kind(session: Session) -> str:
