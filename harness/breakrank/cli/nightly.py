@@ -80,7 +80,8 @@ def _night(wishes: Wishes) -> int:
                 store.forget(session.id)
             return _USAGE
         if status not in _RAN:
-            print(f"breakrank: night {session.id} was cut short; go on with it by: breakrank nightly --resume")
+            # pytest may have died in the middle of a line.
+            print(f"\nbreakrank: night {session.id} was cut short; go on with it by: breakrank nightly --resume")
             return _INTERRUPTED if status == _STOPPED else _OURS
         return _finish(runs, session.id, (wishes.output or runs / "nightly").absolute())
 
@@ -91,7 +92,8 @@ def _begin(runs: Path, wishes: Wishes) -> Session:
     if wishes.image:
         words.append(f"--scenario-image={wishes.image}")
     if wishes.budget:
-        words.append(f"--scenario-budget={seconds_of(wishes.budget, '--budget'):g}s")
+        seconds_of(wishes.budget, "--budget")
+        words.append(f"--scenario-budget={wishes.budget}")
     with Store(runs / NAME) as store:
         number = store.begin(Session(now(), NIGHTLY, image=wishes.image, argv=(*words, *wishes.more)))
         return next(session for session in store.sessions() if session.id == number)
