@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from breakrank.commands import say
+from breakrank.files.bounded import plain
 
 if TYPE_CHECKING:
     from breakrank.runs.listing import Listed
@@ -37,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         for line in _rows(one):
             say(fitted(line, width()))
     if not found:
-        say(f"no run in {options.runs} {'went wrong' if options.failed else 'is there'}")
+        say(plain(f"no run in {options.runs} went wrong" if options.failed else f"there is no run in {options.runs}"))
     return 0
 
 

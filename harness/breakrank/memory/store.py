@@ -12,7 +12,7 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -65,21 +65,24 @@ class Store:
         """Bring an older file up to date. Raises `UnusableError` for a newer one."""
         self._connection.execute("PRAGMA trusted_schema = OFF")
         self._connection.text_factory = lambda data: data.decode("utf-8", "replace")
+        # One transaction: another process may make the tables between the two questions.
+        self._connection.execute("BEGIN")
         there = version(self._connection)
+        kinds = dict(self._connection.execute("SELECT name, type FROM sqlite_master"))
+        self._connection.execute("COMMIT")
         if there > len(STEPS):
             raise UnusableError(
                 f"{self.path} was written by a newer Breakrank (version {there}, this one knows {len(STEPS)}); "
                 "update this one, or move the file away"
             )
-        self._check_tables(there)
+        self._check_tables(there, kinds)
         if write:
             migrate(self._connection)
         elif there < len(STEPS):
             self._read_copy()
 
-    def _check_tables(self, there: int) -> None:
+    def _check_tables(self, there: int, kinds: Mapping[str, str]) -> None:
         """Raise `UnusableError` for tables of somebody else's, and for a query that stands in for one of ours."""
-        kinds = dict(self._connection.execute("SELECT name, type FROM sqlite_master"))
         ours = {kinds.get("sessions"), kinds.get("results")} == {"table"}
         if not ours if there else kinds:
             raise UnusableError(f"{self.path} is no history of Breakrank; move it away, and a new one is begun")

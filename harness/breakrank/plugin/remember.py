@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -59,9 +59,10 @@ class Remember:
         self._recorder.add(entry)
         self._write(result_line(entry, told.get("run_directory", ""), self._recorder.id))
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the end, and the site if one is asked for."""
+    @pytest.hookimpl(wrapper=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        """Write the end, and the site if one is asked for, after all others: they may change the exit code."""
+        yield
         self._recorder.end(int(session.exitstatus))
         if self._lines is not None:
             self._lines.close()

@@ -80,7 +80,7 @@ def test_a_step_that_fails_leaves_the_older_file_as_it_was(path):
     with opened(path) as connection:
         with pytest.raises(sqlite3.OperationalError):
             migrate(connection, [*STEPS, "ALTER TABLE sessions ADD COLUMN more TEXT; ALTER TABLE nothing ADD COLUMN x"])
-        assert version(connection) == len(STEPS)
+        assert version(connection) == 1
         assert "more" not in {row[1] for row in connection.execute("PRAGMA table_info(sessions)")}
 
 
@@ -138,7 +138,7 @@ def a_pipe(path):
 WRONG = {
     damaged: "is damaged: file is not a database; move it away",
     torn: "move it away",
-    newer: "was written by a newer Breakrank (version 2, this one knows 1)",
+    newer: "was written by a newer Breakrank (version 3, this one knows 2)",
     of_another_program: "is no history of Breakrank; move it away",
     with_a_query_for_a_table: "is no history of Breakrank; move it away",
     a_link: "is a symbolic link, which is not followed",
@@ -255,6 +255,37 @@ def test_two_sessions_at_once_are_both_there(path):
     memory = read(path)
     assert [len(memory.entries[one.id]) for one in memory.sessions] == [3, 3]
     assert [{e.outcome for e in memory.entries[one.id]} for one in memory.sessions] == [{"SURVIVED"}, {"HUNG"}]
+
+
+#: Waits for the others, and writes a session of ten results.
+WRITES = """
+import sys
+from pathlib import Path
+from support.remembered import entry, session
+from breakrank.memory.recorder import Recorder
+
+recorder = Recorder(Path(sys.argv[1]), session())
+print("ready", flush=True)
+sys.stdin.readline()
+recorder.begin()
+for number in range(10):
+    recorder.add(entry(f"racy::{number}"))
+recorder.end(0)
+print(recorder.lack)
+"""
+
+
+def test_processes_that_begin_at_the_same_moment_are_all_there(path):
+    command = [sys.executable, "-c", WRITES, str(path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment()}
+    processes = [subprocess.Popen(command, **pipes) for _ in range(6)]
+    assert [process.stdout.readline() for process in processes] == ["ready\n"] * 6
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    assert [process.communicate(timeout=120)[0] for process in processes] == ["\n"] * 6
+    memory = read(path)
+    assert sorted(len(memory.entries[one.id]) for one in memory.sessions) == [10] * 6
 
 
 def test_a_case_has_one_result_in_a_session_and_the_last_one_stays(tmp_path):
