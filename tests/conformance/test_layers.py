@@ -14,7 +14,7 @@ OURS = {path: path.relative_to(HARNESS).with_suffix("").as_posix() for path in H
 LAYERS = {
     "breakrank": [
         ("causes", "errors", "schemas"),
-        ("files", "verdict"),
+        ("files", "memory", "verdict"),
         ("plan", "host", "history"),
         ("analysis", "live"),
         ("witnesses", "runners", "oracles"),

@@ -408,6 +408,24 @@ class TestRoom:
         retention.make_room(runs, 5)
         assert {run.folder.name[-4:] for run in retention.finished_runs(runs)} == {"0003", "0001"}
 
+    def test_runs_that_went_wrong_and_the_first_of_each_finding_go_last(self, runs):
+        """Of five runs of a case, oldest first: right, found, found again, wrong and found again, right."""
+        shutil.rmtree(runs)
+        found = {"findings": [{"oracle": "race", "cause": "lost update"}], "outcome": "SILENT"}
+        for number, verdict in enumerate([{}, found, found, {**found, "as_recorded": False}, {}]):
+            folder = runs / f"racy-one-s0-{number:04d}"
+            folder.mkdir(parents=True)
+            plan = {"scenario": "racy", "case": "one", "seed": 0}
+            (folder / "plan.json").write_text(json.dumps(plan))
+            (folder / "verdict.json").write_text(json.dumps({"as_recorded": True, **verdict}))
+            os.utime(folder / "verdict.json", (number + 1, number + 1))
+            (folder / "work").write_bytes(b"x" * 2_000_000)
+        left = []
+        for most in (8, 6, 4, 2):
+            retention.make_room(runs, most + 1)
+            left.append("".join(sorted(run.folder.name[-1] for run in retention.finished_runs(runs))))
+        assert left == ["1234", "134", "13", "3"]
+
     def test_a_file_with_holes_takes_only_what_is_there(self, runs):
         os.truncate(runs / "test-small-train-s0-0001" / "work" / "weights", 100 << 30)
         sizes = {run.folder.name[-4:]: run.size for run in retention.finished_runs(runs)}

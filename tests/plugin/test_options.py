@@ -59,7 +59,6 @@ def test_a_run_without_a_name_is_answered_with_how_to_name_one(project, argument
 @pytest.mark.parametrize(
     "option",
     [
-        "budget=1",
         "slurm=x",
         "record",
         "pin",

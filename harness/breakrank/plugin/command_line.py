@@ -48,6 +48,14 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("-html", {"metavar": "DIR", "help": "draw each run that fails as a page for a browser in this folder"}),
     ("-html-all", {"action": "store_true", "help": "draw each run there, not only those that fail"}),
     ("-dry-run", {"action": "store_true", "help": "say in words what would run, and run nothing"}),
+    ("-json", {"metavar": "FILE", "help": "write a line of JSON for the session, and one for each result"}),
+    ("-report", {"metavar": "SITE", "help": "write the matrix of scenarios, cases and sessions into this folder, as a "
+                 "page (needs jinja2)"}),
+    ("-retries", {"metavar": "N", "help": "try a case N times more whose result is not the last one, and say whether "
+                  "it is flaky or has changed"}),
+    ("-budget", {"metavar": "TIME", "help": "start no case after so long, as 90s, 30m or 2h; those that never ran come "
+                 "first, then those not tested for longest, the slowest first"}),
+    ("-session", {"metavar": "N", "help": "go on with a session of the history: its cases are left out"}),
     ("-list", {"action": "store_true", "help": "list the scenarios and their cases"}),
     ("-doctor", {"action": "store_true", "help": "say what this machine has and lacks"}),
 )  # fmt: skip

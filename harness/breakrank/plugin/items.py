@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from breakrank.errors import BreakrankError
+from breakrank.memory.agenda import Agenda
 from breakrank.plan.scenario import Case, Scenario
-from breakrank.plugin.search import Search
+from breakrank.plugin.search import Search, retried
 from breakrank.plugin.usage_errors import OUR_ERRORS, one_line
 from breakrank.report import compare
 from breakrank.verdict import Record
@@ -31,6 +33,7 @@ class Active(Protocol):
     """The state of a pytest process that runs scenarios, as far as items need it."""
 
     options: Options
+    agenda: Agenda
 
     def run(self, title: str, plan: Plan, record: Record | None, scenario: Path) -> Result:
         """Run a plan of the file `scenario` once, when the machine has room for its ranks."""
@@ -68,26 +71,11 @@ class BreakrankItem(pytest.Item):
     def tell(self, **properties: object) -> None:
         """Attach data to the report: it reaches the xdist controller and JUnit. A later value replaces an earlier."""
         kept = [(name, value) for name, value in self.user_properties if name not in properties]
-        words = {True: "true", False: "false", None: ""}
-        told = [(n, words[v] if v is None or isinstance(v, bool) else str(v)) for n, v in properties.items()]
-        self.user_properties[:] = [*kept, *told]
+        self.user_properties[:] = [*kept, *((name, _word(value)) for name, value in properties.items())]
 
     def tell_result(self, result: Result) -> None:
         """Attach what a run came to."""
-        verdict = result.verdict
-        self.tell(
-            outcome=verdict.outcome,
-            seed=result.plan.seed,
-            digest=verdict.digest,
-            blame=verdict.blame.words(),
-            run_directory=result.folder,
-            sentence=verdict.sentence(),
-            also=compare.also(verdict),
-            finding=compare.finding(verdict),
-            recorded=result.record.words() if result.record is not None else "",
-            as_recorded=result.as_recorded if result.record is not None else None,
-            seconds=f"{result.seconds:.2f}",
-        )
+        self.tell(**result_words(result))
 
     @contextmanager
     def at_the_boundary(self) -> Iterator[Active]:
@@ -109,6 +97,28 @@ class BreakrankItem(pytest.Item):
     def reportinfo(self) -> tuple[Path, int, str]:
         """Return where the item comes from: the first line of its file, since a skip needs some line."""
         return self.path, 0, self.nodeid
+
+
+def _word(value: object) -> str:
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else "" if value is None else str(value)
+
+
+def result_words(result: Result) -> dict[str, object]:
+    """Return what a run came to, as a report tells it."""
+    verdict = result.verdict
+    return {
+        "outcome": verdict.outcome,
+        "seed": result.plan.seed,
+        "digest": verdict.digest,
+        "blame": verdict.blame.words(),
+        "run_directory": result.folder,
+        "sentence": verdict.sentence(),
+        "also": compare.also(verdict),
+        "finding": compare.finding(verdict),
+        "recorded": result.record.words() if result.record is not None else "",
+        "as_recorded": result.as_recorded if result.record is not None else None,
+        "seconds": f"{result.seconds:.2f}",
+    }
 
 
 class ScenarioItem(BreakrankItem):
@@ -148,6 +158,8 @@ class ScenarioItem(BreakrankItem):
         self.tell_result(last)
         if active.options.repeat > 1:
             self.tell(repeats=f"{len(results)}/{active.options.repeat}")
+        elif active.options.retries and self._changed(active, last):
+            self._try_again(active, last)
         if not last.as_recorded:
             raise Failed(active.explain(last.folder))
         if active.options.pages.every:
@@ -157,6 +169,23 @@ class ScenarioItem(BreakrankItem):
             self.tell(repeats=f"{len(results) - 1}/{active.options.repeat}", sentence=what)
             difference = active.difference(first.folder, last.folder)
             raise Failed(f"{self.nodeid}: {what}: {difference}\n  {first.folder}\n  {last.folder}")
+
+    def _changed(self, active: Active, result: Result) -> bool:
+        stood = str(result.verdict.outcome), compare.finding(result.verdict)
+        return active.agenda.changed(self.nodeid, result.plan.mechanism, result.plan.key(), stood, result.as_recorded)
+
+    def _try_again(self, active: Active, first: Result) -> None:
+        """Run a case that has changed again, and say whether it has changed or is flaky. Raises `Failed`."""
+        runs = [
+            active.run(self.nodeid, first.plan, self.record, self.scenario.path) for _ in range(active.options.retries)
+        ]
+        told = [{name: _word(value) for name, value in result_words(run).items()} for run in runs]
+        words = retried([first, *runs])
+        sentence = first.verdict.sentence()
+        self.tell(again=json.dumps(told), sentence=f"{words}: {sentence}", verdict_sentence=sentence)
+        wrong = [run for run in (first, *runs) if not run.as_recorded]
+        if wrong:
+            raise Failed(f"{self.nodeid}: {words}\n{active.explain(wrong[0].folder)}")
 
     def _search(self, active: Active, plan: Plan) -> None:
         """Run the case at every seed asked for, and raise `Failed` in the end if the record does not stand."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from breakrank.errors import BreakrankError
+from breakrank.memory.spans import seconds_of
 from breakrank.plan.build import AUTO
 from breakrank.plan.for_scripts import patterns
 from breakrank.plan.script import check_script, check_step, framework_of, is_script
@@ -24,10 +25,13 @@ _MOST_SEED = 2**63 - 1
 _MOST_REPEATS = 1000
 _MOST_RESTARTS = 100
 _MOST_STEPS = 10**9
+_MOST_RETRIES = 100
+#: Options of the memory, and of what is written beside it; a replay is no new result.
+_OF_THE_MEMORY = ("-json", "-report", "-retries", "-budget", "-session")
 #: Options that a saved plan decides, so that a replay takes none of them.
 _OF_THE_PLAN = (
     "", "-train", "-reference", "-steps", "-step", "-apart", "-ranks", "-seed", "-seeds", "-framework", "-restarts",
-    "-patience", "-deadline", "-tolerance", "-repeat", "-image", "-compare",
+    "-patience", "-deadline", "-tolerance", "-repeat", "-image", "-compare", *_OF_THE_MEMORY,
 )  # fmt: skip
 
 
@@ -52,7 +56,7 @@ def asked_for(config: pytest.Config) -> bool:
 
 def check_unused(config: pytest.Config) -> None:
     """Raise `BreakrankError` if a script of one's own is named, or is spoken of, and no scenario to run it through."""
-    for suffix in _OF_A_SCRIPT:
+    for suffix in (*_OF_A_SCRIPT, *_OF_THE_MEMORY):
         if given(config, suffix) is not None:
             cure = f"as in {PREFIX}=baseline ({PREFIX}-list shows them all)"
             raise BreakrankError(f"{PREFIX}{suffix} needs a scenario, {cure}")
@@ -96,6 +100,11 @@ class Options:
     image: str = ""
     compare: str = ""
     pages: Pages = field(default_factory=Pages)
+    json: Path | None = None
+    report: Path | None = None
+    retries: int = 0
+    budget_s: float | None = None
+    session: int = 0
 
 
 def scenario_paths(config: pytest.Config) -> tuple[Path, ...]:
@@ -138,6 +147,11 @@ def read(config: pytest.Config) -> Options:
         image=_image(config),
         compare=_compare(config),
         pages=read_pages(config),
+        json=_place(config, "-json"),
+        report=_site(config),
+        retries=_whole(PREFIX + "-retries", _text(config, "-retries"), 0, _MOST_RETRIES) or 0,
+        budget_s=_budget(config),
+        session=_whole(PREFIX + "-session", _text(config, "-session"), 1, _MOST_SEED) or 0,
     )
 
 
@@ -279,6 +293,30 @@ def _compare(config: pytest.Config) -> str:
     if compare and not _text(config, "-image"):
         raise BreakrankError(f"{PREFIX}-compare compares images; name the one to run with {PREFIX}-image")
     return compare
+
+
+def _place(config: pytest.Config, suffix: str) -> Path | None:
+    """Return a path that was given, below the folder where pytest was called; None if none was."""
+    text = _text(config, suffix)
+    if text == "":
+        raise BreakrankError(f"{PREFIX}{suffix} needs a path")
+    return None if text is None else config.invocation_params.dir / text
+
+
+def _site(config: pytest.Config) -> Path | None:
+    """Return the folder of the report. Raises `BreakrankError` if none could be written."""
+    site = _place(config, "-report")
+    if site is not None:
+        from breakrank.report.site import check_templates
+
+        check_templates()
+    return site
+
+
+def _budget(config: pytest.Config) -> float | None:
+    """Return the seconds after which no case is started."""
+    text = _text(config, "-budget")
+    return None if text is None else seconds_of(text, f"{PREFIX}-budget")
 
 
 def _either(words: Sequence[str]) -> str:

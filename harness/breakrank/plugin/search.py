@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from breakrank.report.compare import finding
 from breakrank.verdict import Finding, Outcome
 
 if TYPE_CHECKING:
@@ -71,6 +72,17 @@ class Search:
             lines.append(f"and {len(against) - _MOST} more seeds")
         record = self._results[0].record
         return lines or [f"what is on record, {record.words() if record else 'nothing'}, came at no seed"]
+
+
+def retried(results: Sequence[Result]) -> str:
+    """Say of a case that was tried again whether it has changed, or is flaky, and how often it came to what."""
+    stood = [
+        f"{r.verdict.outcome} ({found})" if (found := finding(r.verdict)) else str(r.verdict.outcome) for r in results
+    ]
+    counts = {words: stood.count(words) for words in stood}
+    if len(counts) == 1:
+        return f"changed: {stood[0]} in each of {len(stood)} runs"
+    return f"flaky: {', '.join(f'{words} in {count}' for words, count in counts.items())} of {len(stood)} runs"
 
 
 def _said(result: Result) -> tuple[Outcome, Sequence[Finding]]:

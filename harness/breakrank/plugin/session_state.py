@@ -15,6 +15,7 @@ from breakrank.errors import BreakrankError
 from breakrank.files.private import make_runs
 from breakrank.host import core_tokens
 from breakrank.host.user_limits import check_quotas
+from breakrank.memory.agenda import Agenda, agenda
 from breakrank.plan.build import make_plan
 from breakrank.plan.scenario import Case, Scenario
 from breakrank.plugin import options as options_module
@@ -33,6 +34,8 @@ from breakrank.plugin.command_line import PREFIX
 from breakrank.plugin.items import ACTIVE, ReplayItem, ScenarioItem
 from breakrank.plugin.options import Options
 from breakrank.plugin.progress import Live
+from breakrank.plugin.remember import Remember
+from breakrank.plugin.schedule import Schedule
 from breakrank.plugin.usage_errors import one_line
 from breakrank.report import compare, explain, plan_words
 from breakrank.report.health import Health, health
@@ -67,12 +70,26 @@ def activate(config: pytest.Config) -> None:
         config.option.dist = "no"  # nothing runs, so nothing is distributed
     active = Active(config, options, subjects, replayed)
     config.stash[ACTIVE] = active
+    schedule = Schedule(_agenda(options, replayed) if sent is None else Agenda.loads(sent.agenda), options, sent)
+    active.agenda = schedule.agenda
     config.pluginmanager.register(active, "breakrank-active")
     config.pluginmanager.register(Collection(subjects, replayed), "breakrank-collection")
     if exclusive:
         config.pluginmanager.register(NothingElse(), "breakrank-nothing-else")
     if sent is None:
-        config.pluginmanager.register(workers.Sender(options.seed, exclusive), "breakrank-sender")
+        agenda = schedule.agenda.dumps()
+        sender = workers.Sender(options.seed, exclusive, agenda, schedule.until)
+        config.pluginmanager.register(sender, "breakrank-sender")
+        if replayed is None and not options.dry_run and not config.option.collectonly:
+            remember = Remember(config, options, subjects, schedule.agenda)
+            config.pluginmanager.register(remember, "breakrank-remember")
+    config.pluginmanager.register(schedule, "breakrank-schedule")
+
+
+def _agenda(options: Options, replayed: Replayed | None) -> Agenda:
+    """Return what is known before the session, if anything asks for it. Raises `BreakrankError`."""
+    asked = options.retries or options.budget_s is not None or options.session
+    return agenda(options.runs, options.session, options.image) if asked and replayed is None else Agenda()
 
 
 def _no_path_given(config: pytest.Config) -> bool:
@@ -126,6 +143,8 @@ class Active:
         self._subjects = subjects
         self._ids = {s.nodeid for s in subjects} | ({replayed.nodeid} if replayed is not None else set())
         self._bench: Bench | None = None
+        #: The knowledge about the cases before this session.
+        self.agenda = Agenda()
 
     def run(self, title: str, plan: Plan, record: Record | None, scenario: Path) -> Result:
         """Run a plan of the file `scenario` once, when the machine has room for its ranks."""

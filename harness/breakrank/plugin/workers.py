@@ -1,4 +1,4 @@
-"""The controller's word to its xdist workers: one seed, one way of collecting, one owner."""
+"""The controller's word to its xdist workers: one seed, one way of collecting, one owner, one agenda."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from typing import Any
 
 import pytest
 
-_KEYS = ("breakrank_seed", "breakrank_exclusive", "breakrank_controller")
+_KEYS = ("breakrank_seed", "breakrank_exclusive", "breakrank_controller", "breakrank_agenda", "breakrank_until")
 
 
 @dataclass(frozen=True)
 class Sent:
-    """The message to a worker. `pid` is the controller's: when it dies, nothing of ours outlives it."""
+    """The message to a worker. `pid` is the controller's: when it dies, nothing of ours outlives it.
+
+    `agenda` is the text of an `Agenda`, and `until` the time of the monotonic clock at which the budget is over.
+    """
 
     seed: int
     exclusive: bool
     pid: int
+    agenda: str
+    until: float
 
 
 def received(config: pytest.Config) -> Sent | None:
@@ -31,8 +36,8 @@ def received(config: pytest.Config) -> Sent | None:
 class Sender:
     """The controller's side."""
 
-    def __init__(self, seed: int, exclusive: bool) -> None:
-        self._values = (seed, exclusive, os.getpid())
+    def __init__(self, seed: int, exclusive: bool, agenda: str, until: float) -> None:
+        self._values = (seed, exclusive, os.getpid(), agenda, until)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:

@@ -1,4 +1,7 @@
-"""The room that run directories take: the oldest go first, and none that somebody still works on."""
+"""The room that run directories take: the oldest go first, and none that somebody still works on.
+
+Runs that went wrong stay longest, and of the others the first one of each finding: the history has the results of all.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import fcntl
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,17 +57,48 @@ class Finished:
 
 
 def make_room(runs: Path, limit_mb: int) -> None:
-    """Remove the oldest runs until all of them are below the limit, those that were cut short like others.
+    """Remove runs until all of them are below the limit, those that were cut short like others.
 
-    Only what is a run directory of ours is removed, and what a link leads to is left alone.
+    The oldest go first, those with the lowest worth before all others. Only what is a run directory of ours is removed,
+    and what a link leads to is left alone.
     """
     finished = sorted(finished_runs(runs), key=lambda run: run.when)
     total = sum(run.size for run in finished)
-    for run in finished:
+    if total <= limit_mb * 1_000_000:
+        return
+    worth = _worth(finished)
+    for run in sorted(finished, key=lambda run: (worth[run], run.when)):
         if total <= limit_mb * 1_000_000:
             return
         total -= run.size
         _remove(run.folder)
+
+
+def _worth(finished: Iterable[Finished]) -> dict[Finished, tuple[bool, bool]]:
+    """Return for each run, in the order of time, whether it went wrong, and whether it is the first of its finding."""
+    worth: dict[Finished, tuple[bool, bool]] = {}
+    seen: set[tuple[str, str]] = set()
+    for run in finished:
+        wrong, finding = _came_to(run.folder)
+        # Runs of one case differ in the number alone that ends the name.
+        named = run.folder.name.rpartition("-")[0], finding
+        worth[run] = wrong, bool(finding) and named not in seen
+        seen.add(named)
+    return worth
+
+
+def _came_to(folder: Path) -> tuple[bool, str]:
+    """Return whether a run went wrong, and its outcome with its first finding; empty if nothing was found."""
+    try:
+        verdict = Folder(folder).read_json("verdict.json")
+    except BreakrankError:
+        return False, ""
+    if not isinstance(verdict, dict):
+        return False, ""
+    findings = verdict.get("findings")
+    first = findings[0] if isinstance(findings, list) and findings else None
+    words = f"{verdict.get('outcome')} {first.get('oracle')} {first.get('cause')}" if isinstance(first, dict) else ""
+    return verdict.get("as_recorded") is False, words
 
 
 def finished_runs(runs: Path) -> Iterator[Finished]:
