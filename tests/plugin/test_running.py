@@ -61,7 +61,9 @@ def test_a_record_of_a_runner_that_nobody_knows_is_an_error_of_the_scenario(proj
     project.scenario("placed", "Case('one', 'fake:sound', SURVIVED, on={'cluster': DETECTED})")
     result = project.pytest("--scenario=placed")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*'one' has a record under a runner 'cluster'; runners are process, sandbox, docker*"])
+    result.stderr.fnmatch_lines(
+        ["*placed.py, line 3: the case 'one': it has a record under a runner 'cluster'; runners are pr*"]
+    )
 
 
 def test_a_void_fails_and_counts_as_not_tested(project):
