@@ -71,11 +71,12 @@ def users_line(message: str, frames: Iterable[Sequence[Any]]) -> str:
     """
     inside = [(file, line) for file, line in _FRAME.findall(message)]
     for traceback in (inside, [(str(frame[0]), frame[1]) for frame in frames]):
-        own = [f"{os.path.basename(file)}:{line}" for file, line in traceback if not _is_foreign(file)]
+        own = [f"{os.path.basename(file)}:{line}" for file, line in traceback if not is_foreign(file)]
         if own:
             return own[-1]
     return ""
 
 
-def _is_foreign(file: str) -> bool:
+def is_foreign(file: str) -> bool:
+    """Return whether a file is no code of the user's."""
     return any(part in file for part in _FOREIGN)
