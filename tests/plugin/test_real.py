@@ -45,12 +45,13 @@ def wait_for(condition, seconds):
     return condition()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_ending_pytest_while_ranks_run_leaves_no_process_and_shows_no_traceback(project, number):
+@pytest.mark.parametrize("numbers", [(signal.SIGINT,), (signal.SIGINT, signal.SIGINT), (signal.SIGKILL,)])
+def test_ending_pytest_while_ranks_run_leaves_no_process_and_shows_no_traceback(project, numbers):
     command = [*PYTEST, "-p", "breakrank.plugin", "--scenario=baseline::torch-ddp"]
     with subprocess.Popen(command, cwd=project.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         assert wait_for(lambda: len(of_session(process.pid)) > 2, 60)  # the supervisor, the zygote, a rank
-        process.send_signal(number)
+        for number in numbers:
+            process.send_signal(number)
         text = process.communicate(timeout=60)[0].decode()
     assert wait_for(lambda: not of_session(process.pid), 10)
     assert "Traceback" not in text

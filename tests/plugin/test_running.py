@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import subprocess
-
 import pytest
-from support.ground import PYTEST
 
 
 def test_a_broken_case_that_is_as_recorded_passes_and_still_prints_its_sentence(project):
@@ -198,8 +193,8 @@ def test_the_doctor_examines_the_machine(project):
 
 def test_on_a_terminal_one_line_shows_where_the_ranks_are_and_is_taken_away(project):
     project.scenario("slow", "Case('a', 'fake:slow', SURVIVED)")
-    text = on_a_terminal(project, "--scenario=slow")
-    assert "rank 0 step 4 collective │ rank 1 step 4 backward" in text
+    text = project.on_a_terminal(80, "--scenario=slow")
+    assert "[1/1] rank 0 step 4 collective │ rank 1 step 4 backward" in text
     assert "\x1b[K\x1b[A" in text
 
 
@@ -216,21 +211,3 @@ def test_elsewhere_a_long_run_shows_a_line_now_and_then(project, monkeypatch):
     project.pytest("--scenario=slow").stdout.fnmatch_lines(
         ["[[]1/1] slow::a after 0 s: rank 0 step * collective │ rank 1 *"]
     )
-
-
-def on_a_terminal(project, *arguments):
-    """Run pytest on a pseudo-terminal, and return all that it wrote there."""
-    command = [*PYTEST, "-p", "breakrank.plugin", "-p", "support.fake_bench", *arguments]
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(command, stdout=theirs, stderr=theirs, stdin=theirs, cwd=project.path) as process:
-        os.close(theirs)
-        written = b""
-        while True:
-            try:
-                data = os.read(ours, 65536)
-            except OSError:  # EIO: the last writer is gone
-                break
-            written += data
-        process.wait(30)
-    os.close(ours)
-    return written.decode()

@@ -1,8 +1,9 @@
 """A plugin that replaces the bench: a run is made up in a moment, from the name of its program.
 
 `fake:sound` survives, `fake:silent` loses an update, `fake:void` says nothing, `fake:flaky` has another digest each
-time, `fake:fickle` is wrong at even seeds, `fake:broken` cannot be run, `fake:interrupt` is interrupted, `fake:slow`
-shows progress for a while, `fake:killed` is killed with the process that it runs in.
+time, `fake:fickle` is wrong at even seeds, `fake:broken` cannot be run, `fake:interrupt` is interrupted, `fake:twice`
+twice at once, `fake:waits` until somebody does that, `fake:slow` shows progress for a while, `fake:killed` is killed
+with the process that it runs in.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import time
 
 import pytest
 
-from breakrank.conductor.conductor import Progress
+from breakrank.conductor.conductor import WARMING, Progress
 from breakrank.errors import BreakrankError
 from breakrank.runs.provenance import MARK, mark
 from breakrank.runs.request import Request
@@ -55,6 +56,8 @@ class FakeBench:
         (runs / f"bench-of-{controller_pid}").touch()
 
     def close(self):
+        for _ in range(int(os.environ.get("FAKE_PRESSES", "0"))):
+            os.kill(os.getpid(), signal.SIGINT)
         (self.runs / "closed").touch()
 
     def run(self, request):
@@ -63,6 +66,15 @@ class FakeBench:
             raise BreakrankError("the supervisor process is gone;\nwas it killed?")
         if plan.program == "fake:interrupt":
             raise KeyboardInterrupt
+        if plan.program == "fake:twice":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                signal.pause()
+            finally:
+                os.kill(os.getpid(), signal.SIGINT)
+        if plan.program == "fake:waits":
+            request.progress(Progress(f"{WARMING}torch", 0, {}))
+            signal.pause()
         if plan.program == "fake:killed":
             os.kill(os.getpid(), signal.SIGKILL)
         if plan.program == "fake:slow":
