@@ -235,6 +235,7 @@ class Verdict:
     `also` are findings of oracles that the scenario does not name; a user's script has none of these, as each counts.
     `reported` says who reported what, `crashed` who died of what; `void` why nothing can be said; `abstained` which
     oracles did not judge, and why. `findings` are the last attempt's: those of earlier attempts are among the `notes`.
+    `heard` is a rank's report as a finding is named, for lists: no oracle found it, so that no record holds it.
     """
 
     outcome: Outcome
@@ -249,6 +250,7 @@ class Verdict:
     digest: str = ""
     accused: tuple[str, ...] = ()
     also: tuple[Finding, ...] = ()
+    heard: str = ""
 
     @property
     def harmed(self) -> bool:

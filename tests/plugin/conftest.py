@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.ground import PYTEST
+from support.screens import written_on
 
 HERE = Path(__file__).parent
 HARNESS = HERE.parents[1] / "harness"
@@ -42,6 +43,11 @@ class Project:
         chosen = [word for plugin in plugins for word in ("-p", plugin)]
         command = [*PYTEST, *chosen, *arguments]
         return self.pytester.run(*command, **options)
+
+    def on_a_terminal(self, columns, *arguments, **options):
+        """Run pytest on a terminal of so many columns, and return all that it wrote there."""
+        command = [*PYTEST, "-p", "breakrank.plugin", "-p", "support.fake_bench", *arguments]
+        return written_on(columns, command, self.path, **options)
 
 
 @pytest.fixture

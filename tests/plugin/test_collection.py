@@ -101,7 +101,7 @@ def test_workers_of_xdist_collect_the_same_and_share_the_seed(project):
     result = project.pytest_process("--scenario=racy", "--scenario-seed=7", "-n2", "--junitxml=out.xml")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
-        ["*seed 7*", "racy *broken *SILENT*", "racy *sound *SURVIVED*", "2 as recorded, 0 changed*"]
+        ["*seed 7*", "SILENT *racy::broken*", "SURVIVED *racy::sound*", "2 as recorded, 0 changed*"]
     )
     assert {case["seed"] for case in properties(project.path / "out.xml")} == {"7"}
 

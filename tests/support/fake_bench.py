@@ -2,8 +2,8 @@
 
 `fake:sound` survives, `fake:silent` loses an update, `fake:void` says nothing, `fake:flaky` has another digest each
 time, `fake:fickle` is wrong at even seeds, `fake:moody` at the first run of a process, `fake:broken` cannot be run,
-`fake:interrupt` is interrupted, `fake:slow` shows progress for a while, `fake:killed` is killed with the process that
-it runs in.
+`fake:interrupt` is interrupted, `fake:twice` twice at once, `fake:waits` until somebody does that, `fake:slow` shows
+progress for a while, `fake:killed` is killed with the process that it runs in.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from breakrank.conductor.conductor import Progress
+from breakrank.conductor.conductor import WARMING, Progress
 from breakrank.errors import BreakrankError
 from breakrank.runs.provenance import MARK, mark
 from breakrank.runs.request import Request
@@ -56,6 +56,8 @@ class FakeBench:
         (runs / f"bench-of-{controller_pid}").touch()
 
     def close(self):
+        for _ in range(int(os.environ.get("FAKE_PRESSES", "0"))):
+            os.kill(os.getpid(), signal.SIGINT)
         (self.runs / "closed").touch()
 
     def run(self, request):
@@ -64,6 +66,15 @@ class FakeBench:
             raise BreakrankError("the supervisor process is gone;\nwas it killed?")
         if plan.program == "fake:interrupt":
             raise KeyboardInterrupt
+        if plan.program == "fake:twice":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                signal.pause()
+            finally:
+                os.kill(os.getpid(), signal.SIGINT)
+        if plan.program == "fake:waits":
+            request.progress(Progress(f"{WARMING}torch", 0, {}))
+            signal.pause()
         if plan.program == "fake:killed":
             os.kill(os.getpid(), signal.SIGKILL)
         if plan.program == "fake:slow":
@@ -114,6 +125,13 @@ def lines(path, events):
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
     import breakrank.plugin.session_state as active
+    import breakrank.plugin.slips as slips
 
     config.add_cleanup(lambda real=active.Bench: setattr(active, "Bench", real))
     active.Bench = FakeBench
+    real = slips.wrong_with_program
+    config.add_cleanup(lambda: setattr(slips, "wrong_with_program", real))
+    # The programs that this bench knows lie nowhere; those of the catalogue are looked for as ever.
+    slips.wrong_with_program = lambda program, *more: (
+        "" if program.startswith(("fake:", "x:")) else real(program, *more)
+    )

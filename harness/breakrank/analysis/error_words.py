@@ -23,12 +23,27 @@ _LEADING = re.compile(
 _FRAME = re.compile(r"^\s*File \"([^\"]+)\", line (\d+)", re.MULTILINE)
 #: The places of code that is not the user's.
 _FOREIGN = ("site-packages", "dist-packages", "/lib/python", "<")
+#: An end of a connection, as frameworks name it: a socket with both ends, gRPC's address, a bracketed host, IPv4.
+_PEER = re.compile(
+    r"SocketImpl\([^)]*\)|\bipv[46]:(?:\[[^\]\s]*\]|%5B.*?%5D|[\d.]+)(?::\d+)?|\[[^\]\s]+\]:\d+|"
+    r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b|\blocalhost:\d+"
+)
+#: Other numbers that differ from run to run, and the words in their place.
+_FLEETING = ((re.compile(r"\b0x[0-9a-fA-F]{6,}\b"), "ADDRESS"), (re.compile(r"\bpid(\(s\))? \d+(, \d+)*"), "pid N"))
+#: gloo's words for one thing, which it notices while it reads or while it writes: the peer is gone.
+_GONE = re.compile(
+    r"^(?:(?:Connection closed by peer|Connection reset by peer|Socket closed) PEER|"
+    r"(?:Read error|Write error|readv?|writev?|sendmsg|recv) PEER: (?:Connection reset by peer|Broken pipe))$"
+)
 #: The most letters of a cause.
 _MOST = 160
 
 
 def cause(message: str) -> str:
-    """Return the first sentence of a message that says what is wrong; empty if it says nothing."""
+    """Return the first sentence of a message that says what is wrong; empty if it says nothing.
+
+    It is the same in each run that ends the same: no address, port or pid is in it.
+    """
     lines = message.strip().splitlines()
     skipped = False
     for line in lines:
@@ -37,8 +52,16 @@ def cause(message: str) -> str:
         skipped = bool(_LEADING.match(line.strip())) or quoted
         said = _BEHIND.sub("", _BEFORE.sub("", line.strip()))
         if said and not skipped:
-            return said.split(". ")[0][:_MOST]
-    return lines[0].split(". ")[0][:_MOST] if lines else ""
+            return _lasting(said)
+    return _lasting(lines[0]) if lines else ""
+
+
+def _lasting(line: str) -> str:
+    """Return the first sentence of a line, with a word in the place of all that differs from run to run."""
+    said = _PEER.sub("PEER", line).split(". ")[0]
+    for pattern, word in _FLEETING:
+        said = pattern.sub(word, said)
+    return _GONE.sub("Connection lost to PEER", said)[:_MOST]
 
 
 def users_line(message: str, frames: Iterable[Sequence[Any]]) -> str:
@@ -48,11 +71,12 @@ def users_line(message: str, frames: Iterable[Sequence[Any]]) -> str:
     """
     inside = [(file, line) for file, line in _FRAME.findall(message)]
     for traceback in (inside, [(str(frame[0]), frame[1]) for frame in frames]):
-        own = [f"{os.path.basename(file)}:{line}" for file, line in traceback if not _is_foreign(file)]
+        own = [f"{os.path.basename(file)}:{line}" for file, line in traceback if not is_foreign(file)]
         if own:
             return own[-1]
     return ""
 
 
-def _is_foreign(file: str) -> bool:
+def is_foreign(file: str) -> bool:
+    """Return whether a file is no code of the user's."""
     return any(part in file for part in _FOREIGN)

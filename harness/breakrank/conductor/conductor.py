@@ -24,6 +24,9 @@ from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.events import HungEvent
 from breakrank_agent.protocol.log import encode
 
+#: The phase before a run, with the name of a framework, in which a warm process imports that.
+WARMING = "warming up "
+
 
 @dataclass(frozen=True)
 class Progress:

@@ -75,6 +75,7 @@ def judge(
         blame=blame(history.without_faults(), named) if ends else Blame(),
         latency_s=_latency(history),
         reported=(*_say(history.last, last, Ended.REPORTED), *(f"the launcher {left_words(e)}" for e in launcher)),
+        heard=_heard(history.last, last),
         crashed=tuple(_say(history.last, last, Ended.CRASHED)),
         void=tuple(account.void),
         abstained=abstained,
@@ -204,12 +205,25 @@ def _work_lost(history: History, attempt: int) -> list[str]:
 
 
 def _say(ranks: Sequence[RankHistory], ends: dict[int, Ended], end: Ended) -> list[str]:
-    """Say how each rank with this end ended, in the order in which they did."""
-    return [
-        endings.describe(lived, end)
-        for lived in sorted(ranks, key=lambda lived: lived.report["t"] if lived.report is not None else inf)
-        if ends[lived.rank] is end
-    ]
+    """Say how each rank with this end ended, in the order in which they did; ranks that say the same, by number.
+
+    It is chance that one rank notices a thing before another one, and the sentence of a verdict is not to be.
+    """
+    first: dict[str, float] = {}
+    for lived in ranks:
+        at = lived.report["t"] if lived.report is not None else inf
+        first[endings.reported(lived)] = min(at, first.get(endings.reported(lived), inf))
+    ordered = sorted(ranks, key=lambda lived: (first[endings.reported(lived)], lived.rank))
+    return [endings.describe(lived, end) for lived in ordered if ends[lived.rank] is end]
+
+
+def _heard(ranks: Sequence[RankHistory], ends: dict[int, Ended]) -> str:
+    """Return what the first of the ranks, by number, has reported, with its step; empty if none did."""
+    for lived in sorted(ranks, key=lambda lived: lived.rank):
+        if ends[lived.rank] is Ended.REPORTED:
+            what = endings.reported(lived).partition(":")[0]
+            return f"report: {what}, rank {lived.rank}, step {endings.where_at(lived)}"
+    return ""
 
 
 def _latency(history: History) -> float | None:

@@ -18,6 +18,8 @@ from breakrank.plan.scenario import Case, Scenario
 
 #: Selects every scenario.
 ALL = "all"
+#: Before the name of a family.
+FAMILY = "family:"
 
 
 def packaged_folder() -> Path:
@@ -117,7 +119,8 @@ def _one_line(error: BaseException) -> str:
 def select(scenarios: dict[str, Scenario], wanted: Sequence[str]) -> list[tuple[Scenario, Case]]:
     """Return the cases that `wanted` names: scenarios sorted by name, each once, their cases in the file's order.
 
-    A name is a scenario, a glob, a family, `all`, or `scenario::case` (both may be globs). Raises `BreakrankError` for
+    A name is a scenario, a glob, a family, `family:` and its name where a scenario is called so, too, `all`, or
+    `scenario::case` (both may be globs). Raises `BreakrankError` for
     one that matches nothing, with the nearest names.
     """
     chosen: set[tuple[str, str]] = set()
@@ -132,7 +135,9 @@ def select(scenarios: dict[str, Scenario], wanted: Sequence[str]) -> list[tuple[
 def _matching(scenarios: dict[str, Scenario], wanted: str) -> list[tuple[str, str]]:
     """Return (scenario, case) of all that one name means."""
     name, _, case_glob = wanted.partition("::")
-    if name in scenarios:
+    if name.startswith(FAMILY) and not wanted.startswith(f"{FAMILY}:"):
+        hits = [s for s in scenarios.values() if s.family == name.removeprefix(FAMILY)]
+    elif name in scenarios:
         hits = [scenarios[name]]
     elif name == ALL:
         hits = list(scenarios.values())

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from breakrank.errors import BreakrankError
+from breakrank.plan.slips import check_case, check_scenario
 from breakrank.verdict import Outcome, Record
 from breakrank_agent.plan import Schedule
 from breakrank_agent.protocol.fault import Strike
@@ -71,6 +71,9 @@ class Case:
     at: Mapping[int, Record] = field(default_factory=dict)
     sizes: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        check_case(vars(self))
+
     def record(self, runner: str, ranks: int) -> Record:
         """Return what is known of the case under a runner, with a number of ranks."""
         reached = [size for size in self.at if size <= ranks]
@@ -112,10 +115,7 @@ class Scenario:
     path: Path = Path()
 
     def __post_init__(self) -> None:
-        names = [case.name for case in self.cases]
-        doubled = {n for n in names if names.count(n) > 1}
-        if doubled:
-            raise BreakrankError(f"two cases are called {doubled.pop()!r}")
+        check_scenario(vars(self), Case)
 
     def oracles_of(self, case: Case) -> tuple[str, ...]:
         """Return what judges a case: the scenario's oracles, and where these are the default, its framework's own.

@@ -20,9 +20,10 @@ from breakrank.plan.script import title
 from breakrank.plugin.command_line import PREFIX
 from breakrank.plugin.items import CheckupItem, ReplayItem, ScenarioItem
 from breakrank.plugin.options import Options
+from breakrank.plugin.slips import check_names
 from breakrank.plugin.usage_errors import one_line
 from breakrank.report import plan_words, saved_verdict
-from breakrank.runners import PLAIN, find_runner, offered_runners
+from breakrank.runners import PLAIN, find_runner
 from breakrank.runs.checkup import light_plan
 from breakrank.runs.provenance import is_ours, read_meta
 from breakrank.runs.saved_run import SavedRun, load_run, programs_of
@@ -87,7 +88,7 @@ def choose(options: Options) -> list[Subject]:
             why = "; ".join(filter(None, reasons))
             lack = f"no case of {', '.join(options.names)} is for {options.framework}"
             raise BreakrankError(f"{lack}: {why}" if why else lack)
-    _check_records(case for _, case in chosen)
+    check_names(chosen, programs=not options.train)
     frameworks = {options.framework} if options.train else {case.framework for _, case in chosen}
     lacks = {_lacking(framework, options) for framework in frameworks}
     if "" not in lacks:
@@ -100,16 +101,6 @@ def choose(options: Options) -> list[Subject]:
     if len(refused) == len(subjects):
         raise BreakrankError(refused[0].removeprefix(_NO_PLAN))
     return subjects
-
-
-def _check_records(cases: Iterable[Case]) -> None:
-    """Raise `BreakrankError` for a case that has a record under a runner which there is not."""
-    known = offered_runners()
-    for case in cases:
-        unknown = [name for name in case.on if name not in known]
-        if unknown:
-            words = f"the case {case.name!r} has a record under a runner {unknown[0]!r}"
-            raise BreakrankError(f"{words}; runners are {', '.join(known)}")
 
 
 def _lacking(framework: str, options: Options) -> str:

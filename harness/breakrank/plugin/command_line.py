@@ -14,8 +14,8 @@ from breakrank_agent.protocol.frameworks import all_frameworks
 PREFIX = "--scenario"
 #: The option pairs (flag, settings). Numbers stay text here, so that a bad one gets one line and not argparse's usage.
 _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("", {"action": "append", "metavar": "NAME", "help": "run these scenarios: a name, glob, family, `all`, or a list "
-          "of them with commas; repeatable. Without a path nothing else is collected"}),
+    ("", {"action": "append", "metavar": "NAME", "help": "run these scenarios: a name, glob, family (also as "
+          "family:NAME), `all`, or a list of them with commas; repeatable. Without a path nothing else is collected"}),
     ("-train", {"metavar": "CMD", "help": "run your own script instead of the programs that come with a scenario, as "
                 "in 'train.py --epochs 2'; its folder stays untouched"}),
     ("-reference", {"metavar": "CMD", "help": "your script as one rank with the same global batch, as in 'train.py "
@@ -47,7 +47,6 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
                 "runs the code that it names (look first, with --scenario-dry-run)"}),
     ("-html", {"metavar": "DIR", "help": "draw each run that fails as a page for a browser in this folder"}),
     ("-html-all", {"action": "store_true", "help": "draw each run there, not only those that fail"}),
-    ("-dry-run", {"action": "store_true", "help": "say in words what would run, and run nothing"}),
     ("-json", {"metavar": "FILE", "help": "write a line of JSON for the session, and one for each result"}),
     ("-report", {"metavar": "SITE", "help": "write the matrix of scenarios, cases and sessions into this folder, as a "
                  "page (needs jinja2)"}),
@@ -56,7 +55,11 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("-budget", {"metavar": "TIME", "help": "start no case after so long, as 90s, 30m or 2h; those that never ran come "
                  "first, then those not tested for longest, the slowest first"}),
     ("-session", {"metavar": "N", "help": "go on with a session of the history: its cases are left out"}),
-    ("-list", {"action": "store_true", "help": "list the scenarios and their cases"}),
+    ("-resume", {"action": "store_true", "help": "run those of the cases that the last session did not come to: it was "
+                 "interrupted"}),
+    ("-dry-run", {"action": "store_true", "help": "say in words what would run, and run nothing"}),
+    ("-list", {"nargs": "?", "const": "text", "metavar": "FORM", "help": "list the scenarios (with -v: their cases), "
+               "those of --scenario and -k if they are given; =json: all that is known of them"}),
     ("-doctor", {"action": "store_true", "help": "say what this machine has and lacks"}),
 )  # fmt: skip
 

@@ -6,17 +6,20 @@ import json
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 from breakrank.errors import BreakrankError
+from breakrank.files.bounded import plain
 from breakrank.memory.agenda import Agenda
 from breakrank.plan.scenario import Case, Scenario
 from breakrank.plugin.search import Search, retried
 from breakrank.plugin.usage_errors import OUR_ERRORS, one_line
 from breakrank.report import compare
+from breakrank.report.records import brief, on_record
 from breakrank.verdict import Record
 from breakrank_agent.plan import Plan
 
@@ -47,8 +50,11 @@ class Active(Protocol):
     def replay(self, title: str, folder: Path, plan: Plan) -> tuple[Result, dict[str, Any]]:
         """Run a saved run's plan again; return the result and the saved verdict."""
 
-    def explain(self, folder: Path) -> str:
-        """Explain a saved run."""
+    def explain(self, folder: Path, advice: str = "") -> str:
+        """Explain a saved run, with advice about its record."""
+
+    def is_first(self, scenario: Scenario, case: Case) -> bool:
+        """Return whether no run of a case of the user's own is kept."""
 
     def difference(self, one: Path, other: Path) -> str:
         """Say where two runs diverge first."""
@@ -58,7 +64,11 @@ ACTIVE: pytest.StashKey[Active] = pytest.StashKey()
 
 
 class Failed(Exception):
-    """A verdict that fails the test; the message is the whole explanation."""
+    """A verdict that fails the test; the message is the whole explanation, `brief` its one line for lists."""
+
+    def __init__(self, text: str, brief: str = "") -> None:
+        super().__init__(text)
+        self.brief = plain(brief or next(iter(text.splitlines()), ""))
 
 
 class BreakrankItem(pytest.Item):
@@ -84,15 +94,25 @@ class BreakrankItem(pytest.Item):
             yield self.config.stash[ACTIVE]
         except OUR_ERRORS as error:
             self.tell(sentence=one_line(error))
-            raise Failed(f"{self.nodeid}: {one_line(error)}") from None
+            raise Failed(f"{self.nodeid}: {one_line(error)}", one_line(error)) from None
         except KeyboardInterrupt:
             raise KeyboardInterrupt from None
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Return our explanation; of any other exception the traceback, which is then a defect of ours."""
         if isinstance(excinfo.value, Failed):
-            return str(excinfo.value)
+            return self._shown(excinfo, excinfo.value)
         return super().repr_failure(excinfo, style)
+
+    def _shown(self, excinfo: pytest.ExceptionInfo[BaseException], failed: Failed) -> Any:
+        """Return the explanation in pytest's own form: that has a message for lists, and goes through xdist whole."""
+        shown: Any = excinfo.getrepr(style="native")
+        for entry in shown.reprtraceback.reprentries:
+            entry.lines[:] = [f"{failed}\n"]
+        # pytest's summary and JUnit's attribute take it; the whole text would differ from run to run.
+        if shown.reprcrash is not None:
+            shown.reprcrash = replace(shown.reprcrash, path=str(self.path), lineno=1, message=failed.brief)
+        return shown
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Return where the item comes from: the first line of its file, since a skip needs some line."""
@@ -147,28 +167,37 @@ class ScenarioItem(BreakrankItem):
             if active.options.seeds:
                 self._search(active, self.plan)
                 return
+            fresh = active.is_first(self.scenario, self.case)
             results: list[Result] = []
             for _ in range(active.options.repeat):
                 results.append(active.run(self.nodeid, self.plan, self.record, self.scenario.path))
-                self._judge(active, results)
+                self._judge(active, results, fresh)
 
-    def _judge(self, active: Active, results: list[Result]) -> None:
-        """Attach the last result, and raise `Failed` if it is not as it should be."""
+    def _judge(self, active: Active, results: list[Result], fresh: bool) -> None:
+        """Attach the last result, and raise `Failed` if it is not as it should be; `fresh`: there was no run before."""
         first, last = results[0], results[-1]
         self.tell_result(last)
+        self.tell(fresh=fresh and self.record is not None)
         if active.options.repeat > 1:
             self.tell(repeats=f"{len(results)}/{active.options.repeat}")
         elif active.options.retries and self._changed(active, last):
             self._try_again(active, last)
         if not last.as_recorded:
-            raise Failed(active.explain(last.folder))
+            raise Failed(active.explain(last.folder, self._advice(last)), brief(last))
         if active.options.pages.every:
             active.options.pages.write(last.folder)
         if last.verdict.digest != first.verdict.digest:
             what = f"run {len(results)} of {active.options.repeat} differs from run 1"
             self.tell(repeats=f"{len(results) - 1}/{active.options.repeat}", sentence=what)
             difference = active.difference(first.folder, last.folder)
-            raise Failed(f"{self.nodeid}: {what}: {difference}\n  {first.folder}\n  {last.folder}")
+            said = f"{what}: {difference}"
+            raise Failed(f"{self.nodeid}: {said}\n  {first.folder}\n  {last.folder}", said)
+
+    def _advice(self, result: Result) -> str:
+        """Say where the record is written that did not hold, and what to write there; empty if there is none."""
+        if self.record is None:
+            return ""
+        return on_record(self.scenario, self.case, result.plan, result.verdict)
 
     def _changed(self, active: Active, result: Result) -> bool:
         stood = str(result.verdict.outcome), compare.finding(result.verdict)
@@ -199,7 +228,7 @@ class ScenarioItem(BreakrankItem):
             self.tell(as_recorded=stands if self.record is not None else None)
         if not search.stands():
             lines = "\n  ".join([f"{self.nodeid}: {search.words()}", *search.objections()])
-            raise Failed(f"{lines}\n{active.explain(search.shown.folder)}")
+            raise Failed(f"{lines}\n{active.explain(search.shown.folder)}", search.words())
 
 
 class CheckupItem(ScenarioItem):
@@ -219,7 +248,7 @@ class CheckupItem(ScenarioItem):
             if sheet.wrong:
                 repeat = ["pytest", "--scenario=checkup", f"--scenario-train={shlex.join(self.plan.command)}"]
                 text = sheet.text(shlex.join(repeat))
-                raise Failed("\n".join([self.nodeid, text, *(f"  page: {page}" for page in drawn)]))
+                raise Failed("\n".join([self.nodeid, text, *(f"  page: {page}" for page in drawn)]), sheet.headline)
             if sheet.status:
                 pytest.skip(sheet.headline)
 
@@ -247,6 +276,6 @@ class ReplayItem(BreakrankItem):
                 return
             self.tell(outcome="VOID")
             what = f"{saved['outcome']} was saved, {result.verdict.outcome} came now: {result.verdict.sentence()}"
+            said = f"the replay is not the saved run: {what}"
             files = [self.folder, result.folder, *active.options.pages.write(result.folder)]
-            lines = [f"{self.nodeid}: the replay is not the saved run: {what}", *(f"  {file}" for file in files)]
-            raise Failed("\n".join(lines))
+            raise Failed("\n".join([f"{self.nodeid}: {said}", *(f"  {file}" for file in files)]), said)

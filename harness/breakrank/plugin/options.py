@@ -31,17 +31,28 @@ _OF_THE_MEMORY = ("-json", "-report", "-retries", "-budget", "-session")
 #: Options that a saved plan decides, so that a replay takes none of them.
 _OF_THE_PLAN = (
     "", "-train", "-reference", "-steps", "-step", "-apart", "-ranks", "-seed", "-seeds", "-framework", "-restarts",
-    "-patience", "-deadline", "-tolerance", "-repeat", "-image", "-compare", *_OF_THE_MEMORY,
+    "-patience", "-deadline", "-tolerance", "-repeat", "-image", "-compare", "-resume", *_OF_THE_MEMORY,
 )  # fmt: skip
 
 
-#: Options about a script of one's own, which do nothing by themselves.
-_OF_A_SCRIPT = ("-train", "-reference", "-steps", "-step", "-apart")
+#: Options, most of them about a script of one's own, which do nothing by themselves.
+_OF_A_SCENARIO = ("-train", "-reference", "-steps", "-step", "-apart", "-resume")
 
 
 def asks_for_text(config: pytest.Config) -> bool:
     """Return whether the list or the doctor is asked for."""
     return bool(given(config, "-list") or given(config, "-doctor"))
+
+
+def form_of_list(config: pytest.Config) -> str:
+    """Return the form in which the list is asked for."""
+    return str(given(config, "-list"))
+
+
+def names(config: pytest.Config) -> tuple[str, ...]:
+    """Return the names that `--scenario` lists; none if there are none."""
+    given: list[str] = getattr(config.option, destination(""), None) or []
+    return tuple(name.strip() for value in given for name in value.split(",") if name.strip())
 
 
 def wants_doctor(config: pytest.Config) -> bool:
@@ -56,7 +67,7 @@ def asked_for(config: pytest.Config) -> bool:
 
 def check_unused(config: pytest.Config) -> None:
     """Raise `BreakrankError` if a script of one's own is named, or is spoken of, and no scenario to run it through."""
-    for suffix in (*_OF_A_SCRIPT, *_OF_THE_MEMORY):
+    for suffix in (*_OF_A_SCENARIO, *_OF_THE_MEMORY):
         if given(config, suffix) is not None:
             cure = f"as in {PREFIX}=baseline ({PREFIX}-list shows them all)"
             raise BreakrankError(f"{PREFIX}{suffix} needs a scenario, {cure}")
@@ -205,12 +216,11 @@ def _step(config: pytest.Config, train: tuple[str, ...]) -> str:
 
 
 def _names(config: pytest.Config) -> tuple[str, ...]:
-    """Return the names that `--scenario` lists."""
-    given: list[str] = getattr(config.option, destination(""), None) or []
-    names = tuple(name.strip() for value in given for name in value.split(",") if name.strip())
-    if not names:
+    """Return the names that `--scenario` lists. Raises `BreakrankError` if there are none."""
+    listed = names(config)
+    if not listed:
         raise BreakrankError(f"no scenario is named; use {PREFIX}=NAME or {PREFIX}=all ({PREFIX}-list shows them)")
-    return names
+    return listed
 
 
 def _replay(config: pytest.Config) -> Path | None:

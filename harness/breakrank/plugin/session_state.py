@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +18,10 @@ from breakrank.host import core_tokens
 from breakrank.host.user_limits import check_quotas
 from breakrank.memory.agenda import Agenda, agenda
 from breakrank.plan.build import make_plan
+from breakrank.plan.catalogue import packaged_folder
 from breakrank.plan.scenario import Case, Scenario
+from breakrank.plugin import header, workers
 from breakrank.plugin import options as options_module
-from breakrank.plugin import workers
 from breakrank.plugin.collect import (
     Collection,
     NothingElse,
@@ -30,17 +32,19 @@ from breakrank.plugin.collect import (
     load_replay,
     replay_words,
 )
-from breakrank.plugin.command_line import PREFIX
+from breakrank.plugin.interrupts import Interrupts
 from breakrank.plugin.items import ACTIVE, ReplayItem, ScenarioItem
 from breakrank.plugin.options import Options
-from breakrank.plugin.progress import Live
+from breakrank.plugin.progress import Live, Workers
 from breakrank.plugin.remember import Remember
 from breakrank.plugin.schedule import Schedule
+from breakrank.plugin.selection import Selection
+from breakrank.plugin.slips import programs_beside
+from breakrank.plugin.summary import write_table
 from breakrank.plugin.usage_errors import one_line
 from breakrank.report import compare, explain, plan_words
 from breakrank.report.health import Health, health
-from breakrank.report.terminal import Row, headline, verdict_table
-from breakrank.runners.workdir import unprotected
+from breakrank.report.terminal import Row
 from breakrank.runs.bench import Bench
 from breakrank.runs.checkup import Order, check_up
 from breakrank.runs.request import Request
@@ -73,13 +77,19 @@ def activate(config: pytest.Config) -> None:
     schedule = Schedule(_agenda(options, replayed) if sent is None else Agenda.loads(sent.agenda), options, sent)
     active.agenda = schedule.agenda
     config.pluginmanager.register(active, "breakrank-active")
+    config.pluginmanager.register(active.selection, "breakrank-selection")
+    config.pluginmanager.register(Interrupts(speaks=sent is None), "breakrank-interrupts")
     config.pluginmanager.register(Collection(subjects, replayed), "breakrank-collection")
     if exclusive:
         config.pluginmanager.register(NothingElse(), "breakrank-nothing-else")
     if sent is None:
         agenda = schedule.agenda.dumps()
-        sender = workers.Sender(options.seed, exclusive, agenda, schedule.until)
+        sender = workers.Sender(config, options.seed, exclusive, agenda, schedule.until)
         config.pluginmanager.register(sender, "breakrank-sender")
+        if config.getoption("numprocesses", None):
+            config.pluginmanager.register(
+                Workers(config, active.selection, active.pytest_report_collectionfinish), "breakrank-workers"
+            )
         if replayed is None and not options.dry_run and not config.option.collectonly:
             remember = Remember(config, options, subjects, schedule.agenda)
             config.pluginmanager.register(remember, "breakrank-remember")
@@ -145,23 +155,27 @@ class Active:
         self._bench: Bench | None = None
         #: The knowledge about the cases before this session.
         self.agenda = Agenda()
+        self.selection = Selection(config, self._ids)
 
     def run(self, title: str, plan: Plan, record: Record | None, scenario: Path) -> Result:
         """Run a plan of the file `scenario` once, when the machine has room for its ranks."""
-        programs = scenario.parent / "programs"
-        with core_tokens.hold(self.options.runs / "slots", plan.ranks or 1), Live(self._config, title) as live:
+        with core_tokens.hold(self.options.runs / "slots", plan.ranks or 1), self._live(title) as live:
             bench, options = self._open_bench(), self.options
             if plan.command:
                 where, in_place = options.folder, options.in_place
                 return bench.run(Request(plan, record, progress=live, where=where, in_place=in_place))
             # Scenarios of a user's own have their programs beside them.
-            return bench.run(Request(plan, record, programs if programs.is_dir() else None, live))
+            return bench.run(Request(plan, record, programs_beside(scenario), live))
 
     def check(self, title: str, plan: Plan) -> Health:
         """Make the runs of a check-up, when the machine has room for its ranks, and return the sheet."""
-        with core_tokens.hold(self.options.runs / "slots", plan.ranks or 1), Live(self._config, title) as live:
+        with core_tokens.hold(self.options.runs / "slots", plan.ranks or 1), self._live(title) as live:
             order = Order(plan, self.options.folder, self.options.reference)
             return health(check_up(self._open_bench(), order, live.tell, live))
+
+    def _live(self, title: str) -> Live:
+        """Return the line that shows where the ranks of a case are."""
+        return Live(self._config, title, self.selection.begin(title))
 
     def at_seed(self, scenario: Scenario, case: Case, plan: Plan, seed: int) -> Plan:
         """Return a case's plan at another seed."""
@@ -171,7 +185,7 @@ class Active:
 
     def replay(self, title: str, folder: Path, plan: Plan) -> tuple[Result, dict[str, Any]]:
         """Run a saved run's plan again; return the result and the saved verdict."""
-        with core_tokens.hold(self.options.runs / "slots", plan.ranks or 1), Live(self._config, title) as live:
+        with core_tokens.hold(self.options.runs / "slots", plan.ranks or 1), self._live(title) as live:
             return self._open_bench().replay(folder, progress=live)
 
     def _open_bench(self) -> Bench:
@@ -182,9 +196,16 @@ class Active:
             self._bench = Bench(self.options.runs, self.options.runs_limit_mb, pid, cold=self.options.cold)
         return self._bench
 
-    def explain(self, folder: Path) -> str:
-        """Explain a saved run, with its page if one is to be drawn."""
-        return explain(load_run(folder), self.options.pages.write(folder))
+    def explain(self, folder: Path, advice: str = "") -> str:
+        """Explain a saved run, with its page if one is to be drawn, and advice about its record."""
+        pages = self.options.pages.write(folder)
+        return explain(load_run(folder), workers.width(self._config), advice, pages)
+
+    def is_first(self, scenario: Scenario, case: Case) -> bool:
+        """Return whether no run of a case of the user's own is kept."""
+        own = scenario.path.parent != packaged_folder()
+        kept = re.compile(rf"{re.escape(f'{scenario.name}-{case.name}')}(-s\d+)?-\d+")
+        return own and not any(kept.fullmatch(name) for name in os.listdir(self.options.runs))
 
     def difference(self, one: Path, other: Path) -> str:
         """Say where two runs part first."""
@@ -220,44 +241,19 @@ class Active:
         return standing
 
     def pytest_report_header(self) -> list[str]:
-        """Say what will run, with the defaults that the scenarios bring."""
+        """Say how often a script runs; with -v, the settings of all that was asked for."""
         if not self._subjects:
             return []
-        cases = len(self._subjects)
-        names = {s.scenario.name for s in self._subjects}
-        lines = [
-            f"breakrank: {cases} case{'s' * (cases != 1)} of {len(names)} scenario{'s' * (len(names) != 1)}, "
-            f"seed {self.options.seed}, runner {self._runners()}, runs in {self.options.runs}"
-        ]
-        if self.options.train:
-            struck = "twice undisturbed, once struck; once where nothing is struck"
-            undisturbed = all(s.scenario.checkup for s in self._subjects)
-            often = "three times undisturbed" if undisturbed else f"three times a case: {struck}"
-            lines.append(f"breakrank: {' '.join(self.options.train)} runs {often}, {self._how_long()}")
-            # In an image a script works on a copy of its folder.
-            if not self.options.in_place and not self.options.image:
-                lines += [f"breakrank: {lack}" for lack in unprotected(self.options.folder)]
-        jobs: dict[str, dict[str, None]] = {}
-        for subject in self._subjects:
-            if subject.plan is not None:
-                plan = subject.plan
-                most = plan.steps or plan.until
-                steps = f"{most} steps, " if most else ""
-                job = f"{_how_many(plan)}, {steps}deadline {plan.deadline_s:g} s"
-                jobs.setdefault(job, {})[subject.scenario.name] = None
-        return [*lines, *(f"breakrank: {job}: {', '.join(scenarios)}" for job, scenarios in jobs.items())]
+        lines = list(header.about_script(self._subjects, self.options)) if self.options.train else []
+        if self._config.option.verbose > 0:
+            lines += header.settings(self._subjects, self.options)
+        return lines
 
-    def _runners(self) -> str:
-        """Name the runners of the plans."""
-        named = {s.plan.runner for s in self._subjects if s.plan is not None}
-        return " and ".join(sorted(named)) or self.options.runner
-
-    def _how_long(self) -> str:
-        """Say when a script's ranks end."""
-        steps = self.options.steps
-        if steps is None:
-            return f"each time to its end ({PREFIX}-steps=N ends it N steps after the last strike)"
-        return f"each time until {steps} step{'s' * (steps != 1)} after the last strike"
+    def pytest_report_collectionfinish(self) -> list[str]:
+        """Say how many cases are left to run."""
+        if not self._subjects or self._config.option.verbose < 0:
+            return []
+        return [header.counts(self._subjects, self.selection.selected, self.options)]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
@@ -274,15 +270,12 @@ class Active:
         return True
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Write the table of verdicts and the headline."""
+        """Write the table of verdicts and the headline, and what was not run."""
         rows = self._rows(terminalreporter)
-        if not rows:
-            return
-        terminalreporter.section("breakrank")
-        for line in verdict_table(rows):
-            terminalreporter.write_line(line)
-        terminalreporter.write_line(headline(rows))
-        for line in self._compared:
+        if rows:
+            terminalreporter.section("breakrank")
+            write_table(terminalreporter, rows)
+        for line in [*self._compared, *filter(None, [self.selection.words()] * (not self.options.dry_run))]:
             terminalreporter.write_line(line)
 
     def _rows(self, reporter: pytest.TerminalReporter) -> list[Row]:
@@ -312,10 +305,6 @@ class Active:
             worker = getattr(getattr(report, "node", None), "gateway", None)
             name = f" {worker.id}" if worker is not None else ""
             report.longrepr = f"{crashitem} is lost: the xdist worker{name} died while it ran; was it killed?"
-
-
-def _how_many(plan: Plan) -> str:
-    return f"{plan.ranks} ranks" if plan.ranks else "as many ranks as it starts"
 
 
 def _dry_words(item: ScenarioItem) -> str:

@@ -15,7 +15,7 @@ from breakrank.errors import BreakrankError
 from breakrank.files.bounded import Folder
 from breakrank.files.private import make_part, open_private
 from breakrank.runners import docker
-from breakrank.verdict import Verdict
+from breakrank.verdict import Outcome, Verdict
 
 #: From the best outcome to the worst. Any other outcome says nothing.
 _ORDER = ("SURVIVED", "DETECTED", "CRASHED", "HUNG", "SILENT")
@@ -35,6 +35,11 @@ class Stood:
     #: The framework of the case, if the image does not have it.
     lacks: str = ""
 
+    def __post_init__(self) -> None:
+        # A report is noticed sooner or later, as the timing has it: two images are compared by what oracles found.
+        if self.finding.startswith("report: "):
+            object.__setattr__(self, "finding", "")
+
     @property
     def tested(self) -> bool:
         """True if the outcome says anything about the case."""
@@ -51,10 +56,10 @@ def key(scenario: str, case: str, mechanism: str) -> str:
 
 
 def finding(verdict: Verdict) -> str:
-    """Return the first finding of a verdict, as far as a record names it; empty if there is none."""
+    """Return the first finding of a verdict, as far as a record names it, or what was reported; else empty."""
     for first in verdict.findings:
         return f"{first.oracle}: {first.cause}, rank {', '.join(map(str, first.ranks))}, step {first.step}"
-    return ""
+    return verdict.heard if verdict.outcome is Outcome.DETECTED else ""
 
 
 def also(verdict: Verdict) -> str:

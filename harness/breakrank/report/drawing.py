@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from breakrank.analysis.error_words import cause
 from breakrank.history.reader import History, RankHistory, signal_name
 from breakrank_agent.protocol.events import ReportEvent
 
@@ -67,8 +68,8 @@ def _struck(lived: RankHistory, history: History) -> bool:
 def _report(event: ReportEvent) -> str:
     """Say what a rank reported, on one line."""
     if event["type"]:
-        message = next(iter(event["message"].splitlines()), "")
-        return f"{event['type']}: {message[:100]}"
+        said = cause(event["message"])
+        return f"{event['type']}: {said[:100]}" if said else event["type"]
     return f"left with exit code {event['code']}"
 
 

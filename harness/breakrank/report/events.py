@@ -13,29 +13,54 @@ _EVENTS = 4
 _INTERLEAVED = 16
 _COLUMN = 48
 _WIDTH = 120
-#: The phases of a strike that are worth telling, in the order in which they come.
+#: The phases of a strike that are worth telling.
 _PHASES = ("fired", "seen", "act", "landed", "missed", "healed", "unhealed")
 
 
-def telling_events(history: History, verdict: Mapping[str, Any]) -> list[str]:
-    """Return the events that show the first finding; without a finding, the last ones of the last attempt."""
+def telling_events(history: History, verdict: Mapping[str, Any], width: int = 0) -> list[str]:
+    """Return the events that show the first finding; without a finding, the last ones of the last attempt.
+
+    They stand in the order of time, strikes among them, and below a heading for each attempt where there were several.
+    Accesses are laid out in `width` cells, if that is not 0.
+    """
     finding = verdict["findings"][0] if verdict["findings"] else None
     if finding is not None:
         evidence = finding["evidence"].get("events")
         if evidence and all(isinstance(e, Mapping) and "rank" in e for e in evidence):
-            return interleaving(evidence)
+            return interleaving(evidence, width)
     attempts = history.attempts
-    attempt = finding["attempt"] if finding else (attempts[-1] if attempts else 0)
-    return [*_strikes(history), *_points(history, attempt, finding)]
+    last = finding["attempt"] if finding else (attempts[-1] if attempts else 0)
+    lines: list[str] = []
+    for attempt in attempts or (0,):
+        told = [*_strikes(history, attempt), *(_points(history, attempt, finding) if attempt == last else ())]
+        shown = list(dict.fromkeys(one.words for one in sorted(told, key=lambda one: one.t)))
+        lines += [f"attempt {attempt}", *(f"  {line}" for line in shown)] if shown and len(attempts) > 1 else shown
+    return lines
 
 
-def interleaving(events: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return accesses in their order, each in the column of its rank, or of its thread where threads took part."""
+class _Told(NamedTuple):
+    """A line about an event, and when that was."""
+
+    t: float
+    words: str
+
+
+def interleaving(events: Sequence[Mapping[str, Any]], width: int = 0) -> list[str]:
+    """Return accesses in their order, each in the column of its rank, or of its thread where threads took part.
+
+    In `width` cells, unless that is 0, columns are closer: an access is a line of its own, and may reach into the next.
+    """
     threads = sorted({(int(e["rank"]), str(e.get("seq", "main"))) for e in events})
-    lines = ["".join(_column(rank, thread).ljust(_COLUMN) for rank, thread in threads).rstrip()]
-    for event in events[:_INTERLEAVED]:
+    names = [_column(rank, thread) for rank, thread in threads]
+    told = [access_words(event) for event in events[:_INTERLEAVED]]
+    apart = _COLUMN
+    if width and len(names) > 1:
+        left = width - max(len(words) for words in (*told, names[-1]))
+        apart = min(_COLUMN, max(left // (len(names) - 1), *(len(name) + 2 for name in names)))
+    lines = ["".join(name.ljust(apart) for name in names).rstrip()]
+    for event, words in zip(events, told, strict=False):
         column = threads.index((int(event["rank"]), str(event.get("seq", "main"))))
-        lines.append((" " * _COLUMN * column + access_words(event)).rstrip())
+        lines.append((" " * apart * column + words).rstrip())
     if len(events) > _INTERLEAVED:
         lines.append(f"... {len(events) - _INTERLEAVED} more")
     return lines
@@ -55,43 +80,35 @@ def access_words(event: Mapping[str, Any]) -> str:
     return " ".join(word for word in (turn, verb, op.split(".")[0], str(event.get("site", "")), step) if word)
 
 
-def _strikes(history: History) -> list[str]:
-    """Return one line a phase of each strike that somebody saw, without the same line twice."""
-    told = [_Phase(e["attempt"], e["strike"], e["phase"], e["rank"], _witness(e)) for e in history.seen("strike")]
-    for (attempt, rank), lived in sorted(history.ranks.items()):
-        told += [
-            _Phase(attempt, e["strike"], e["phase"], rank, f" at step {e['step']}")
-            for e in lived.of_kind("strike")
-            if e["phase"] in _PHASES
-        ]
-    told.sort(key=lambda one: (one.attempt, one.strike, _PHASES.index(one.phase)))
-    return list(dict.fromkeys(f"strike {one.strike} {one.phase}: rank {one.rank}{one.more}" for one in told))
-
-
-class _Phase(NamedTuple):
-    """A phase of a strike on a rank, with a clause more."""
-
-    attempt: int
-    strike: int
-    phase: str
-    rank: int
-    more: str
+def _strikes(history: History, attempt: int) -> list[_Told]:
+    """Return a line for each phase of the strikes of an attempt that somebody saw."""
+    told = [
+        _Told(float(e["t"]), f"strike {e['strike']} {e['phase']}: rank {e['rank']}{_witness(e)}")
+        for e in history.seen("strike")
+        if e["attempt"] == attempt
+    ]
+    for lived in history.attempt(attempt):
+        for e in lived.of_kind("strike"):
+            if e["phase"] in _PHASES:
+                words = f"strike {e['strike']} {e['phase']}: rank {lived.rank} at step {e['step']}"
+                told.append(_Told(float(e["t"]), words))
+    return told
 
 
 def _witness(event: StrikeOutcomeEvent) -> str:
     return f", seen by {event['witness']}" if event.get("witness") else ""
 
 
-def _points(history: History, attempt: int, finding: Mapping[str, Any] | None) -> list[str]:
+def _points(history: History, attempt: int, finding: Mapping[str, Any] | None) -> list[_Told]:
     """Return the last events of each rank's main thread up to the finding's step: points, exceptions, its report."""
     until = finding["step"] if finding and finding["step"] else None
-    lines = []
+    told = []
     for lived in history.attempt(attempt):
         events = [e for e in lived.events if e["kind"] == "point" or e["kind"] == "raised" or e["kind"] == "report"]
         own = [e for e in events if e["seq"] == "main"]
         shown = [e for e in own if until is None or e["step"] <= until][-_EVENTS:]
-        lines += [f"rank {lived.rank}  step {e['step']}  {_event_words(e)}" for e in shown]
-    return lines
+        told += [_Told(float(e["t"]), f"rank {lived.rank}  step {e['step']}  {_event_words(e)}") for e in shown]
+    return told
 
 
 def _event_words(event: PointEvent | RaisedEvent | ReportEvent) -> str:

@@ -34,6 +34,7 @@ _PER_RANK = (
 
 @dataclass
 class _Zygote:
+    framework: str
     pid: int
     control: socket.socket
     log: Path
@@ -47,6 +48,11 @@ class Zygotes:
         self._session = session
         self._folder = folder
         self._zygotes: dict[str, _Zygote] = {}
+
+    @property
+    def warming(self) -> str:
+        """The framework that a zygote still imports, as far as anybody has waited for it; empty if there is none."""
+        return next((zygote.framework for zygote in self._zygotes.values() if not zygote.ready), "")
 
     def warm_up(self, framework: str, env: dict[str, str]) -> None:
         """Have a framework imported for ranks that are forked later, without waiting for it."""
@@ -105,7 +111,7 @@ class Zygotes:
             ends = [null.fileno(), output.fileno(), output.fileno(), theirs.fileno()]
             pid = self._session.spawn(argv, environment, self._folder, ends)
         self._session.kept.add(pid)
-        zygote = self._zygotes[key] = _Zygote(pid, ours, log)
+        zygote = self._zygotes[key] = _Zygote(framework, pid, ours, log)
         return zygote
 
     def _await(self, key: str, framework: str, zygote: _Zygote) -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from breakrank.conductor.conductor import Conductor
+from breakrank.conductor.conductor import WARMING, Conductor, Progress
 from breakrank.doctor import missing_framework
 from breakrank.errors import BreakrankError, CutShortError, NoSpaceError
 from breakrank.files.disk_space import FULL, Room
@@ -176,6 +176,9 @@ class Bench:
         check_quotas(plan.ranks)
         self._session.renew()
         find_runner(plan.runner).warm_up(self._resources, plan)
+        zygotes = self._resources.zygotes
+        if request.progress is not None and zygotes is not None and zygotes.warming:
+            request.progress(Progress(f"{WARMING}{zygotes.warming}", 0, {}))
         return self._new_folder(plan, request.where or request.code)
 
     @contextlib.contextmanager

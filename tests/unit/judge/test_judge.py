@@ -15,6 +15,7 @@ from breakrank.analysis import endings
 from breakrank.history.reader import History
 from breakrank.judge.judge import judge
 from breakrank.oracles import Abstain
+from breakrank.report.compare import finding
 from breakrank.verdict import Ended, Outcome
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.fault import Fault, Strike
@@ -45,6 +46,25 @@ class TestOutcomes:
         assert verdict.outcome is Outcome.DETECTED
         assert verdict.reported == ("rank 0 reported RuntimeError: Connection closed by peer (train.py:7) at step 2",)
         assert verdict.blame.ranks == (1,)
+
+    @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+    def test_two_runs_whose_ranks_say_one_thing_in_another_order_have_one_sentence(
+        self, order: tuple[int, ...]
+    ) -> None:
+        words = {0: "Read error [127.0.0.1]:24749: Connection reset by peer", 1: "Connection closed by peer [::1]:7"}
+        job = Golden().trains(2)
+        for rank in order:
+            job[rank].reports("RuntimeError", words[rank])
+        verdict = judge(job.history(), None, plan())
+        assert verdict.sentence() == "rank 0 reported RuntimeError: Connection lost to PEER (train.py:7) at step 2"
+        assert finding(verdict) == "report: RuntimeError, rank 0, step 2"
+        assert verdict.findings == () and "heard" not in verdict.to_json(), "no record and no digest knows of it"
+
+    def test_of_ranks_that_say_unlike_things_the_first_one_speaks(self) -> None:
+        job = Golden().trains(2)
+        job[1].reports("ValueError", "the batch is empty")
+        job[0].reports("RuntimeError", "Connection closed by peer [::1]:7")
+        assert judge(job.history(), None, plan()).sentence().startswith("rank 1 reported ValueError")
 
     def test_latency_runs_from_the_first_strike_fired_to_the_first_report_after_it(self) -> None:
         history = killed().history()

@@ -28,6 +28,11 @@ def compare(old: dict[str, Stood], new: dict[str, Stood], **versions: tuple[str,
     )
 
 
+def test_a_report_that_came_a_step_later_is_no_change():
+    one, other = (Stood("DETECTED", f"report: RuntimeError, rank 0, step {step}") for step in (3, 4))
+    assert kinds(compare({"a": one, "b": LOUD}, {"a": other, "b": one})) == set()
+
+
 def kinds(comparison: Comparison) -> set[str]:
     return {kind for kind, lines in comparison.changes().items() if lines}
 
