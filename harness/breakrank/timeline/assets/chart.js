@@ -309,7 +309,7 @@ class Chart {
     const [x, wide] = [Math.max(left, GUTTER - 2), Math.min(right, GUTTER + this.width + 10) - Math.max(left, GUTTER - 2)];
     const bad = type.ending === "never" || type.ending === "failed";
     const differs = Boolean(model.meetings.differs[model.meet[n]]);
-    pen.globalAlpha = type.ending === "never" ? 0.3 : type.ending === "unknown" ? 0.55 : 1;
+    pen.globalAlpha = type.ending === "never" ? 0.3 : type.kind === "left_out" ? 0.35 : type.ending === "unknown" ? 0.55 : 1;
     pen.fillStyle = type.ending === "never" ? this.colour.bad : this.colourOf(type);
     pen.fillRect(x, y, wide, high);
     pen.globalAlpha = 1;
