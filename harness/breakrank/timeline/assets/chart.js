@@ -359,7 +359,7 @@ class Chart {
     const number = model.meet[n] >= 0 ? ` ${model.meetings.number[model.meet[n]]}` : "";
     const waits = this.model.waits[n];
     let text = `${type.name}${number}`;
-    if (type.ending === "never") text += waits ? ` · waits for ${ranksNamed(waits)} · never completed` : " · never completed";
+    if (type.ending === "never") text += waits ? ` · waits for ${ranksNamed(waits)} · never completed` : KINDS_OF_CALLS.has(type.kind) ? " · never completed" : " · got no further";
     this.wanted.push({ text, x, y, wide, high, weight: type.ending === "never" ? 1e6 : wide, kind: type.ending === "never" ? "bad" : KINDS_OF_CALLS.has(type.kind) ? "call" : "phase" });
   }
 

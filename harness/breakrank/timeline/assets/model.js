@@ -220,7 +220,8 @@ function barWords(bar, attempts) {
     `from ${duration(bar.start)} for ${duration(bar.end - bar.start)}`,
   ];
   if (bar.waits.length) parts.push(`it waits for ${ranksNamed(bar.waits)}`);
-  if (ENDINGS[bar.ending]) parts.push(ENDINGS[bar.ending]);
+  const phase = bar.ending === "never" && !KINDS_OF_CALLS.has(bar.kind);
+  if (ENDINGS[bar.ending]) parts.push(phase ? "the rank got no further" : ENDINGS[bar.ending]);
   if (bar.differs) parts.push(`its members differ: ${bar.differs}`);
   if (bar.absent.length && bar.ending === "never") parts.push(`${ranksNamed(bar.absent)} never came`);
   return parts.join("; ");
