@@ -98,7 +98,9 @@ def findings(verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
             "title": plain(f"{finding['oracle']}: {finding['cause']}"),
             "sentence": plain(finding.get("sentence", "")),
             "places": [plain(place) for place in finding.get("places", ())],
-            "evidence": shown(json.dumps(finding["evidence"], indent=1, ensure_ascii=False)) if finding.get("evidence") else "",
+            "evidence": shown(json.dumps(finding["evidence"], indent=1, ensure_ascii=False))
+            if finding.get("evidence")
+            else "",
         }
         for finding in found[:_MOST_LINES]
         if isinstance(finding, Mapping)
