@@ -394,9 +394,3 @@ class Chart {
     }
   }
 }
-
-function tickWords(value, step) {
-  if (step >= 1000) return `${value / 1000} s`;
-  const digits = step >= 1 ? 0 : Math.min(3, Math.ceil(-Math.log10(step)));
-  return value >= 10000 && step >= 10 ? `${(value / 1000).toFixed(2)} s` : `${value.toFixed(digits)} ms`;
-}

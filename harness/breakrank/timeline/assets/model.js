@@ -191,6 +191,12 @@ function duration(ms) {
   return ms >= 10 ? `${ms.toFixed(1)} ms` : `${ms.toFixed(3)} ms`;
 }
 
+function tickWords(value, step) {
+  if (step >= 1000) return `${value / 1000} s`;
+  const digits = step >= 1 ? 0 : Math.min(3, Math.ceil(-Math.log10(step)));
+  return value >= 10000 && step >= 10 ? `${(value / 1000).toFixed(2)} s` : `${value.toFixed(digits)} ms`;
+}
+
 function laneName(lane, attempts) {
   const thread = lane.thread === "main" ? "" : ` ${lane.thread}`;
   return `${attempts > 1 ? `attempt ${lane.attempt}, ` : ""}rank ${lane.rank}${thread}`;
