@@ -78,3 +78,19 @@ def test_a_page_that_cannot_be_written_leaves_the_verdict_as_it_is(changed):
     result = changed.pytest("--scenario=changed", "--scenario-html=pages")
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(["*changed::bad: SILENT*", "*(there is no page: *Is a directory)"])
+
+
+def test_a_launch_that_is_explained_names_its_page(project):
+    project.file("train.py", "raise SystemExit(3)\n")
+    project.file(
+        "test_mine.py",
+        """
+        def test_it(launch):
+            run = launch("train.py", ranks=1)
+            assert run.survived, run.explain()
+        """,
+    )
+    result = project.pytest_process("test_mine.py", "--scenario-html=pages", plugins=["breakrank.plugin"])
+    result.assert_outcomes(failed=1)
+    (name,) = pages(project)
+    result.stdout.fnmatch_lines([f"*{project.path / 'pages' / name}"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from breakrank.plan.for_scripts import make_script_plans
 from breakrank.plan.scenario import DEFAULT_ORACLES, Job, Scenario
 from breakrank.plan.script import check_script, check_step, framework_of
 from breakrank.plugin import options, workers
+from breakrank.plugin.pages import Pages, read_pages
 from breakrank.report import explain
 from breakrank.report.health import Health, health
 from breakrank.runs.bench import Bench
@@ -31,6 +32,7 @@ class Launched:
     """The result of a launch."""
 
     result: Result
+    pages: Pages = field(default_factory=Pages)
 
     @property
     def verdict(self) -> Verdict:
@@ -88,8 +90,8 @@ class Launched:
         return load_run(self.folder)
 
     def explain(self) -> str:
-        """Say what happened, as a failed scenario does."""
-        return explain(self.saved)
+        """Say what happened, as a failed scenario does, with the run's page if pages are asked for."""
+        return explain(self.saved, self.pages.write(self.folder))
 
 
 @dataclass(frozen=True)
@@ -126,10 +128,11 @@ class Checked:
 class Launcher:
     """Launches scripts of one test. Call it: `launch("train.py --epochs 2", ranks=2, faults=[...])`."""
 
-    def __init__(self, open_bench: Callable[[], Bench], folders: Sequence[Path], name: str) -> None:
+    def __init__(self, open_bench: Callable[[], Bench], folders: Sequence[Path], name: str, pages: Pages) -> None:
         self._open_bench = open_bench
         self._folders = folders
         self._name = name
+        self._pages = pages
 
     def __call__(
         self,
@@ -164,7 +167,7 @@ class Launcher:
             (plan,) = make_script_plans(scenario, words, choices).values()
         except PlanError as error:
             raise BreakrankError(str(error)) from None
-        return Launched(self._open_bench().run(Request(plan, where=folder, in_place=in_place)))
+        return Launched(self._open_bench().run(Request(plan, where=folder, in_place=in_place)), self._pages)
 
     def check(
         self,
@@ -227,4 +230,4 @@ def make_launcher(request: pytest.FixtureRequest) -> Launcher:
         return config.stash[_BENCH]
 
     name = "".join(c if c.isalnum() or c in "-_" else "-" for c in request.node.name)
-    return Launcher(open_bench, (config.invocation_params.dir, request.path.parent), name)
+    return Launcher(open_bench, (config.invocation_params.dir, request.path.parent), name, read_pages(config))

@@ -67,7 +67,7 @@ def load_run(folder: Path) -> SavedRun:
         name: read_history(folder / name, place) if place.holds_folder(name) else None
         for name in ("control", "control-again", "reference")
     }
-    verdict = _load_verdict(place)
+    verdict = load_verdict(place)
     return SavedRun(folder, plan, history, models["control"], verdict, models["control-again"], models["reference"])
 
 
@@ -98,8 +98,8 @@ def _check_names(plan: Plan, folder: Path) -> None:
             )
 
 
-def _load_verdict(place: Folder) -> dict[str, Any] | None:
-    """Return what verdict.json says, None where there is none. Raises `BreakrankError` if it is damaged.
+def load_verdict(place: Folder) -> dict[str, Any] | None:
+    """Return the saved verdict, None where there is none. Raises `BreakrankError` if it is damaged.
 
     Its fields are asked for when they are needed: older ones have fewer.
     """

@@ -106,11 +106,10 @@ def _tell(main: Thread, event: Mapping[str, Any], lived: RankHistory) -> None:
         number = int(event["strike"])
         main.marks.append(Mark(main.lane, now, "strike", f"strike {number} {event['phase']}", 0, event))
         if event["phase"] in ("healed", "unhealed"):
-            main.lifted(number, now)
+            main.lift(number, now)
     elif kind == "exit":
         main.marks.append(Mark(main.lane, now, "exit", ending_words(lived), 0, event))
-        for number in range(64):
-            main.lifted(number, now)
+        main.lift_all(now)
     elif kind in ("crash", "dropped", "left_out", "enforced", "held", "damaged"):
         main.marks.append(Mark(main.lane, now, kind, name_of(kind.replace("_", " ")), 0, event))
 
@@ -180,7 +179,7 @@ def _find(accesses: Mapping[tuple[Any, ...], Any], told: Mapping[str, Any], atte
     return -1
 
 
-def anchors(picture: Picture, history: History, findings: Sequence[Mapping[str, Any]]) -> set[tuple[int, int]]:
+def anchors(history: History, findings: Sequence[Mapping[str, Any]]) -> set[tuple[int, int]]:
     """Return the (attempt, step) that events are kept whole of: around strikes and findings."""
     steps = {(int(f["attempt"]), int(f["step"] or 0)) for f in findings}
     for (attempt, _), lived in history.ranks.items():

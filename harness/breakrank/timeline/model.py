@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 #: Kinds of bars. An inner phase lies within another one; a strike lasts from its firing until it is over.
 PHASE, INNER, COLLECTIVE, MESSAGE, MEETING, STRIKE = "phase", "inner", "collective", "message", "meeting", "strike"
+#: The bar that stands for those which a page has no room for.
+LEFT_OUT = "left_out"
 #: Ends of bars: on record; drawn to the next point of the thread, since the end is on record nowhere; an exception;
 #: never, since the rank was ended inside; and nothing is known but that the rank went on.
 DONE, NEXT, FAILED, NEVER, UNKNOWN = "done", "next", "failed", "never", "unknown"

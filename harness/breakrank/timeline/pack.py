@@ -29,7 +29,6 @@ class Told:
 
     events: int = 0
     whole: int = 0
-    left_out: int = 0
 
 
 @dataclass

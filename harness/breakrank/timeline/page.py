@@ -20,6 +20,7 @@ from breakrank.timeline.draw import anchors, draw, links
 from breakrank.timeline.model import Link, Picture
 from breakrank.timeline.pack import Told, compressed, pack
 from breakrank.timeline.reading import BESIDE, Seen, read_run
+from breakrank.timeline.thin import thin
 
 _SCRIPTS = ("model.js", "chart.js", "joints.js", "input.js", "page.js")
 #: Histories beside that of the run which are larger than so many bars are left out.
@@ -78,8 +79,10 @@ def _content(seen: Seen) -> dict[str, Any]:
     )
     shown, heat = part(picture, seen.verdict)
     found = [one for one in seen.verdict.get("findings", ()) if isinstance(one, Mapping)]
+    near = anchors(seen.history, found)
+    shown, left_out = thin(shown, near)
     joined = links(shown, found)
-    data, told = pack(shown, joined, anchors(shown, seen.history, found), heat)
+    data, told = pack(shown, joined, near, heat)
     outcome = plain(seen.verdict.get("outcome") or "not judged")
     return {
         "title": plain(f"{plan.scenario}::{plan.case}" if plan is not None else seen.folder.resolve().name),
@@ -88,7 +91,7 @@ def _content(seen: Seen) -> dict[str, Any]:
         "sentence": plain(seen.verdict.get("sentence", "")),
         "missing": [plain(line) for line in missing],
         "facts": words.facts(seen, picture),
-        "thinned": _thinned(picture, shown, told),
+        "thinned": _thinned(picture, shown, told, left_out),
         "waits": words.waits(seen),
         "findings": words.findings(seen.verdict),
         "events": _events(seen) if found else "",
@@ -132,7 +135,7 @@ def _beside(seen: Seen) -> list[dict[str, str]]:
     return rows
 
 
-def _thinned(picture: Picture, shown: Picture, told: Told) -> list[str]:
+def _thinned(picture: Picture, shown: Picture, told: Told, left_out: int) -> list[str]:
     """Say what the page leaves out of the run directory, a line each."""
     lines = []
     if told.whole < told.events:
@@ -141,8 +144,8 @@ def _thinned(picture: Picture, shown: Picture, told: Told) -> list[str]:
             "steps of strikes and findings, and the last ones of each thread. Of the others it has names, times and "
             "lines."
         )
-    if told.left_out:
-        lines.append(f"{told.left_out:,} accesses and bars far from strikes, findings and ends are left out.")
+    if left_out:
+        lines.append(f"{left_out:,} bars and marks far from strikes, findings, beginnings and ends are left out.")
     ranks, lanes = ({lane.rank for lane in one.lanes} for one in (picture, shown))
     if len(lanes) < len(ranks):
         lines.append(

@@ -15,7 +15,7 @@ from breakrank.files.bounded import Folder
 from breakrank.history.rank_file import read_chronicle
 from breakrank.history.reader import History, RankHistory, read_history
 from breakrank.runs.provenance import read_meta
-from breakrank.runs.saved_run import SavedRun, judge_saved, load_plan, load_run, why_unjudged
+from breakrank.runs.saved_run import SavedRun, judge_saved, load_plan, load_run, load_verdict, why_unjudged
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.events import RankLine
 from breakrank_agent.protocol.log import HistoryError
@@ -62,9 +62,9 @@ def read_run(folder: Path) -> Seen:
     else:
         beside = {name: _try(partial(_read_beside, place, name), None, missing) for name in BESIDE}
         history = _try(lambda: read_history(folder, place), History(), missing)
-        verdict = _try(lambda: place.read_json("verdict.json"), None, [])
         plan = _try(lambda: load_plan(place), None, [])
-        seen = Seen(folder, history, plan, verdict if isinstance(verdict, dict) else {})
+        verdict = _try(lambda: load_verdict(place), None, [])
+        seen = Seen(folder, history, plan, verdict or {})
     history = seen.history if seen.history.ranks else _without_conductor(place, seen.history, missing)
     nothing: dict[str, Any] = {}
     meta = _try(partial(read_meta, folder), nothing, missing)

@@ -121,8 +121,13 @@ class Thread:
             self._add(opened, end, UNKNOWN)
         self._phase = self._inner = None
 
-    def lifted(self, strike: int, now: float) -> None:
-        """End a strike's bar: it was undone, or its rank is gone."""
+    def lift_all(self, now: float) -> None:
+        """End the bars of all strikes, since the rank is gone."""
+        for strike in list(self._strikes):
+            self.lift(strike, now)
+
+    def lift(self, strike: int, now: float) -> None:
+        """End a strike's bar, since the strike was undone."""
         opened = self._strikes.pop(strike, None)
         if opened is not None:
             self._add(opened, max(now, opened.start), DONE)

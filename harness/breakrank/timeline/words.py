@@ -82,7 +82,7 @@ def _strikes(seen: Seen, picture: Picture) -> list[str]:
         told.setdefault(int(event["strike"]), []).append(when)
     planned = seen.plan.strikes if seen.plan is not None else ()
     lines = []
-    for number in range(max(len(planned), max(told, default=-1) + 1)):
+    for number in sorted({*range(len(planned)), *told}):
         words = planned[number].words() if number < len(planned) else "not in the plan"
         phases = told.get(number, [])
         more = f" and {len(phases) - 8} more" if len(phases) > 8 else ""
@@ -98,7 +98,9 @@ def findings(verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
             "title": plain(f"{finding['oracle']}: {finding['cause']}"),
             "sentence": plain(finding.get("sentence", "")),
             "places": [plain(place) for place in finding.get("places", ())],
-            "evidence": shown(json.dumps(finding["evidence"], indent=1)) if finding.get("evidence") else "",
+            "evidence": shown(json.dumps(finding["evidence"], indent=1, ensure_ascii=False))
+            if finding.get("evidence")
+            else "",
         }
         for finding in found[:_MOST_LINES]
         if isinstance(finding, Mapping)

@@ -10,8 +10,9 @@ from support.golden import Golden
 
 from breakrank.timeline.crowd import MOST_RANKS, part
 from breakrank.timeline.draw import draw, links
-from breakrank.timeline.model import COLLECTIVE, DONE, FAILED, INNER, NEVER, NEXT, PHASE, STRIKE, UNKNOWN
+from breakrank.timeline.model import COLLECTIVE, DONE, FAILED, INNER, LEFT_OUT, NEVER, NEXT, PHASE, STRIKE, UNKNOWN
 from breakrank.timeline.pack import pack
+from breakrank.timeline.thin import thin
 
 
 def bars(picture, *kinds, lane=None):
@@ -159,6 +160,27 @@ def test_of_many_ranks_those_that_matter_have_lanes_and_the_others_are_counted()
 def test_few_ranks_all_have_lanes():
     picture = draw(Golden(ranks=3).trains(1).ends_well().history())
     assert part(picture, {}) == (picture, None)
+
+
+def test_of_a_very_long_run_the_middle_of_each_lane_is_one_bar_that_says_how_much_it_stands_for():
+    job = Golden(ranks=2)
+    for rank in job.ranks:
+        for _ in range(200):
+            rank.loads([1]).enters("forward").enters("backward").enters("optimize").ends_step()
+        rank.enters("collective", **call(1, op="barrier"))
+    picture = draw(job.hangs([0, 1], peer=1).history())
+    thinned, left_out = thin(picture, {(0, 100)}, most=400)
+    gaps = [bar for bar in thinned.bars if bar.kind == LEFT_OUT]
+    assert {bar.lane for bar in gaps} == {0, 1} and len(gaps) == 4, "one before and one behind the step that is kept"
+    counted = sum(int(bar.name.split()[0]) for bar in gaps)
+    assert counted == left_out == len(picture.bars) - (len(thinned.bars) - len(gaps))
+    assert {1, 100, 200} <= {bar.step for bar in thinned.bars if bar.kind == PHASE}
+    assert [thinned.bars[n].ending for n in thinned.waits] == [picture.bars[n].ending for n in picture.waits] == [NEVER]
+
+
+def test_a_picture_that_fits_stays_as_it_is():
+    picture = draw(Golden(ranks=2).trains(3).ends_well().history())
+    assert thin(picture) == (picture, 0)
 
 
 def test_a_long_run_keeps_whole_events_at_findings_and_ends_and_counts_the_rest():

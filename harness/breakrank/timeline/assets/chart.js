@@ -309,7 +309,7 @@ class Chart {
     const [x, wide] = [Math.max(left, GUTTER - 2), Math.min(right, GUTTER + this.width + 10) - Math.max(left, GUTTER - 2)];
     const bad = type.ending === "never" || type.ending === "failed";
     const differs = Boolean(model.meetings.differs[model.meet[n]]);
-    pen.globalAlpha = type.ending === "never" ? 0.3 : type.ending === "unknown" ? 0.55 : 1;
+    pen.globalAlpha = type.ending === "never" ? 0.3 : type.kind === "left_out" ? 0.35 : type.ending === "unknown" ? 0.55 : 1;
     pen.fillStyle = type.ending === "never" ? this.colour.bad : this.colourOf(type);
     pen.fillRect(x, y, wide, high);
     pen.globalAlpha = 1;
@@ -359,7 +359,7 @@ class Chart {
     const number = model.meet[n] >= 0 ? ` ${model.meetings.number[model.meet[n]]}` : "";
     const waits = this.model.waits[n];
     let text = `${type.name}${number}`;
-    if (type.ending === "never") text += waits ? ` · waits for ${ranksNamed(waits)} · never completed` : " · never completed";
+    if (type.ending === "never") text += waits ? ` · waits for ${ranksNamed(waits)} · never completed` : KINDS_OF_CALLS.has(type.kind) ? " · never completed" : " · got no further";
     this.wanted.push({ text, x, y, wide, high, weight: type.ending === "never" ? 1e6 : wide, kind: type.ending === "never" ? "bad" : KINDS_OF_CALLS.has(type.kind) ? "call" : "phase" });
   }
 
@@ -393,10 +393,4 @@ class Chart {
       begun = n;
     }
   }
-}
-
-function tickWords(value, step) {
-  if (step >= 1000) return `${value / 1000} s`;
-  const digits = step >= 1 ? 0 : Math.min(3, Math.ceil(-Math.log10(step)));
-  return value >= 10000 && step >= 10 ? `${(value / 1000).toFixed(2)} s` : `${value.toFixed(digits)} ms`;
 }

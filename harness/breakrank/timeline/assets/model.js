@@ -191,6 +191,12 @@ function duration(ms) {
   return ms >= 10 ? `${ms.toFixed(1)} ms` : `${ms.toFixed(3)} ms`;
 }
 
+function tickWords(value, step) {
+  if (step >= 1000) return `${value / 1000} s`;
+  const digits = step >= 1 ? 0 : Math.min(3, Math.ceil(-Math.log10(step)));
+  return value >= 10000 && step >= 10 ? `${(value / 1000).toFixed(2)} s` : `${value.toFixed(digits)} ms`;
+}
+
 function laneName(lane, attempts) {
   const thread = lane.thread === "main" ? "" : ` ${lane.thread}`;
   return `${attempts > 1 ? `attempt ${lane.attempt}, ` : ""}rank ${lane.rank}${thread}`;
@@ -220,7 +226,8 @@ function barWords(bar, attempts) {
     `from ${duration(bar.start)} for ${duration(bar.end - bar.start)}`,
   ];
   if (bar.waits.length) parts.push(`it waits for ${ranksNamed(bar.waits)}`);
-  if (ENDINGS[bar.ending]) parts.push(ENDINGS[bar.ending]);
+  const phase = bar.ending === "never" && !KINDS_OF_CALLS.has(bar.kind);
+  if (ENDINGS[bar.ending]) parts.push(phase ? "the rank got no further" : ENDINGS[bar.ending]);
   if (bar.differs) parts.push(`its members differ: ${bar.differs}`);
   if (bar.absent.length && bar.ending === "never") parts.push(`${ranksNamed(bar.absent)} never came`);
   return parts.join("; ");
