@@ -85,6 +85,13 @@ def test_where_no_night_was_cut_short_one_line_says_so(tmp_path, capsys, ended):
     assert capsys.readouterr().err == f"breakrank: no night in {tmp_path} was cut short; leave out --resume\n"
 
 
+def test_a_history_that_cannot_be_used_is_said_before_anything_runs(tmp_path, capsys):
+    (tmp_path / "history.sqlite").write_text("no database" * 1000)
+    assert main(["nightly", "--runs", str(tmp_path)]) == 4
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and "is damaged: file is not a database; move it away" in err
+
+
 def test_the_history_of_a_stranger_adds_no_word_to_pytests_command_line(tmp_path, capsys):
     remembered(tmp_path, (made_up(1, exit=None, argv=("--scenario=small", "-pevil")), []))
     assert main(["nightly", "--resume", "--runs", str(tmp_path)]) == 4
