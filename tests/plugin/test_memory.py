@@ -130,6 +130,13 @@ def test_the_page_is_written_when_it_is_asked_for(project):
     assert "racy::broken" in (project.path / "site" / "index.html").read_text()
 
 
+def test_lines_that_find_no_room_are_one_line_and_the_session_goes_on(project, runs):
+    result = project.pytest("--scenario=racy", "--scenario-json=/dev/full")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["breakrank: /dev/full is not whole: No space left on device"])
+    assert len(read(runs).entries[1]) == 2
+
+
 class TestRetries:
     """A case whose result is new is tried again."""
 

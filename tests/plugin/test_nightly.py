@@ -7,6 +7,8 @@ import signal
 
 import pytest
 from support.nights import lay, night, resumed
+from support.remembered import night as made_up
+from support.remembered import remembered
 
 from breakrank.__main__ import main
 from breakrank.memory.reading import read
@@ -78,12 +80,22 @@ def test_a_scenario_that_nobody_knows_leaves_no_night_behind(tmp_path):
 @pytest.mark.parametrize("ended", [True, False])
 def test_where_no_night_was_cut_short_one_line_says_so(tmp_path, capsys, ended):
     if ended:
-        lay(tmp_path)
-        night(tmp_path)
-    assert main(["nightly", "--resume", "--runs", str(tmp_path / ".breakrank")]) == 4
-    assert capsys.readouterr().err == (
-        f"breakrank: no night in {tmp_path / '.breakrank'} was cut short; leave out --resume\n"
-    )
+        remembered(tmp_path, (made_up(1), []))
+    assert main(["nightly", "--resume", "--runs", str(tmp_path)]) == 4
+    assert capsys.readouterr().err == f"breakrank: no night in {tmp_path} was cut short; leave out --resume\n"
+
+
+def test_a_history_that_cannot_be_used_is_said_before_anything_runs(tmp_path, capsys):
+    (tmp_path / "history.sqlite").write_text("no database" * 1000)
+    assert main(["nightly", "--runs", str(tmp_path)]) == 4
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and "is damaged: file is not a database; move it away" in err
+
+
+def test_the_history_of_a_stranger_adds_no_word_to_pytests_command_line(tmp_path, capsys):
+    remembered(tmp_path, (made_up(1, exit=None, argv=("--scenario=small", "-pevil")), []))
+    assert main(["nightly", "--resume", "--runs", str(tmp_path)]) == 4
+    assert "night 1 was begun with -pevil, which no night is" in capsys.readouterr().err
 
 
 def test_an_interrupt_ends_the_night_and_it_can_be_gone_on_with(tmp_path):

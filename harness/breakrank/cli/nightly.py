@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from breakrank.errors import BreakrankError
+from breakrank.files.bounded import plain
 from breakrank.files.private import make_runs
 from breakrank.host.supervisor import PR_SET_PDEATHSIG
 from breakrank.memory.entries import NIGHTLY, Session
@@ -32,6 +33,8 @@ _INTERRUPTED, _OURS = 130, 3
 _RAN, _STOPPED, _USAGE = (0, 1, 5), 2, 4
 #: A changed case is tried so many times more.
 _RETRIES = 2
+#: The options that a night is begun with, and that are taken from the history when it is gone on with.
+_WORDS = tuple(f"--scenario{word}=" for word in ("", "-retries", "-image", "-budget"))
 #: Seconds to wait for the pytest of a night that was killed a moment ago.
 _WAIT_S = 60.0
 _LOCK = "nightly.lock"
@@ -74,7 +77,7 @@ def _night(wishes: Wishes) -> int:
         raise BreakrankError(f"cannot use {runs} for the runs: {error.strerror}; name another by --runs") from None
     with _alone(runs) as lock:
         session = _unfinished(runs) if wishes.resume else _begin(runs, wishes)
-        status = _pytest(session, runs, lock)
+        status = _pytest(session, wishes.more, runs, lock)
         if status == _USAGE:
             with Store(runs / NAME) as store:
                 store.forget(session.id)
@@ -95,7 +98,7 @@ def _begin(runs: Path, wishes: Wishes) -> Session:
         seconds_of(wishes.budget, "--budget")
         words.append(f"--scenario-budget={wishes.budget}")
     with Store(runs / NAME) as store:
-        number = store.begin(Session(now(), NIGHTLY, image=wishes.image, argv=(*words, *wishes.more)))
+        number = store.begin(Session(now(), NIGHTLY, image=wishes.image, argv=tuple(words)))
         return next(session for session in store.sessions() if session.id == number)
 
 
@@ -110,10 +113,17 @@ def _unfinished(runs: Path) -> Session:
     return nights[-1]
 
 
-def _pytest(session: Session, runs: Path, lock: int) -> int:
-    """Run the cases that the night does not have yet; return pytest's exit code, negative for a signal."""
+def _pytest(session: Session, more: Sequence[str], runs: Path, lock: int) -> int:
+    """Run the cases that the night does not have yet; return pytest's exit code, negative for a signal.
+
+    Raises `BreakrankError` for a night that we did not begin.
+    """
+    for word in session.argv:
+        # A history may be a stranger's: other options of pytest run any code.
+        if not word.startswith(_WORDS):
+            raise BreakrankError(f"night {session.id} was begun with {plain(word)}, which no night is; begin a new one")
     command = [sys.executable, "-m", "pytest", "-p", "breakrank.plugin", "-o", f"scenario_runs={runs}"]
-    command += [*session.argv, f"--scenario-session={session.id}"]
+    command += [*session.argv, *more, f"--scenario-session={session.id}"]
     parent = os.getpid()
     libc = ctypes.CDLL(None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ class Remember:
         self._recorder = Recorder(options.runs / NAME, self._session, options.session)
         #: Opened first, so that a file that cannot be written is said before anything runs.
         self._lines = _open(options.json) if options.json is not None else None
-        self._site = ""
+        self._site = self._lack = ""
 
     def pytest_sessionstart(self) -> None:
         """Write the session."""
@@ -64,8 +65,7 @@ class Remember:
         """Write the end, and the site if one is asked for, after all others: they may change the exit code."""
         yield
         self._recorder.end(int(session.exitstatus))
-        if self._lines is not None:
-            self._lines.close()
+        self._close()
         if self._options.report is not None:
             self._site = self._write_site(self._options.report)
 
@@ -84,13 +84,28 @@ class Remember:
         if self._recorder.lack:
             lack = one_line(self._recorder.lack)
             terminalreporter.write_line(f"breakrank: the history does not have all of this session: {lack}")
+        if self._lack:
+            terminalreporter.write_line(f"breakrank: {self._lack}")
         if self._site:
             terminalreporter.write_line(self._site)
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        if self._lines is not None:
+        """Write a line of JSON at once. A full disk costs the rest of the lines, and not the session."""
+        if self._lines is None:
+            return
+        try:
             self._lines.write(json.dumps(line) + "\n")
             self._lines.flush()
+        except OSError as error:
+            self._lack = f"{self._options.json} is not whole: {error.strerror}"
+            self._close()
+
+    def _close(self) -> None:
+        lines, self._lines = self._lines, None
+        if lines is not None:
+            # Closing writes what is left, which fails where a line did.
+            with contextlib.suppress(OSError):
+                lines.close()
 
 
 def _open(path: Path) -> IO[str]:

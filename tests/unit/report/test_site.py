@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import sys
 from html.parser import HTMLParser
 
@@ -13,6 +15,7 @@ from breakrank.errors import BreakrankError
 from breakrank.memory.reading import read
 from breakrank.report.site import MOST_SESSIONS, check_templates, write_site
 
+CHROMIUM = shutil.which("chromium")
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'{{ 7*7 }}\x1b[31m\0"
 
 
@@ -95,6 +98,30 @@ def test_a_case_that_changed_is_marked_and_what_got_worse_is_listed(site):
     assert rows == {"a::same": "no", "a::worse": "yes", "a::new": "no"}
     assert "session 2 against session 1: 2 cases tested in both" in page.text
     assert "a::worse [kill, process]: SURVIVED became HUNG" in page.text
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium")
+@pytest.mark.parametrize(
+    ("asked", "left"),
+    [
+        ("", ["a::changed", "a::same", "b::same"]),
+        ("#text=SAME", ["a::same", "b::same"]),
+        ("#family=disk", ["b::same"]),
+        ("#changed=yes", ["a::changed"]),
+        ("#family=nonsense&text=a::", ["a::changed", "a::same"]),
+        ("#text=%3Cscript%3E", []),
+    ],
+)
+def test_the_filters_leave_the_cases_that_are_asked_for(site, tmp_path, asked, left):
+    cases = [entry("a::same"), entry("b::same", family="disk")]
+    site((session(1), [*cases, entry("a::changed")]), (session(2), [*cases, entry("a::changed", "HUNG")]))
+    address = f"{(tmp_path / 'site' / 'index.html').as_uri()}{asked}"
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    done = subprocess.run([*command, "--dump-dom", address], capture_output=True, text=True, timeout=120)
+    page = Page(done.stdout)
+    rows = [one for one in page.all("tr") if "data-name" in one]
+    assert sorted(one["data-name"] for one in rows if "hidden" not in one) == left
+    assert f"{len(left)} case" in page.text
 
 
 def test_the_latest_sessions_have_a_column(site):
