@@ -14,9 +14,9 @@ import pytest
 from breakrank.errors import BreakrankError
 from breakrank.files.bounded import plain
 from breakrank.plan.scenario import Case, Scenario
+from breakrank.plugin.properties import of_result, tell
 from breakrank.plugin.search import Search
 from breakrank.plugin.usage_errors import OUR_ERRORS, one_line
-from breakrank.report import compare
 from breakrank.report.records import brief, on_record
 from breakrank.verdict import Record
 from breakrank_agent.plan import Plan
@@ -77,27 +77,11 @@ class BreakrankItem(pytest.Item):
 
     def tell(self, **properties: object) -> None:
         """Attach data to the report: it reaches the xdist controller and JUnit. A later value replaces an earlier."""
-        kept = [(name, value) for name, value in self.user_properties if name not in properties]
-        words = {True: "true", False: "false", None: ""}
-        told = [(n, words[v] if v is None or isinstance(v, bool) else str(v)) for n, v in properties.items()]
-        self.user_properties[:] = [*kept, *told]
+        tell(self, **properties)
 
     def tell_result(self, result: Result) -> None:
         """Attach what a run came to."""
-        verdict = result.verdict
-        self.tell(
-            outcome=verdict.outcome,
-            seed=result.plan.seed,
-            digest=verdict.digest,
-            blame=verdict.blame.words(),
-            run_directory=result.folder,
-            sentence=verdict.sentence(),
-            also=compare.also(verdict),
-            finding=compare.finding(verdict),
-            recorded=result.record.words() if result.record is not None else "",
-            as_recorded=result.as_recorded if result.record is not None else None,
-            seconds=f"{result.seconds:.2f}",
-        )
+        self.tell(**of_result(result))
 
     @contextmanager
     def at_the_boundary(self) -> Iterator[Active]:

@@ -14,6 +14,7 @@ from breakrank.plan.for_scripts import make_script_plans
 from breakrank.plan.scenario import DEFAULT_ORACLES, Job, Scenario
 from breakrank.plan.script import check_script, check_step, framework_of
 from breakrank.plugin import options, workers
+from breakrank.plugin.launch_reports import note
 from breakrank.report import explain
 from breakrank.report.health import Health, health
 from breakrank.runs.bench import Bench
@@ -126,7 +127,8 @@ class Checked:
 class Launcher:
     """Launches scripts of one test. Call it: `launch("train.py --epochs 2", ranks=2, faults=[...])`."""
 
-    def __init__(self, open_bench: Callable[[], Bench], folders: Sequence[Path], name: str) -> None:
+    def __init__(self, open_bench: Callable[[], Bench], folders: Sequence[Path], name: str, item: pytest.Item) -> None:
+        self._item = item
         self._open_bench = open_bench
         self._folders = folders
         self._name = name
@@ -164,7 +166,7 @@ class Launcher:
             (plan,) = make_script_plans(scenario, words, choices).values()
         except PlanError as error:
             raise BreakrankError(str(error)) from None
-        return Launched(self._open_bench().run(Request(plan, where=folder, in_place=in_place)))
+        return Launched(self._noted(self._open_bench().run(Request(plan, where=folder, in_place=in_place))))
 
     def check(
         self,
@@ -194,6 +196,11 @@ class Launcher:
             raise BreakrankError(str(error)) from None
         order = Order(plan, folder, tuple(reference.split()), None if resume is None else tuple(resume.split()))
         return Checked(health(check_up(self._open_bench(), order)))
+
+    def _noted(self, result: Result) -> Result:
+        """Let the reports of the test know of a run."""
+        note(self._item, result)
+        return result
 
     def _find(self, command: str | Sequence[str], step: str) -> tuple[list[str], Path]:
         """Return the words of a command, and the folder of its script. Raises `BreakrankError`."""
@@ -227,4 +234,4 @@ def make_launcher(request: pytest.FixtureRequest) -> Launcher:
         return config.stash[_BENCH]
 
     name = "".join(c if c.isalnum() or c in "-_" else "-" for c in request.node.name)
-    return Launcher(open_bench, (config.invocation_params.dir, request.path.parent), name)
+    return Launcher(open_bench, (config.invocation_params.dir, request.path.parent), name, request.node)

@@ -1,6 +1,7 @@
 """The JSON Schemas of the files in a run directory, for programs other than ours that read them.
 
-The schemas are called `plan`, `event` (a rank's history), `conductor` and `verdict`.
+The schemas are called `plan`, `event` (a rank's history), `conductor` and `verdict`. Those called `list`, `doctor` and
+`why` describe the answers of these commands under `--json`.
 """
 
 from __future__ import annotations
