@@ -210,8 +210,8 @@ conformance: setup ## set up, then try one part, as in NAME=kill: a fault, witne
 	'$(BIN)/python' -m pytest -q -rs '--part=$(NAME)' tests/conformance $(ARGS)
 
 lint: setup ## set up, then ruff and mypy
-	@'$(BIN)/python' -m ruff check harness scenarios fixtures tests
-	@'$(BIN)/python' -m ruff format --check harness scenarios fixtures tests
+	@'$(BIN)/python' -m ruff check harness scenarios fixtures tests docs
+	@'$(BIN)/python' -m ruff format --check harness scenarios fixtures tests docs
 	'$(BIN)/python' -m mypy harness
 
 schemas: setup ## set up, then write what is generated from the vocabulary of events: schemas, docs/events.md, accessors
@@ -248,8 +248,10 @@ claims: setup ## set up, then run what tries each claim about crashes: docs/clai
 matrix: setup ## set up, then measure who notices which mismatch of collectives: docs/collectives.md; some minutes
 	@'$(BIN)/python' tests/bench/matrix.py $(ARGS)
 
-docs: setup ## set up, then write the tables of docs/scenarios.md and docs/options.md from the code
+docs: setup ## set up, then write what docs/ has of the code, and build the site: build/site/index.html
 	@'$(BIN)/python' tests/support/pages.py
+	NO_MKDOCS_2_WARNING=1 '$(BIN)/python' -m mkdocs build --quiet
+	echo "The site: build/site/index.html"
 
 gpu: ## what only a CUDA card can show, in 4 minutes; with VENV if it is there, else PYTHON; installs nothing
 	@py='$(PYTHON)'

@@ -62,6 +62,7 @@ def test_a_rank_that_the_script_started_is_struck(launch):
     assert saved.plan.ranks == 3 and result.verdict.blame.ranks == (2,)
 
 
+@pytest.mark.soak
 def test_processes_that_meet_by_rpc_are_ranks(launch):
     result, saved = launch("remote_model.py {store}")
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.to_json()

@@ -19,6 +19,7 @@ def test_the_agent_changes_nothing_in_a_script_of_tensorflow(bench, tmp_path):
     styles.assert_the_agent_changes_nothing_of_tensorflow(bench, "workers.py", tmp_path)
 
 
+@pytest.mark.soak
 def test_a_script_that_trains_with_torch_and_imports_tensorflow_is_known_by_its_torch_parameters(bench, tmp_path):
     shutil.copy(styles.TENSORFLOW / "both.py", tmp_path)
     assert framework_of(["both.py"], tmp_path) == "torch"

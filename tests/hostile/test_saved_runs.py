@@ -208,8 +208,12 @@ def test_a_folder_name_moves_no_terminal(folder):
 def test_what_may_not_be_read_is_said(folder, monkeypatch):
     """The superuser may read everything, so a stand-in gives the kernel's answer."""
 
-    def deny(*_, **__):
-        raise PermissionError(13, "Permission denied")
+    stat = os.stat
+
+    def deny(asked, *rest, **how):
+        if "dir_fd" in how or str(asked).startswith(str(folder)):
+            raise PermissionError(13, "Permission denied")
+        return stat(asked, *rest, **how)
 
     path = folder / "plan.json"
     path.chmod(0)

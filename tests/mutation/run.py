@@ -90,8 +90,10 @@ def _make_runs(scenarios: Sequence[str]) -> None:
     made = RUNS.with_name("runs.made")
     shutil.rmtree(made, ignore_errors=True)
     asked = [f"--scenario={name}" for name in scenarios]
-    settings = ["-o", f"scenario_runs={made}", "-o", "scenario_runs_limit_mb=20000"]
-    subprocess.run([sys.executable, "-m", "pytest", "-q", "-n", "2", *asked, *settings], cwd=ROOT, check=False)
+    settings = ["-o", f"scenario_runs={made}", "-o", "scenario_runs_limit=20000"]
+    ended = subprocess.run([sys.executable, "-m", "pytest", "-q", "-n", "2", *asked, *settings], cwd=ROOT, check=False)
+    if ended.returncode > 1:
+        sys.exit(f"the runs could not be made: pytest ended with {ended.returncode}")
     made.rename(RUNS)
 
 

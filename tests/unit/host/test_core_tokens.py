@@ -1,4 +1,4 @@
-"""Core tokens, one for each rank, are counted across processes, and a dead process gives its tokens back."""
+"""Core tokens, of which each rank takes one, are counted across processes, and a dead process gives its tokens back."""
 
 from __future__ import annotations
 

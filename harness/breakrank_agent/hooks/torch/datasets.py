@@ -158,16 +158,25 @@ class _Look:
 
         One that asks for its rank, or for the environment, may make another sample of an index on each rank.
         """
-        codes = _codes(function.__code__)
-        if any(not _OF_A_RANK.isdisjoint(one.co_names) for one in codes):
+        asked = _globals_of(function.__code__)
+        if asked is None:
             return False
         self._say(function.__qualname__)
         held = [cell.cell_contents for cell in function.__closure__ or ()] + [*(function.__defaults__ or ())]
-        # Names of attributes are beside those of globals, and may be the same.
-        loaded = {one.argval for code in codes for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
-        used = [function.__globals__[name] for name in sorted(loaded) if name in function.__globals__]
+        used = [function.__globals__[name] for name in asked if name in function.__globals__]
         plain = [value for value in used if isinstance(value, (*_PLAIN, os.PathLike)) or _ends(value) is not None]
         return self._all([*held, *plain], depth)
+
+
+@functools.lru_cache(maxsize=256)
+def _globals_of(code: types.CodeType) -> Optional[tuple[str, ...]]:
+    """Return the names of the globals that a function uses; None where one of its names tells a process its rank."""
+    codes = _codes(code)
+    if any(not _OF_A_RANK.isdisjoint(one.co_names) for one in codes):
+        return None
+    # Names of attributes are beside those of globals, and may be the same.
+    loaded = {one.argval for inner in codes for one in dis.get_instructions(inner) if one.opname == "LOAD_GLOBAL"}
+    return tuple(sorted(loaded))
 
 
 def _codes(code: types.CodeType) -> list[types.CodeType]:
@@ -185,8 +194,9 @@ def _ends(value: Any) -> Optional[bytes]:
             return None
         flat = value.detach().reshape(-1)
         count = max(1, _ENDS // value.element_size())
-        shown = torch.cat((flat[:count], flat[-count:])).cpu()
-        return f"{tuple(value.shape)} {value.dtype} {shown.tolist()}".encode()
+        shown = torch.cat((flat[:count], flat[-count:])).cpu().view(torch.uint8)
+        data: bytes = shown.numpy().tobytes()
+        return f"{tuple(value.shape)} {value.dtype} ".encode() + data
     if type(value).__module__ == "numpy" and hasattr(value, "dtype"):
         flat = value.reshape(-1)
         count = max(1, _ENDS // max(1, value.dtype.itemsize))
