@@ -384,14 +384,14 @@ def report() -> str:
     checks = examine()
     width = max(len(left), *(len(check.name) for check in checks))
     lines = [f"{c.name:<{width}}  {c.found}{f'  ({c.cure})' if c.cure else ''}" for c in checks]
-    return "\n".join([*lines, f"{left:<{width}}  {_swept()}"]) + "\n"
+    return "\n".join([*lines, f"{left:<{width}}  {swept()}"]) + "\n"
 
 
-def _swept() -> str:
-    """Sweep, and say what was found."""
+def swept() -> str:
+    """Sweep what dead sessions left behind, and say what that was."""
     from breakrank.host.session import sweep
 
-    swept, groups = sweep(), cgroups.sweep()
-    if not swept and not groups:
+    processes, groups = sweep(), cgroups.sweep()
+    if not processes and not groups:
         return "none of dead sessions"
-    return f"{swept} processes, and the control groups of {groups} sessions whose pytest is dead, were removed"
+    return f"{processes} processes, and the control groups of {groups} sessions whose pytest is dead, were removed"

@@ -55,7 +55,8 @@ def project(pytester, monkeypatch):
     search = [str(HARNESS), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(search))
     monkeypatch.syspath_prepend(str(HERE.parent))
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    for variable in ("PYTEST_ADDOPTS", "GITHUB_ACTIONS"):
+        monkeypatch.delenv(variable, raising=False)
     made = Project(pytester)
     broken = "Case('broken', 'fake:silent', silent(oracle='race', cause='lost update'))"
     made.scenario("racy", f"{broken}, Case('sound', 'fake:sound', SURVIVED)")

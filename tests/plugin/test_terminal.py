@@ -23,7 +23,7 @@ def many(project):
     return project
 
 
-@pytest.mark.parametrize("columns", [80, 110, 160])
+@pytest.mark.parametrize("columns", [80, 110])
 @pytest.mark.parametrize(
     "arguments",
     [

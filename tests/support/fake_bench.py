@@ -9,6 +9,7 @@ progress for a while, `fake:killed` is killed with the process that it runs in.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import signal
@@ -53,6 +54,7 @@ class FakeBench:
     def __init__(self, runs, limit_mb=500, controller_pid=None, cold=False):
         self.runs = runs
         self.made = 0
+        runs.mkdir(exist_ok=True)
         (runs / f"bench-of-{controller_pid}").touch()
 
     def close(self):
@@ -62,6 +64,8 @@ class FakeBench:
 
     def run(self, request):
         plan, record = request.plan, request.record
+        # A script is what its last word says.
+        program = plan.program or f"fake:{plan.command[-1]}"
         if plan.program == "fake:broken":
             raise BreakrankError("the supervisor process is gone;\nwas it killed?")
         if plan.program == "fake:interrupt":
@@ -85,7 +89,6 @@ class FakeBench:
         digest = f"{plan.key()}{self.made if plan.program == 'fake:flaky' else ''}"
         digest = os.environ.get("FAKE_DIGEST", digest)
         folder = self._folder(plan)
-        program = plan.program
         if program == "fake:moody":
             program = "fake:fickle" if self.made == 1 else "fake:sound"
         result = Result(plan, verdict(program, plan.seed, digest), folder, 0.25, record)
@@ -124,11 +127,18 @@ def lines(path, events):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
+    import breakrank.plugin as plugin
     import breakrank.plugin.session_state as active
     import breakrank.plugin.slips as slips
 
     config.add_cleanup(lambda real=active.Bench: setattr(active, "Bench", real))
     active.Bench = FakeBench
+    # The module has the name of the fixture, and its import would take the fixture's place.
+    fixture = plugin.launch
+    launching = importlib.import_module("breakrank.plugin.launch")
+    plugin.launch = fixture
+    config.add_cleanup(lambda real=launching.Bench: setattr(launching, "Bench", real))
+    launching.Bench = FakeBench
     real = slips.wrong_with_program
     config.add_cleanup(lambda: setattr(slips, "wrong_with_program", real))
     # The programs that this bench knows lie nowhere; those of the catalogue are looked for as ever.

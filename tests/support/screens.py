@@ -12,7 +12,7 @@ import subprocess
 import termios
 from pathlib import Path
 
-#: What moves the cursor or colours a text, and takes no cell.
+#: Sequences that move the cursor or colour a text, and take no cell.
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 

@@ -16,6 +16,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that name a run."""
     words = "a run directory, or its name in the folder of the runs; left out, the latest run that went wrong"
     parser.add_argument("run", nargs="?", default="", metavar="RUN", help=words)
+    parser.add_argument("--json", action="store_true", help="print the verdict as one JSON object")
     parser.add_argument("--runs", type=Path, default=Path(".breakrank"), metavar="DIR", help="folder of the runs")
 
 
@@ -27,8 +28,9 @@ def run_of(options: argparse.Namespace) -> Path:
 
 
 def judge(saved: SavedRun, void: Sequence[str]) -> dict[str, Any]:
-    """Judge a run; return the verdict in the form in which it is saved."""
+    """Judge a run; return the verdict in the form in which it is saved, with what was saved of its record."""
     from breakrank.runs.saved_run import judge_saved
 
     verdict: dict[str, Any] = json.loads(json.dumps(judge_saved(saved, void).to_json()))
-    return verdict
+    kept = {"record": None, "as_recorded": False, "seconds": 0.0}
+    return {**verdict, **{name: (saved.verdict or kept).get(name, value) for name, value in kept.items()}}

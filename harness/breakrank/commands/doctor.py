@@ -9,12 +9,14 @@ HELP = "say what this machine has and lacks"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add nothing."""
+    """Add the form."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def run(_: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Print what was found."""
-    from breakrank.doctor import report
+    from breakrank.doctor import examine, report, swept
+    from breakrank.report.answers import doctor_json
 
-    sys.stdout.write(report())
+    sys.stdout.write(doctor_json(examine(), swept()) if options.json else report())
     return 0

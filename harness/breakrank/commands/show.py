@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import sys
 from dataclasses import replace
 
 from breakrank.commands import note, say
@@ -19,7 +21,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Explain a saved run as its failure did; one that was cut short by what it had recorded."""
-    from breakrank.report import explain
+    from breakrank.report import explain, saved_verdict
+    from breakrank.report.answers import dumped
     from breakrank.runs.saved_run import limits, load_run, why_unjudged
 
     folder = run_of(options)
@@ -28,5 +31,8 @@ def run(options: argparse.Namespace) -> int:
         note(why_unjudged(saved))
         if saved.verdict is None:
             saved = replace(saved, verdict=judge(saved, ()))
-        say(explain(saved))
+        if options.json:
+            sys.stdout.write(dumped(saved_verdict(saved)))
+        else:
+            say(explain(saved, shutil.get_terminal_size().columns if sys.stdout.isatty() else 0))
     return 0

@@ -125,7 +125,7 @@ def spy() -> str:
     beside = os.path.join(os.path.dirname(sys.executable), "py-spy")
     found = beside if os.access(beside, os.X_OK) else shutil.which("py-spy")
     if found is None:
-        raise BreakrankError("py-spy, which reads the stacks, is not installed: pip install 'pytest-breakrank[why]'")
+        raise BreakrankError("py-spy, which reads the stacks, is not installed: pip install py-spy")
     return found
 
 

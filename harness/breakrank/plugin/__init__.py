@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,8 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and all the rest only if a scenario is asked for."""
     config.addinivalue_line("markers", "scenario: an item that Breakrank runs (added by itself)")
+    if not hasattr(config, "workerinput"):
+        _add_readers(config)
     if not options.asked_for(config):
         with usage_errors():
             options.check_unused(config)
@@ -78,3 +81,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
     with usage_errors():
         activate(config)
+
+
+def _add_readers(config: pytest.Config) -> None:
+    """Register the writers for other programs: of JUnit's file, and for GitHub where its actions run us."""
+    if config.getoption("xmlpath", None):
+        from breakrank.plugin.junit import Explanations
+
+        config.pluginmanager.register(Explanations(config), "breakrank-junit")
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        from breakrank.plugin.github import Annotations
+
+        config.pluginmanager.register(Annotations(config.rootpath), "breakrank-github")

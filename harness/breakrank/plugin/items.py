@@ -16,9 +16,10 @@ from breakrank.errors import BreakrankError
 from breakrank.files.bounded import plain
 from breakrank.memory.agenda import Agenda
 from breakrank.plan.scenario import Case, Scenario
+from breakrank.plugin.properties import of_result, tell, text_of
 from breakrank.plugin.search import Search, retried
 from breakrank.plugin.usage_errors import OUR_ERRORS, one_line
-from breakrank.report import compare
+from breakrank.report.compare import finding
 from breakrank.report.records import brief, on_record
 from breakrank.verdict import Record
 from breakrank_agent.plan import Plan
@@ -80,12 +81,11 @@ class BreakrankItem(pytest.Item):
 
     def tell(self, **properties: object) -> None:
         """Attach data to the report: it reaches the xdist controller and JUnit. A later value replaces an earlier."""
-        kept = [(name, value) for name, value in self.user_properties if name not in properties]
-        self.user_properties[:] = [*kept, *((name, _word(value)) for name, value in properties.items())]
+        tell(self, **properties)
 
     def tell_result(self, result: Result) -> None:
         """Attach what a run came to."""
-        self.tell(**result_words(result))
+        self.tell(**of_result(result))
 
     @contextmanager
     def at_the_boundary(self) -> Iterator[Active]:
@@ -117,28 +117,6 @@ class BreakrankItem(pytest.Item):
     def reportinfo(self) -> tuple[Path, int, str]:
         """Return where the item comes from: the first line of its file, since a skip needs some line."""
         return self.path, 0, self.nodeid
-
-
-def _word(value: object) -> str:
-    return {True: "true", False: "false"}[value] if isinstance(value, bool) else "" if value is None else str(value)
-
-
-def result_words(result: Result) -> dict[str, object]:
-    """Return what a run came to, as a report tells it."""
-    verdict = result.verdict
-    return {
-        "outcome": verdict.outcome,
-        "seed": result.plan.seed,
-        "digest": verdict.digest,
-        "blame": verdict.blame.words(),
-        "run_directory": result.folder,
-        "sentence": verdict.sentence(),
-        "also": compare.also(verdict),
-        "finding": compare.finding(verdict),
-        "recorded": result.record.words() if result.record is not None else "",
-        "as_recorded": result.as_recorded if result.record is not None else None,
-        "seconds": f"{result.seconds:.2f}",
-    }
 
 
 class ScenarioItem(BreakrankItem):
@@ -200,7 +178,7 @@ class ScenarioItem(BreakrankItem):
         return on_record(self.scenario, self.case, result.plan, result.verdict)
 
     def _changed(self, active: Active, result: Result) -> bool:
-        stood = str(result.verdict.outcome), compare.finding(result.verdict)
+        stood = str(result.verdict.outcome), finding(result.verdict)
         return active.agenda.changed(self.nodeid, result.plan.mechanism, result.plan.key(), stood, result.as_recorded)
 
     def _try_again(self, active: Active, first: Result) -> None:
@@ -208,7 +186,7 @@ class ScenarioItem(BreakrankItem):
         runs = [
             active.run(self.nodeid, first.plan, self.record, self.scenario.path) for _ in range(active.options.retries)
         ]
-        told = [{name: _word(value) for name, value in result_words(run).items()} for run in runs]
+        told = [{name: text_of(value) for name, value in of_result(run).items()} for run in runs]
         words = retried([first, *runs])
         sentence = first.verdict.sentence()
         self.tell(again=json.dumps(told), sentence=f"{words}: {sentence}", verdict_sentence=sentence)

@@ -14,6 +14,7 @@ from breakrank.plan.for_scripts import make_script_plans
 from breakrank.plan.scenario import DEFAULT_ORACLES, Job, Scenario
 from breakrank.plan.script import check_script, check_step, framework_of
 from breakrank.plugin import options, workers
+from breakrank.plugin.launch_reports import note
 from breakrank.plugin.pages import Pages, read_pages
 from breakrank.report import explain
 from breakrank.report.health import Health, health
@@ -91,7 +92,7 @@ class Launched:
 
     def explain(self) -> str:
         """Say what happened, as a failed scenario does, with the run's page if pages are asked for."""
-        return explain(self.saved, self.pages.write(self.folder))
+        return explain(self.saved, pages=self.pages.write(self.folder))
 
 
 @dataclass(frozen=True)
@@ -128,11 +129,12 @@ class Checked:
 class Launcher:
     """Launches scripts of one test. Call it: `launch("train.py --epochs 2", ranks=2, faults=[...])`."""
 
-    def __init__(self, open_bench: Callable[[], Bench], folders: Sequence[Path], name: str, pages: Pages) -> None:
+    def __init__(self, open_bench: Callable[[], Bench], folders: Sequence[Path], name: str, item: pytest.Item) -> None:
+        self._item = item
         self._open_bench = open_bench
         self._folders = folders
         self._name = name
-        self._pages = pages
+        self._pages = read_pages(item.config)
 
     def __call__(
         self,
@@ -167,7 +169,9 @@ class Launcher:
             (plan,) = make_script_plans(scenario, words, choices).values()
         except PlanError as error:
             raise BreakrankError(str(error)) from None
-        return Launched(self._open_bench().run(Request(plan, where=folder, in_place=in_place)), self._pages)
+        result = self._open_bench().run(Request(plan, where=folder, in_place=in_place))
+        note(self._item, result)
+        return Launched(result, self._pages)
 
     def check(
         self,
@@ -230,4 +234,4 @@ def make_launcher(request: pytest.FixtureRequest) -> Launcher:
         return config.stash[_BENCH]
 
     name = "".join(c if c.isalnum() or c in "-_" else "-" for c in request.node.name)
-    return Launcher(open_bench, (config.invocation_params.dir, request.path.parent), name, read_pages(config))
+    return Launcher(open_bench, (config.invocation_params.dir, request.path.parent), name, request.node)

@@ -273,6 +273,7 @@ class Active:
         """Write the table of verdicts and the headline, and what was not run."""
         rows = self._rows(terminalreporter)
         if rows:
+            terminalreporter.ensure_newline()
             terminalreporter.section("breakrank")
             write_table(terminalreporter, rows)
         for line in [*self._compared, *filter(None, [self.selection.words()] * (not self.options.dry_run))]:

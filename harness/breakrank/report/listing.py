@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ from breakrank import doctor
 from breakrank.errors import BreakrankError
 from breakrank.plan.build import Choices, make_plan
 from breakrank.plan.scenario import Case, Scenario
+from breakrank.report.answers import dumped
 from breakrank.report.layout import cells, pad, shorten, wrapped
 from breakrank.verdict import Record
 from breakrank_agent.protocol.trigger import PlanError
@@ -88,10 +88,7 @@ def lack_of(scenario: Scenario, case: Case) -> str:
 def list_json(selected: Selected) -> str:
     """Return the list as JSON, of the form that the schema `list` describes."""
     scenarios = {scenario.name: scenario for scenario, _ in selected}
-    return (
-        json.dumps({"version": 1, "scenarios": list(map(_scenario, scenarios.values(), _by(selected)))}, indent=1)
-        + "\n"
-    )
+    return dumped({"version": 1, "scenarios": list(map(_scenario, scenarios.values(), _by(selected)))})
 
 
 def _by(selected: Selected) -> Iterable[list[Case]]:

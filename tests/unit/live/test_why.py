@@ -10,6 +10,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from breakrank import __main__
@@ -19,7 +20,9 @@ from breakrank.host.stacks import Frame, Place, Stack, Wait, fold, parse_dump, p
 from breakrank.live.roster import Member, absent
 from breakrank.live.sampling import Look, Seen, merge
 from breakrank.live.why import judge, only_ranks
+from breakrank.report.answers import why_json
 from breakrank.report.groups import draw_answer
+from breakrank.schemas import schema
 from breakrank_agent.protocol.identity import is_launcher
 
 STANDARD = "/usr/lib/python3.11/"
@@ -275,7 +278,7 @@ def test_without_the_tool_the_cure_is_one_line(monkeypatch, capsys):
     monkeypatch.setattr(stacks.shutil, "which", lambda _: None)
     assert __main__.main(["why", "1"]) == 4
     assert capsys.readouterr().err.splitlines() == [
-        "breakrank: py-spy, which reads the stacks, is not installed: pip install 'pytest-breakrank[why]'"
+        "breakrank: py-spy, which reads the stacks, is not installed: pip install py-spy"
     ]
 
 
@@ -290,6 +293,15 @@ def test_the_answer_is_drawn_with_the_stacks_that_the_ranks_share():
         "    synchronize  /home/user/job/parted.py:13",
     ]
     assert "    py-spy dump --nonblocking --locals --pid 1001" in drawn
+
+
+def test_the_answer_as_json_keeps_to_its_schema():
+    form = json.loads(why_json(judge(of_four(recorded("parted")))))
+    jsonschema.Draft202012Validator(schema("why")).validate(form)
+    odd, others = form["groups"]
+    assert (odd["odd"], odd["waits_in"], [one["rank"] for one in odd["processes"]]) == (True, "barrier", [1])
+    assert odd["frames"][-1] == {"function": "synchronize", "file": "/home/user/job/parted.py", "line": 11}
+    assert not others["odd"] and [one["pid"] for one in others["processes"]] == [1000, 1002, 1003]
 
 
 def test_a_dump_of_faulthandlers_is_folded_to_the_users_lines():
