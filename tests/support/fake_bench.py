@@ -126,21 +126,22 @@ def lines(path, events):
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_configure(config):
+def pytest_load_initial_conftests(early_config):
+    # Whichever plugin was loaded last would be configured first: this comes before any is.
     import breakrank.plugin as plugin
     import breakrank.plugin.session_state as active
     import breakrank.plugin.slips as slips
 
-    config.add_cleanup(lambda real=active.Bench: setattr(active, "Bench", real))
+    early_config.add_cleanup(lambda real=active.Bench: setattr(active, "Bench", real))
     active.Bench = FakeBench
     # The module has the name of the fixture, and its import would take the fixture's place.
     fixture = plugin.launch
     launching = importlib.import_module("breakrank.plugin.launch")
     plugin.launch = fixture
-    config.add_cleanup(lambda real=launching.Bench: setattr(launching, "Bench", real))
+    early_config.add_cleanup(lambda real=launching.Bench: setattr(launching, "Bench", real))
     launching.Bench = FakeBench
     real = slips.wrong_with_program
-    config.add_cleanup(lambda: setattr(slips, "wrong_with_program", real))
+    early_config.add_cleanup(lambda: setattr(slips, "wrong_with_program", real))
     # The programs that this bench knows lie nowhere; those of the catalogue are looked for as ever.
     slips.wrong_with_program = lambda program, *more: (
         "" if program.startswith(("fake:", "x:")) else real(program, *more)

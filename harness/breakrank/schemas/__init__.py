@@ -1,8 +1,8 @@
 """The JSON Schemas of the files in a run directory, for programs other than ours that read them.
 
 The schemas are called `plan`, `event` (a rank's history), `conductor` and `verdict`. Those of the lines of
-`--scenario-json` are called `session` and `result`; those called `list`, `doctor` and `why` describe the answers of these
-commands under `--json`.
+`--scenario-json` are called `session` and `result`. Those called `list`, `doctor` and `why` describe the answers of
+these commands under `--json`.
 """
 
 from __future__ import annotations
