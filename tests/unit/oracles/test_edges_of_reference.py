@@ -6,11 +6,12 @@ from signal import SIGKILL
 from typing import Any
 
 import pytest
+from support import asking
 from support.golden import Golden, sound
 
 from breakrank.history.reader import History
-from breakrank.oracles import Abstain, Terms
-from breakrank.oracles.reference import ULPS, judge
+from breakrank.oracles import Abstain
+from breakrank.oracles.reference import ULPS
 from breakrank.verdict import Finding
 
 EPS = 2.0**-23
@@ -41,7 +42,7 @@ def trained(
 
 def ask(job: Golden, reference: History | None, **terms: Any) -> list[Finding]:
     history = job.ends_well().history()
-    return list(judge(history, None, Terms(**{"ranks": 2, "steps": 2, "reference": reference, **terms})))
+    return asking.ask("reference", history, **{"steps": 2, "reference": reference, **terms})
 
 
 def one(*norms: list[float] | None, **facts: Any) -> History:
