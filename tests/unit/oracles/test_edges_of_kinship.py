@@ -122,6 +122,23 @@ class TestDivided:
         assert finding(job, control).step == 1
         assert ask("replicas", job.history(), None, ranks=4) == []
 
+    def test_ranks_that_come_together_without_one_that_ended_before_have_parted(self) -> None:
+        job = Golden(4)
+        for step in (("aec", "aec", "afd", "afc"), self.ALIKE):
+            for one, params in zip(job.ranks, step, strict=True):
+                if one.rank < 3 or not one.done:
+                    takes(one, f"x{one.rank // 2}z", f"u{one.rank}w", params)
+        assert finding(named(job)).step == 1
+
+
+def test_of_ranks_that_all_differ_the_one_with_a_setting_of_its_own_is_named() -> None:
+    job = Golden(3)
+    for one in job.ranks:
+        one.writes("settings", optimizer=1, param_group=0, values={"lr": "2" if one.rank == 1 else "1"})
+        takes(one, "xyz", "uvw", f"ab{one.rank}")
+    found = finding(named(job))
+    assert (found.cause, found.ranks, found.evidence["others"]) == ("settings differ", (1,), "those of ranks 0 and 2")
+
 
 class TestForGood:
     def job(self, *steps: tuple[str, str], ends: tuple[str | None, str | None]) -> Golden:
@@ -181,6 +198,8 @@ class TestStepsThatNobodyLookedAt:
     def job(self, told_at: int) -> Golden:
         """Return a job that parts between steps 1 and 4, of which one says at a step that it reduced nothing."""
         job = Golden(3).trains(1)
+        if told_at == 1:
+            job[1].writes("unsynced", unreduced=True)
         for one in job.ranks:
             for step in (2, 3):
                 undigested(one, 1)
@@ -194,9 +213,9 @@ class TestStepsThatNobodyLookedAt:
         return job.ends_well()
 
     @pytest.mark.parametrize(("told_at", "cause"), [
-        (2, "gradients not reduced"), (3, "gradients not reduced"), (5, "replicas differ"),
+        (1, "replicas differ"), (2, "gradients not reduced"), (3, "gradients not reduced"), (5, "replicas differ"),
     ])  # fmt: skip
-    def test_each_of_them_may_be_the_cause_and_no_later_one(self, told_at: int, cause: str) -> None:
+    def test_each_of_them_may_be_the_cause_and_no_other_one(self, told_at: int, cause: str) -> None:
         found = finding(self.job(told_at))
         assert (found.cause, found.ranks, found.step, found.evidence["since"]) == (cause, (1,), 4, 1)
 

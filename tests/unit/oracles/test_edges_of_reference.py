@@ -216,6 +216,25 @@ class TestNames:
         assert found.evidence["first"] == ", in b first"
 
 
-def test_a_part_of_no_elements_is_compared_by_its_norm_alone() -> None:
-    assert ask(trained([0.0, 2.0], elements=[0, 4]), one([0.0, 2.0], elements=[0, 4])) == []
-    assert len(ask(trained([0.0, 9.0], elements=[0, 4]), one([0.0, 2.0], elements=[0, 4]))) == 1
+class TestSizes:
+    def test_a_part_of_no_elements_is_compared_by_its_norm_alone(self) -> None:
+        alone = one([0.0, 2.0], elements=[0, 4])
+        assert ask(trained([0.0, 2.0], elements=[0, 4]), alone) == []
+        assert len(ask(trained([0.0, 9.0], elements=[0, 4]), alone)) == 1
+        assert ask(trained([0.0, 2.0], elements=[3, 4]), alone) == []
+
+    def test_a_part_of_which_one_side_says_no_size_is_taken_for_whole(self) -> None:
+        (found,) = ask(trained([1.0, 3.0], ranks=2), one([1.0, 2.0], elements=[10, 20]))
+        assert (found.ranks, found.evidence["first"]) == ((0, 1), ", in b first")
+
+    def test_a_rank_that_holds_nothing_of_a_part_is_not_compared_by_it(self) -> None:
+        job = trained([1.0], names=("a",), ranks=2, elements=[1])
+        for event in job[1]._events:
+            if event["kind"] == "names":
+                event["sizes"] = [0]
+            elif event["kind"] == "payload" and event["of"] == "step":
+                event["norms"] = [0.0]
+        assert ask(job, one([1.0], names=("a",), elements=[1])) == []
+
+    def test_steps_that_cannot_be_compared_take_nothing_from_those_that_can(self) -> None:
+        assert ask(trained([1.0, 2.0], [5.0]), one([1.0, 2.0], [1.0, 2.0])) == []
