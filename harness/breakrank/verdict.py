@@ -43,6 +43,11 @@ class Finding:
     def __post_init__(self) -> None:
         if self.cause not in CAUSES:
             raise ValueError(f"{self.cause!r} is not among the causes of causes.py")
+        names, numbers = (self.oracle, *self.places), (*self.ranks, self.step, self.attempt)
+        if not all(isinstance(name, str) for name in names) or not all(isinstance(one, int) for one in numbers):
+            raise ValueError(
+                f"a finding has names for the oracle and places, and numbers otherwise: {names}, {numbers}"
+            )
 
     def sentence(self) -> str:
         """Say the finding in one sentence.

@@ -44,6 +44,8 @@ TESTS = (
     "tests/unit/oracles",
     "tests/unit/judge",
     "tests/unit/analysis/test_collective_laws.py",
+    "tests/unit/analysis/test_rounding.py",
+    "tests/unit/host/test_crash_dump.py",
     "tests/mutation",
 )
 MUTATED = ("breakrank/oracles", "breakrank/judge")

@@ -7,6 +7,7 @@ questions about one rank at a time, asked from the last rule to the first.
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -184,6 +185,14 @@ def test_a_record_with_an_unknown_cause_is_refused_with_the_known_ones() -> None
 def test_a_finding_with_an_unknown_cause_is_refused() -> None:
     with pytest.raises(ValueError, match="gremlins"):
         Finding("replicas", "gremlins")
+
+
+@pytest.mark.parametrize("wrong", [
+    {"oracle": None}, {"ranks": (None,)}, {"step": None}, {"attempt": "1"}, {"places": ("train.py:7", None)},
+])  # fmt: skip
+def test_a_finding_that_names_nothing_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="a finding has names for the oracle and places, and numbers otherwise"):
+        Finding(**{"oracle": "replicas", "cause": "replicas differ", **wrong})
 
 
 def test_each_cause_belongs_to_one_property() -> None:

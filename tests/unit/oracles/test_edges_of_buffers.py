@@ -24,7 +24,7 @@ def passes(*ranks: str, train: str = "tttttt", alike: bool = True) -> list[Findi
 
 def test_buffers_that_never_come_together_are_named() -> None:
     (found,) = passes(" abcde", " fghij")
-    assert (found.cause, found.ranks, found.step) == ("buffers differ", (0, 1), 2)
+    assert found == Finding("buffers", "buffers differ", (0, 1), 2, 0, (), {"first": "1.mean"})
     assert "in 1.mean first: nothing brings them into line" in found.sentence()
 
 
@@ -32,6 +32,7 @@ def test_buffers_that_never_come_together_are_named() -> None:
     (" abcde", " abcde"),
     (" abcde", " afghe"),
     (" abxde", " fgxij"),
+    (" axbcd", " fxghi"),
     (" ab   ", " fg   "),
 ])  # fmt: skip
 def test_buffers_that_come_together_or_differ_twice_are_left_alone(ranks: tuple[str, ...]) -> None:
@@ -59,8 +60,21 @@ def averages(*ranks: str, params: tuple[str, ...] = ("p", "p")) -> list[Finding]
 
 def test_averages_that_part_while_the_models_do_not_are_named() -> None:
     (found,) = averages("abc", "axy")
-    assert (found.cause, found.ranks) == ("averages differ", (0, 1))
+    said = {"number": 2}
+    assert found == Finding("buffers", "averages differ", (0, 1), 2, 0, (), said)
     assert "after update 2 at step" in found.sentence()
+    (first,) = averages("abc", "xyz")
+    assert (first.step, first.evidence) == (1, {"number": 1})
+
+
+def test_averages_of_models_that_part_at_that_very_step_are_left_alone() -> None:
+    job = Golden()
+    for number in (1, 2):
+        for one in job.ranks:
+            apart = f"-{one.rank}" if number == 2 else ""
+            one.enters("backward").enters("collective", op="allreduce_").ends_step(f"p{number}{apart}")
+            one.writes("average", number=number, average=f"a{number}{apart}")
+    assert ask("buffers", job.ends_well().history()) == []
 
 
 def test_averages_that_are_alike_or_those_of_models_that_part_are_left_alone() -> None:
@@ -72,5 +86,6 @@ def test_without_buffers_or_without_a_reduction_nothing_is_said() -> None:
         ask("buffers", Golden(2).trains(2).ends_well().history())
     job = Golden(1).trains(2)
     job[0].writes("buffers", train=True, first="mean", buffers="b")
-    with pytest.raises(Abstain, match="no replicas of all"):
+    with pytest.raises(Abstain) as said:
         ask("buffers", job.ends_well().history())
+    assert str(said.value) == "the ranks hold no replicas of all parameters, or reduce nothing"

@@ -359,36 +359,3 @@ class TestDestroyed:
 
     def test_nothing_is_said_where_the_control_left_no_whole_checkpoint(self) -> None:
         assert ask("checkpoint", self.fails(self.saved(), model="half"), saving(model="half")) == []
-
-
-LOADED = {"keys": 4, "fitted": 4, "unread": "", "lacking": "", "own": False, "site": "train.py:7"}
-
-
-def loaded(**facts: Any) -> History:
-    """Return a job whose ranks load a state into a module, with these facts of it."""
-    job = Golden(2)
-    for one in job.ranks:
-        one.writes("loaded", **{**LOADED, **facts})
-    return job.ends_well().history()
-
-
-@pytest.mark.parametrize(("facts", "cause", "words"), [
-    ({"fitted": 0, "unread": "module.a", "lacking": "a"}, "nothing loaded", "of the 4 keys of the state (module.a) is"),
-    ({"fitted": 0, "unread": "b", "lacking": "a", "site": ""}, "nothing loaded", "at a line that is not yours"),
-    ({"own": True}, "state not copied", "its own state at train.py:7"),
-])  # fmt: skip
-def test_a_load_that_changes_nothing_is_named_without_a_control(facts: Any, cause: str, words: str) -> None:
-    (found,) = ask("checkpoint", loaded(**facts))
-    assert (found.cause, found.ranks) == (cause, (0, 1)) and words in found.sentence()
-
-
-@pytest.mark.parametrize("facts", [
-    {},
-    {"fitted": 1, "unread": "b", "lacking": "a"},
-    {"keys": 0, "fitted": 0, "lacking": "a"},
-    {"fitted": 0, "unread": "b"},
-    {"own": True, "site": ""},
-])  # fmt: skip
-def test_a_load_of_a_part_of_nothing_or_by_a_library_is_none_to_object_to(facts: Any) -> None:
-    with pytest.raises(Abstain):
-        ask("checkpoint", loaded(**facts))

@@ -6,63 +6,11 @@ from typing import Any
 
 import pytest
 from support.asking import ask
+from support.collective_calls import WRONG, Calls, in_order, tensor
 from support.golden import Golden
 
 from breakrank.oracles import Abstain
 from breakrank.verdict import Finding
-
-
-def tensor(*values: float) -> dict[str, Any]:
-    """Return the record of a tensor."""
-    facts = {"n": len(values), "sum": sum(values), "abs": sum(map(abs, values)), "max": max(values), "min": min(values)}
-    return {"digest": str(values), **facts}
-
-
-class Calls:
-    """A job whose ranks call collectives; each call is numbered in its group as the agent does."""
-
-    def __init__(self, ranks: int = 2) -> None:
-        self.job = Golden(ranks)
-        self._counts: dict[tuple[int, str], int] = {}
-
-    def call(self, rank: int, read: Any, got: Any = None, line: int = 8, kept: bool = True, **facts: Any) -> Calls:
-        """Let a rank call a sum, unless `facts` say another thing, and come back from it if it `got` something."""
-        group = facts.setdefault("group", "0")
-        op = facts.setdefault("op", "allreduce_")
-        number = self._counts[rank, group] = self._counts.get((rank, group), 0) + 1
-        where = {name: facts[name] for name in ("p", "peer") if name in facts} or {"c": number}
-        facts = {"reduce": "SUM", **facts, **where, "site": f"train.py:{line}" if line else ""}
-        self.job[rank].enters("collective", **facts, **{"in": read if isinstance(read, list) else [read]})
-        if got is not None:
-            out = got if isinstance(got, list) else [got]
-            self.job[rank].writes("done", op=op, group=group, **where, out=out, kept=kept)
-        return self
-
-    def all(self, got: Any = None, line: int = 8, **of_rank_1: Any) -> Calls:
-        """Let all ranks sum a one; what rank 1 does otherwise is given."""
-        size = self.job.size
-        for rank in range(size):
-            odd = of_rank_1 if rank == 1 else {}
-            self.call(rank, tensor(1.0), **{"got": got or tensor(float(size)), "line": line, **odd})
-        return self
-
-    def steps(self) -> Calls:
-        """End a step on all ranks, and begin the next one."""
-        for one in self.job.ranks:
-            one.ends_step().enters("forward")
-        return self
-
-    def found(self, control: Calls | None = None) -> list[Finding]:
-        """Return the findings of the oracle."""
-        model = control.job.ends_well().history() if control is not None else None
-        return ask("collectives", self.job.ends_well().history(), model, ranks=self.job.size)
-
-    def finding(self, control: Calls | None = None) -> Finding:
-        (one,) = self.found(control)
-        return one
-
-
-WRONG = tensor(7.0)
 
 
 class TestEvidence:
@@ -213,17 +161,6 @@ class TestWhichIsTold:
         assert str(said.value) == "no collective is on record with what it read and wrote"
 
 
-def in_order(*orders: str, values: dict[str, float] | None = None) -> Calls:
-    """Return a job in which all ranks sum A, B and C, and then each in its own order; each line has its own numbers."""
-    values = values or {"A": 1.0, "B": 20.0, "C": 300.0, "D": 4000.0}
-    calls = Calls(len(orders))
-    for letters in zip(*(f"ABC{order}" for order in orders), strict=True):
-        total = sum(values[letter] for letter in letters)
-        for rank, letter in enumerate(letters):
-            calls.call(rank, tensor(values[letter]), tensor(total), ord(letter) - ord("A") + 1)
-    return calls
-
-
 class TestOrders:
     def test_all_evidence_of_a_call_that_was_left_out(self) -> None:
         found = in_order("ABCABC", "ACABCA", "ABCABC").finding()
@@ -290,6 +227,51 @@ def test_groups_that_ranks_make_unlike_are_named_where_the_job_ends_all_the_same
     (one,) = ask("collectives", makes_groups([0, 1], None, [0, 1]).history(), ranks=3)
     assert (one.cause, one.ranks) == ("new_group mismatch", (1,))
     assert one.sentence().startswith("call 1 of new_group makes a group of [0, 1] on rank 0 (train.py:0), of all ranks")
+
+
+def test_all_evidence_of_groups_that_ranks_make_unlike() -> None:
+    said = (
+        "call 1 of new_group makes a group of [0, 1] on rank 0 (train.py:0), of all ranks on rank 1 (train.py:1) "
+        "and of [0, 1] on rank 2 (train.py:2)"
+    )
+    found = Finding("collectives", "new_group mismatch", (1,), 0, 0, (), {"shown": said})
+    assert ask("collectives", makes_groups([0, 1], None, [0, 1]).history(), ranks=3) == [found]
+
+
+def test_where_each_rank_leaves_the_groups_of_others_to_the_others_all_are_named() -> None:
+    (found,) = ask("collectives", makes_groups([0], [1]).history())
+    assert (found.cause, found.ranks) == ("new_group mismatch", (0, 1))
+
+
+def test_groups_that_were_made_before_a_new_rendezvous_are_not_compared() -> None:
+    job = Golden()
+    job[0].writes("grouping", phase="enter", ranks=[0], site="train.py:1")
+    job[0].writes("grouping", phase="leave", ranks=[0], site="train.py:1")
+    for one in job.ranks:
+        for phase in ("enter", "leave"):
+            one.writes("rendezvous", phase=phase)
+        for phase in ("enter", "leave"):
+            one.writes("grouping", phase=phase, ranks=[0, 1], site="train.py:2")
+    with pytest.raises(Abstain):
+        ask("collectives", job.ends_well().history())
+
+
+def test_unlike_groups_of_an_attempt_that_hung_or_called_wrong_are_no_finding_beside() -> None:
+    hung = makes_groups([0], [0, 1])
+    hung.says("hung", attempt=0, ranks=[0], waiting=[], seconds=1.0)
+    with pytest.raises(Abstain):
+        ask("collectives", hung.history())
+    later = Golden()
+    later.hangs([0, 1]).again()
+    for one in later.ranks:
+        one.writes("grouping", phase="enter", ranks=[*range(one.rank + 1)], site="train.py:1")
+        one.writes("grouping", phase="leave", ranks=[*range(one.rank + 1)], site="train.py:1")
+    (found,) = ask("collectives", later.ends_well().history())
+    assert (found.cause, found.attempt) == ("new_group mismatch", 1)
+    calls = Calls().all(got=WRONG)
+    for one in calls.job.ranks:
+        one.writes("grouping", phase="enter", ranks=[*range(one.rank + 1)], site="train.py:1")
+    assert [f.cause for f in calls.found()] == ["wrong collective result"]
 
 
 @pytest.mark.parametrize("facts", [{}, {"local": True}])

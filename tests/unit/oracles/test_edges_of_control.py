@@ -78,6 +78,8 @@ class TestParameters:
         (wrong,) = found(job(1.0, 1.05, 1.3), job(1.0, 1.0, 1.0), tolerance=0.1)
         assert (wrong.step, wrong.evidence["compared"]) == (3, "norm")
         assert (wrong.evidence["results"], wrong.evidence["control"]) == ({"0": 1.3}, {"0": 1.0})
+        (wrong,) = found(job(1.0, 1.3, 1.4), job(1.0, 1.0, 1.0), tolerance=0.1)
+        assert wrong.step == 2
 
     def test_after_a_restart_the_last_step_of_the_ranks_that_differ_is_named(self) -> None:
         job = Golden().trains(1)
@@ -109,6 +111,14 @@ class TestBatches:
         (wrong,) = found(self.job("a", "B", "c"), self.job("a", "b", "c", params="p"))
         assert (wrong.cause, wrong.ranks, wrong.step) == ("batch mismatch", (1,), 1)
         assert wrong.evidence["how"] == ""
+
+    def test_it_is_told_of_a_rank_that_alone_has_another_result_too(self) -> None:
+        job = Golden()
+        for one in job.ranks:
+            one.enters("load").writes("payload", of="load", indices=None, samples=None, batch="aB"[one.rank])
+            one.ends_step("px"[one.rank])
+        (wrong,) = found(job.ends_well(), self.job("a", "b", params="p"))
+        assert (wrong.cause, wrong.ranks, wrong.evidence["results"]) == ("batch mismatch", (1,), {"1": "x"})
 
     def test_where_all_had_another_batch_or_none_none_stands_out(self) -> None:
         for other in (("A", "B"), ("a", "b")):
@@ -193,6 +203,22 @@ class TestLacks:
         (wrong,) = found(self.job((0, {})), self.job((0, {"replicas": usual}), params="p"))
         assert wrong.cause == cause
 
+    def test_a_lack_explains_nothing_of_a_job_that_was_started_again(self) -> None:
+        job = Golden(1).trains(1)
+        job[0].dies(SIGKILL)
+        job.again()[0].trains([0], "x").writes("lack", parts=[0], of=2, site="", replicas=[1], kept=False)
+        (wrong,) = found(job.ends_well(), self.job(params="p"))
+        assert (wrong.cause, wrong.attempt) == ("wrong result", 1)
+
+    @pytest.mark.parametrize(("names", "into"), [(None, "the parameters"), (["a"], "a")])
+    def test_parts_without_a_name_are_left_out(self, names: Any, into: str) -> None:
+        job = Golden(1)
+        job[0].trains([0], "x").writes("lack", parts=[0, 1], of=2, site="", replicas=[1], kept=False)
+        if names is not None:
+            job[0].writes("names", names=names, eps=1e-7)
+        (lacking,) = found(job.ends_well(), self.job(params="p"))
+        assert (lacking.cause, lacking.evidence["into"]) == ("replica not aggregated", into)
+
     def test_a_lack_of_a_rank_with_the_right_result_explains_nothing(self) -> None:
         job = Golden()
         job[0].trains([0], "p").writes("lack", parts=[0], of=2, site="", replicas=[1], kept=False)
@@ -209,6 +235,16 @@ class TestStates:
             {"compared": "state", "results": {"1": {"score": 2}}, "control": {"1": {"score": 3}}},
         )
 
+    def test_a_wrong_state_and_a_lost_update_after_a_restart_are_told_with_the_attempt(self) -> None:
+        for name in ("score", "updates"):
+            job = Golden().trains(1)
+            job[1].dies(SIGKILL)
+            job.ended_by_us().again().trains(1)
+            for one in job.ranks:
+                one.ends(state={name: 1})
+            (wrong,) = found(job, stated({name: 2}, {name: 2}))
+            assert (wrong.cause, wrong.attempt) == ("wrong result" if name == "score" else "lost update", 1)
+
     @pytest.mark.parametrize(
         ("mine", "its", "same"),
         [
@@ -217,6 +253,7 @@ class TestStates:
             ({"a": "x"}, {"a": "y"}, False),
             ({"a": "x"}, {"a": "x"}, True),
             ({"a": 1}, {"a": "1"}, False),
+            ({"a": "1"}, {"a": 1}, False),
             ({"a": 1}, {"a": 1, "b": 2}, False),
             ({"a": 1, "b": "x"}, {"a": 1, "b": "z"}, False),
         ],

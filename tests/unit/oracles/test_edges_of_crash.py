@@ -84,6 +84,14 @@ class TestWhatIsSaid:
             **{"native": [], "address": "", "others": [], "unread": ""},
         }
 
+    def test_without_a_line_of_its_own_the_collective_that_it_was_in_is_named(self) -> None:
+        job = Golden().trains(1)
+        job[1].enters("collective", c=4, site="train.py:9").dies(SIGSEGV)
+        job[0].ends()
+        (found,) = ask("crash", job.history())
+        assert found.evidence["where"] == "in all_reduce 4 (3×2 × float32, train.py:9)"
+        assert (found.evidence["site"], found.places) == ("train.py:9", ("train.py:9",))
+
     def test_stacks_of_another_rank_or_attempt_are_not_its_own(self) -> None:
         job = Golden().trains(1)
         job[1].dies(SIGSEGV)

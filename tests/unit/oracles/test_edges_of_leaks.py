@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support import asking
 from support.golden import Golden
 
 from breakrank.history.reader import History
-from breakrank.oracles import Abstain, Terms, all_oracles
+from breakrank.oracles import Abstain
 from breakrank.oracles.leak import METERS, Key, growths, place
 from breakrank.oracles.native_leak import slope
 from breakrank.verdict import Finding
@@ -43,7 +44,7 @@ def leaking(*lines: Line, steps: int = 20, ranks: int = 1, limits: Any = None, *
 
 
 def ask(job: Golden, oracle: str = "leak") -> list[Finding]:
-    return list(all_oracles()[oracle](job.ends_well().history(), None, Terms(job.size, 20)))
+    return asking.ask(oracle, job.ends_well().history(), ranks=job.size, steps=20)
 
 
 class TestHowLong:
@@ -256,7 +257,7 @@ class TestHeaps:
         with pytest.raises(Abstain) as said:
             ask(Golden(1).trains(20), "native_leak")
         with pytest.raises(Abstain, match=r"^no heap was measured"):
-            all_oracles()["native_leak"](History(), None, Terms(1, 20))
+            asking.ask("native_leak", History())
         assert str(said.value) == (
             "no heap was measured: this needs glibc 2.33 or newer, and a run without the oracle leak"
         )

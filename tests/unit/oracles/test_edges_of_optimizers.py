@@ -61,6 +61,16 @@ def modes(*ranks: str) -> list[Finding]:
 def test_ranks_that_are_left_in_eval_mode_are_named(ranks: Any, blamed: Any, step: int, words: str) -> None:
     (found,) = modes(*ranks)
     assert (found.ranks, found.step) == (blamed, step) and words in found.sentence()
+    assert found.evidence["others"] == ("" if len(blamed) == len(ranks) else ", and the others in train mode")
+
+
+def test_a_step_that_the_others_no_longer_made_is_not_one_that_they_train_in() -> None:
+    job = seen(Golden().trains(2))
+    for one in job.ranks:
+        one.writes("mode", optimizer=1, train=True)
+    job.trains(1)
+    job[1].writes("mode", step=4, optimizer=1, train=False)
+    assert ask("optimizers", job.trains(1, only=1).ends_well().history()) == []
 
 
 @pytest.mark.parametrize("ranks", [("tttt", "tttt"), ("eeee", "eeee"), ("tett", "tett"), ("ttte", "ttte"), ("    ",)])
@@ -136,6 +146,7 @@ def test_parameters_that_no_rank_trains_are_named() -> None:
     (found, *_) = ask("optimizers", job.ends_well().history())
     assert (found.cause, found.ranks, found.step) == ("never trained", (0, 1), 1)
     assert found.sentence().startswith("gate.weight of ranks 0 and 1 never had a gradient")
+    assert found.evidence == {"parameters": 2, "name": "gate.weight"}
 
 
 def test_parameters_that_some_rank_trains_are_left_alone() -> None:
@@ -150,4 +161,34 @@ def test_dropout_in_a_validation_is_named(site: str, places: tuple[str, ...]) ->
     job[1].writes("dropout", site=site).writes("dropout", site="later.py:1")
     (found, *_) = ask("optimizers", job.ends_well().history())
     assert (found.cause, found.ranks, found.step, found.places) == ("dropout in eval mode", (1,), 2, places)
-    assert ("(model.py:3)" in found.sentence()) == bool(site)
+    assert found.evidence == {"at": " (model.py:3)" if site else ""}
+
+
+@pytest.mark.parametrize(("kind", "facts", "cause"), [
+    ("stray", {"optimizer": 1, "parameters": 2, "unowned": ["head.weight"]}, "stray optimizer"),
+    ("unzeroed", {"optimizer": 2, "steps": 4}, "gradients not zeroed"),
+    ("untrained", {"parameters": 2, "names": ["gate.weight"]}, "never trained"),
+])  # fmt: skip
+def test_of_what_a_rank_says_twice_the_first_is_told(kind: str, facts: Any, cause: str) -> None:
+    job = seen(Golden(1).trains(4))
+    job[0].writes(kind, **facts).writes(kind, **{name: _other(value) for name, value in facts.items()})
+    (found,) = ask("optimizers", job.ends_well().history())
+    told = [facts["unowned"][0] if name == "unowned" else value for name, value in facts.items() if name != "names"]
+    assert found.cause == cause and set(told) <= {*found.evidence.values()}
+
+
+def _other(value: Any) -> Any:
+    return ["other"] if isinstance(value, list) else value + 7
+
+
+def test_dropout_before_the_first_step_is_told_of_the_first() -> None:
+    job = seen(Golden(1))
+    job[0].writes("dropout", site="model.py:3")
+    (found,) = ask("optimizers", job.trains(2).ends_well().history())
+    assert found.step == 1
+
+
+def test_behind_a_collective_that_cuts_the_graph_nothing_is_said_to_lack_a_gradient() -> None:
+    job = seen(Golden(1).trains(2))
+    job[0].writes("cut", op="allgather_", site="train.py:9").writes("untrained", parameters=1, names=["gate.weight"])
+    assert [found.cause for found in ask("optimizers", job.ends_well().history())] == ["graph cut"]

@@ -93,6 +93,44 @@ class TestWaits:
         )
 
 
+class TestMessageCycles:
+    def receives(self, rank: int, peer: int, **facts: Any) -> dict[str, Any]:
+        return waiting(rank, op="recv_", p=1, peer=peer, lacks=[peer], site=f"train.py:{rank}", **facts)
+
+    def test_all_that_is_said_of_a_circle(self) -> None:
+        found = hung(self.receives(0, 1), self.receives(1, 0), why="message cycle")
+        assert (found.cause, found.ranks, found.step) == ("message cycle", (0, 1), 2)
+        assert found.sentence() == (
+            "rank 0 waits in recv 1 from rank 1 (train.py:0) and rank 1 in recv 1 from rank 0 (train.py:1) at step 2: "
+            "each sends only after its own receive"
+        )
+        assert found.evidence["elsewhere"] == ""
+
+    def test_those_that_wait_beside_it_are_told_after_it(self) -> None:
+        circle = [self.receives(1, 3, timeout_s=60.0), self.receives(3, 1)]
+        found = hung(*circle, waiting(0, 1, lacks=[1, 3]), waiting(2, lacks=[1]), why="message cycle")
+        assert found.sentence() == (
+            "rank 1 waits in recv 1 from rank 3 (train.py:1) and rank 3 in recv 1 from rank 1 (train.py:3) at step 2: "
+            "each sends only after its own receive; ranks 0 and 2 wait in all_reduce. Would have raised after 60 s"
+        )
+
+    def test_its_step_is_that_of_the_first_in_it(self) -> None:
+        found = hung(self.receives(0, 1, step=3), self.receives(1, 0), why="message cycle")
+        assert " at step 3: each sends" in found.sentence()
+
+    def test_of_another_cause_no_circle_is_told(self) -> None:
+        found = hung(self.receives(0, 1), self.receives(1, 0), why="unmatched receive")
+        assert found.evidence["wait"] == "rank 0 waits in recv 1 from rank 1 (train.py:0)"
+
+    def test_waits_that_lack_nobody_or_in_collectives_are_in_no_circle(self) -> None:
+        loose = waiting(0, op="recv_", p=1, peer=1, site="train.py:0")
+        assert hung(loose, self.receives(1, 2), why="message cycle").evidence["circle"] == (
+            "rank 1 waits in recv 1 from rank 2 (train.py:1)"
+        )
+        both = [waiting(0, lacks=[1]), waiting(1, lacks=[0])]
+        assert hung(*both, why="message cycle").evidence["circle"] == "ranks 0 and 1 wait in all_reduce"
+
+
 class TestStandingStill:
     def still(self, *params: str, ranks: int = 1) -> Golden:
         job = Golden(ranks)
@@ -105,6 +143,20 @@ class TestStandingStill:
         found = ask("progress", self.still("a", "b", "b", "b", "b", ranks=2).history())
         later = {"later": ", nor at any later one, to step 5"}
         assert found == [Finding("progress", "parameters frozen", (0, 1), 3, 0, evidence=later)]
+
+    def test_one_step_that_changed_nothing_where_the_controls_did_is_told_without_later_ones(self) -> None:
+        control = self.still("a", "b", "c").history()
+        (found,) = ask("progress", self.still("a", "a", "c").history(), control)
+        assert (found.step, found.evidence) == (2, {"later": ""})
+        assert found.sentence() == "the parameters of rank 0 did not change at step 2"
+
+    def test_of_several_ranks_that_stand_still_from_several_steps_the_first_is_told(self) -> None:
+        job = Golden()
+        for one, params in zip(job.ranks, ("abcccccc", "abbbbbbb"), strict=True):
+            for number, digest in enumerate(params):
+                one.trains([number], digest)
+        (found,) = ask("progress", job.ends_well().history())
+        assert (found.ranks, found.step, found.evidence) == ((1,), 3, {"later": ", nor at any later one, to step 8"})
 
     @pytest.mark.parametrize(("params", "steps"), [("abbb", []), ("abbbb", [3]), ("abcdddd", []), ("abcddddd", [5])])
     def test_a_standstill_lasts_three_steps_and_half_of_the_training(self, params: str, steps: list[int]) -> None:

@@ -6,11 +6,12 @@ from signal import SIGKILL
 from typing import Any
 
 import pytest
+from support import asking
 from support.golden import Golden, sound
 
 from breakrank.history.reader import History
-from breakrank.oracles import Abstain, Terms
-from breakrank.oracles.reference import ULPS, judge
+from breakrank.oracles import Abstain
+from breakrank.oracles.reference import ULPS
 from breakrank.verdict import Finding
 
 EPS = 2.0**-23
@@ -41,7 +42,7 @@ def trained(
 
 def ask(job: Golden, reference: History | None, **terms: Any) -> list[Finding]:
     history = job.ends_well().history()
-    return list(judge(history, None, Terms(**{"ranks": 2, "steps": 2, "reference": reference, **terms})))
+    return asking.ask("reference", history, **{"steps": 2, "reference": reference, **terms})
 
 
 def one(*norms: list[float] | None, **facts: Any) -> History:
@@ -149,3 +150,91 @@ class TestFindings:
 
 def test_a_sound_job_is_its_own_reference() -> None:
     assert ask(Golden().trains(3), sound(ranks=1)) == []
+
+
+class TestScale:
+    """Gradients that are those of one rank times a number."""
+
+    def job(self, *norms: list[float], sums: tuple[list[list[float]], ...]) -> Golden:
+        """Return a job with these norms after each step, whose ranks' optimizers took gradients with these sums."""
+        job = trained(*norms, ranks=len(sums))
+        for one, taken in zip(job.ranks, sums, strict=True):
+            one.writes("inputs", gradients=["g"], sums=taken)
+        return job
+
+    def test_all_that_is_said_of_them(self) -> None:
+        alone = self.job([1.0, 2.0], sums=([[1.0, 2.0]],)).ends_well().history()
+        found = ask(self.job([1.0, 3.0], sums=([[2.0, 4.0]], [[2.0, 4.0]])), alone)
+        said = {"first": ", in b first", "said": "2 on ranks 0 and 1"}
+        assert found == [Finding("reference", "gradients scaled", (0, 1), 1, 0, (), said)]
+        (each,) = ask(self.job([1.0, 3.0], sums=([[0.5, 1.0]], [[3.0, 6.0]])), alone)
+        assert each.evidence["said"] == "0.5 on rank 0 and 3 on rank 1"
+
+    def test_all_ranks_are_named_though_one_alone_has_another_result(self) -> None:
+        job = self.job([1.0, 2.0], sums=([[2.0, 4.0]], [[2.0, 4.0]]))
+        for event in job[1]._events:
+            if event["kind"] == "payload" and event["of"] == "step":
+                event["norms"] = [1.0, 9.0]
+        (found,) = ask(job, self.job([1.0, 2.0], sums=([[1.0, 2.0]],)).ends_well().history())
+        assert (found.cause, found.ranks) == ("gradients scaled", (0, 1))
+
+    def test_they_explain_the_first_step_alone(self) -> None:
+        alone = self.job([1.0, 2.0], [1.0, 2.0], sums=([[1.0, 2.0]],)).ends_well().history()
+        (found,) = ask(self.job([1.0, 2.0], [1.0, 3.0], sums=([[2.0, 4.0]], [[2.0, 4.0]])), alone)
+        assert (found.cause, found.step) == ("reference mismatch", 2)
+
+
+class TestNames:
+    def renamed(self, *names: tuple[str, ...]) -> Golden:
+        """Return a job of three steps, with other names of its two parts at the end of each."""
+        job = Golden(1)
+        for step, own in enumerate(names, 1):
+            job[0].loads([0]).enters("step")
+            job[0].done = job[0].step
+            job[0].writes("names", names=[*own], eps=EPS)
+            job[0].writes("payload", of="step", params="p", norms=[1.0, 2.0 if step < 3 else 9.0])
+        return job
+
+    def test_parts_are_called_as_they_were_named_last_by_then(self) -> None:
+        alone = one([1.0, 2.0], [1.0, 2.0], [1.0, 2.0], names=("x", "y"))
+        (found,) = ask(self.renamed(("a", "b"), ("c", "d"), ("x", "y")), alone)
+        assert (found.step, found.evidence["first"]) == (3, ", in y first")
+
+    def test_what_wrappers_put_into_a_name_is_left_out(self) -> None:
+        wrapped = ("module.a", "_orig_mod.b")
+        (found,) = ask(trained([1.0, 3.0], names=wrapped), one([1.0, 2.0], names=("a", "b")))
+        assert found.evidence["first"] == ", in b first"
+
+    def test_parts_that_have_no_name_at_a_step_yet_have_those_of_later(self) -> None:
+        job = Golden(1)
+        job[0].loads([0]).enters("step")
+        job[0].done = job[0].step
+        job[0].writes("payload", of="step", params="p", norms=[1.0, 3.0])
+        job[0].enters("load")
+        job[0].writes("names", names=["a", "b"], eps=EPS).writes("names", names=["c", "d"], eps=EPS)
+        (found,) = ask(job, one([1.0, 2.0]))
+        assert found.evidence["first"] == ", in b first"
+
+
+class TestSizes:
+    def test_a_part_of_no_elements_is_compared_by_its_norm_alone(self) -> None:
+        alone = one([0.0, 2.0], elements=[0, 4])
+        assert ask(trained([0.0, 2.0], elements=[0, 4]), alone) == []
+        assert len(ask(trained([0.0, 9.0], elements=[0, 4]), alone)) == 1
+        assert ask(trained([0.0, 2.0], elements=[3, 4]), alone) == []
+
+    def test_a_part_of_which_one_side_says_no_size_is_taken_for_whole(self) -> None:
+        (found,) = ask(trained([1.0, 3.0], ranks=2), one([1.0, 2.0], elements=[10, 20]))
+        assert (found.ranks, found.evidence["first"]) == ((0, 1), ", in b first")
+
+    def test_a_rank_that_holds_nothing_of_a_part_is_not_compared_by_it(self) -> None:
+        job = trained([1.0], names=("a",), ranks=2, elements=[1])
+        for event in job[1]._events:
+            if event["kind"] == "names":
+                event["sizes"] = [0]
+            elif event["kind"] == "payload" and event["of"] == "step":
+                event["norms"] = [0.0]
+        assert ask(job, one([1.0], names=("a",), elements=[1])) == []
+
+    def test_steps_that_cannot_be_compared_take_nothing_from_those_that_can(self) -> None:
+        assert ask(trained([1.0, 2.0], [5.0]), one([1.0, 2.0], [1.0, 2.0])) == []

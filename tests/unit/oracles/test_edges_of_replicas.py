@@ -170,7 +170,7 @@ class TestReasons:
         assert (found.cause, found.ranks) == (cause, ranks)
 
     def test_names_what_had_no_gradient_on_any_rank(self) -> None:
-        told = {"r0": {"missing": [2, 7]}, "r1": {"missing": [0], "unfinished": True}}
+        told = {"r0": {"missing": [2, 3]}, "r1": {"missing": [0], "unfinished": True}}
         assert finding(parted("abc", "abd", **told)).evidence["lacking"] == "a, c"
 
     def test_a_parameter_of_which_all_lacked_the_gradient_or_another_one_is_no_reason(self) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support import asking
 from support.golden import Golden
 
-from breakrank.oracles import Abstain, Terms, all_oracles
+from breakrank.oracles import Abstain
 from breakrank.report.drawing import draw_growth
 from breakrank.verdict import Blame, Finding, Outcome, Verdict
 
@@ -39,7 +40,7 @@ def tensors(amount: Amount, site: str = "net.py:7") -> Callable[[int], dict[str,
 
 
 def ask(job: Golden, oracle: str = "leak") -> list[Finding]:
-    return list(all_oracles()[oracle](job.history(), None, Terms(2, STEPS)))
+    return asking.ask(oracle, job.history(), steps=STEPS)
 
 
 def test_what_grows_at_every_step_is_named_with_line_ranks_first_step_and_amount() -> None:

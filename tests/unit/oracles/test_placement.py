@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support import asking
 from support.golden import Golden, sound
 
 from breakrank.history.reader import History
-from breakrank.oracles import Abstain, Terms
-from breakrank.oracles.placement import judge
+from breakrank.oracles import Abstain
 from breakrank.verdict import Finding
 
 MIRRORED = {"kind": "MirroredStrategy", "replicas": 2, "devices": ["CPU:0", "CPU:1"], "ran": True, "shared": False}
@@ -22,7 +22,7 @@ CARD = {"strategies": [], "on": {"GPU:0": 2}, "there": ["CPU:0", "GPU:0", "GPU:1
 
 
 def ask(history: History, control: History | None = None) -> list[Finding]:
-    return list(judge(history.without_faults(), control, Terms(2, 3)))
+    return asking.ask("placement", history, control)
 
 
 def running(**where: Any) -> History:

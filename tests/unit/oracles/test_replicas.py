@@ -6,18 +6,14 @@ import math
 from typing import Any
 
 import pytest
+from support.asking import ask
 from support.golden import Golden
 
 from breakrank.history.reader import History
-from breakrank.oracles import Abstain, Terms, all_oracles
+from breakrank.oracles import Abstain
 from breakrank.verdict import Finding
 
 NAMES = ["0.weight", "0.bias", "2.weight"]
-
-
-def ask(oracle: str, history: History, control: History | None = None, **terms: Any) -> list[Finding]:
-    values = {"ranks": 2, "steps": 3, **terms}
-    return list(all_oracles()[oracle](history.without_faults(), control, Terms(**values)))
 
 
 def parted(parts: dict[int, str], told: dict[int, dict[str, Any]] | None = None) -> Golden:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support import asking
 from support.golden import Golden
 
 from breakrank.judge.run_digest import explain_difference
-from breakrank.oracles import Abstain, Terms, all_oracles
+from breakrank.oracles import Abstain
 from breakrank.verdict import Finding
 from breakrank_agent.protocol.sampling import is_digested
 
@@ -52,7 +53,7 @@ def trained(
 
 def ask(oracle: str, job: Golden, control: Golden | None = None) -> list[Finding]:
     there = control.history() if control is not None else None
-    return list(all_oracles()[oracle](job.history(), there, Terms(2, 30)))
+    return asking.ask(oracle, job.history(), there, steps=30)
 
 
 def parts_at(step: int) -> Params:
