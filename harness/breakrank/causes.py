@@ -127,6 +127,7 @@ _GRADIENTS = {
     "which are means over {said}",
     "loss scale differs": "the losses of {who} are scaled unlike from step {step} on, and the wrapper averages them: "
     "{said}",
+    "norm miscounted": "{who} clip their gradients by a wrong norm from step {step} on{at}: {said}",
     "stray optimizer": "optimizer {optimizer} of {who} has {parameters} parameters that no module in use has, and "
     "{unowned}, which has a gradient, is in no optimizer",
     "parameters frozen": "the parameters of {who} did not change at step {step}{later}",

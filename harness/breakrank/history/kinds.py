@@ -52,6 +52,7 @@ from breakrank_agent.protocol.events import (
     SettingsEvent,
     SketchEvent,
     SpawnedEvent,
+    SquaresEvent,
     StacksEvent,
     StrayEvent,
     StrikeEvent,
@@ -141,6 +142,9 @@ class RankKinds:
 
     @overload
     def of_kind(self, kind: Literal["loss"]) -> list[LossEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["squares"]) -> list[SquaresEvent]: ...
 
     @overload
     def of_kind(self, kind: Literal["cut"]) -> list[CutEvent]: ...

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from breakrank.analysis.clip_norms import find_miscounted
 from breakrank.analysis.loss_weights import find_unequal
 from breakrank.analysis.wait_for import SPOKEN
 from breakrank.history.reader import History, RankHistory
@@ -24,7 +25,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     cut = _cut(history)
     # Parameters behind a collective that cuts the graph have no gradient for that reason.
     untrained = [] if cut else _untrained(history)
-    found = [*_stray(history), *cut, *_weights(history), *_unzeroed(history), *untrained]
+    found = [*_stray(history), *cut, *_weights(history), *_unzeroed(history), *untrained, *_norms(history)]
     return [*found, *_modes(history), *_dropout(history)]
 
 
@@ -72,6 +73,16 @@ def _weights(history: History) -> list[Finding]:
     cause = "unequal batches" if unequal.batches else "loss scale differs"
     ranks = tuple(lived.rank for lived in history.last)
     return [Finding("optimizers", cause, ranks, unequal.step, history.attempts[-1], evidence={"said": unequal.said})]
+
+
+def _norms(history: History) -> list[Finding]:
+    """Return the finding that ranks clip by a norm which leaves out parts of the gradients, or counts them often."""
+    wrong = find_miscounted(history.last)
+    if wrong is None:
+        return []
+    evidence = {"said": wrong.said, "at": f" ({wrong.site})" if wrong.site else ""}
+    places = (wrong.site,) if wrong.site else ()
+    return [Finding("optimizers", "norm miscounted", wrong.ranks, wrong.step, history.attempts[-1], places, evidence)]
 
 
 def _stray(history: History) -> list[Finding]:

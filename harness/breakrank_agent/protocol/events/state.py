@@ -83,6 +83,16 @@ class InputsEvent(RankEventBase):
     """Sums of the gradient of each part, as of a sketch; absent unless there is a reference, and as `before` is."""
 
 
+class SquaresEvent(RankEventBase):
+    """The gradients as they are before ranks add up one number, or as an optimizer takes them afterwards."""
+
+    kind: Literal["squares"]
+    squares: list[float]
+    """The sum of the squares of each part's gradient; empty where one is not finite."""
+    taken: NotRequired[Literal[True]]
+    """An optimizer is about to take them; absent before a sum."""
+
+
 class LossEvent(RankEventBase):
     """The weight of an element in a loss is new, of gradients that a wrapper averages."""
 
