@@ -1,9 +1,9 @@
 """The norm by which ranks clip their gradients: each shard belongs into it once, and each replica once.
 
-A group adds up one number of each rank; the squares of the gradients that were there tell what that number is of. A part
-whose squares are the same on several ranks is a replica on these. A sum is the norm that clips if the gradients are
-scaled afterwards, each time by a number over its square root. It is wrong if it is exactly what comes of some parts left
-out, or counted too often.
+A group adds up one number of each rank; the squares of the gradients that were there tell what that number is of. A
+part whose squares are the same on several ranks is a replica on these. A sum is the norm that clips if the gradients
+are scaled afterwards, each time by a number over its square root. It is wrong if it is exactly what comes of some parts
+left out, or counted too often.
 """
 
 from __future__ import annotations

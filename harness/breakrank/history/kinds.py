@@ -49,6 +49,7 @@ from breakrank_agent.protocol.events import (
     RendezvousEvent,
     ReportEvent,
     RestoredEvent,
+    ScoredEvent,
     SettingsEvent,
     SketchEvent,
     SpawnedEvent,
@@ -142,6 +143,9 @@ class RankKinds:
 
     @overload
     def of_kind(self, kind: Literal["loss"]) -> list[LossEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["scored"]) -> list[ScoredEvent]: ...
 
     @overload
     def of_kind(self, kind: Literal["squares"]) -> list[SquaresEvent]: ...

@@ -1,4 +1,4 @@
-"""Blocks are divided by hand, and what is divided is marked; broken, one matrix has no mark, and its norm is rank 0's."""
+"""Blocks are divided by hand; broken, a matrix is not marked as such, and in the norm are rank 0's rows alone."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class SummedSquares:
             self._agent.record("squares", squares=self._squares(), taken=True)
 
     def _squares(self) -> list[float]:
-        """Return the sum of the squares of the gradients of each part of the parameters; empty where one is not finite."""
+        """Return the sum of the squares of each part's gradient; empty where one is not finite."""
         import torch
 
         training = self._agent.model.handles

@@ -107,6 +107,18 @@ class LossEvent(RankEventBase):
     """The number of elements that are reduced."""
 
 
+class ScoredEvent(RankEventBase):
+    """The only loss of a step, and the batch that the model was handed, which the loss is over as a whole."""
+
+    kind: Literal["scored"]
+    loss: float
+    """The value of the loss."""
+    samples: list[Count]
+    """The number of samples of the batch; of sequences of tokens the sizes by which these are counted."""
+    batch: str
+    """A digest of all tensors that the outermost module was handed."""
+
+
 class CutEvent(RankEventBase):
     """A collective has cut the graph of a loss."""
 
