@@ -129,7 +129,7 @@ def _reasons(
         others = name_ranks(ranks[1:])
         yield f"{said} {others}", sum(held.values()) - held[ranks[0]]
         yield f"{said} all ranks", sum(held.values())
-    # Where nothing is divided, a sum over all ranks is that of each rank times a number, which anyone may divide by.
+    # If nothing is divided, a sum over all ranks is that of each rank times a number, which anyone may divide by.
     for parts in _sets(alike, names) if apart else ():
         once = sum(squares[ranks[0]][part] for part in parts)
         yield f"it has {_say(parts, names)}, a replica, once for each rank", -(len(ranks) - 1) * once

@@ -1,7 +1,7 @@
 """Losses of ranks that hold shards of one model and are handed one batch: they are one loss, made of all shards.
 
-Such ranks exchange activations in the forward pass. What they have alike by then is the whole already: a collective
-that adds it up makes a multiple of it.
+Such ranks exchange activations in the forward pass. An activation that they have alike is the whole already: a
+collective that adds it up makes a multiple of it.
 """
 
 from __future__ import annotations
