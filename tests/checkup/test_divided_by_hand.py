@@ -13,7 +13,13 @@ from breakrank.runs.request import Request
 from breakrank.verdict import Outcome
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
-SOUND = ("dropout_of_its_own", "samples_of_its_own", "penalty_of_its_own", "clips_and_logs", "averages_statistics")
+SOUND = (
+    "dropout_of_its_own",
+    "samples_of_its_own",
+    "penalty_of_its_own",
+    "clips_and_logs",
+    "averages_statistics",
+)
 
 
 @pytest.mark.parametrize("program", SOUND)
