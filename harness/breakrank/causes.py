@@ -127,6 +127,11 @@ _GRADIENTS = {
     "which are means over {said}",
     "loss scale differs": "the losses of {who} are scaled unlike from step {step} on, and the wrapper averages them: "
     "{said}",
+    "norm miscounted": "{who} clip their gradients by a wrong norm from step {step} on{at}: {said}",
+    "losses differ": "the losses of {who} differ from step {step} on, although these ranks hold shards of one model "
+    "and were handed one batch: {said}",
+    "replicas added up": "{op} ({site}) adds up in the forward pass of step {step} what {who} have alike, {numbers} "
+    "numbers: the sum is a multiple of what each rank had",
     "stray optimizer": "optimizer {optimizer} of {who} has {parameters} parameters that no module in use has, and "
     "{unowned}, which has a gradient, is in no optimizer",
     "parameters frozen": "the parameters of {who} did not change at step {step}{later}",

@@ -91,6 +91,15 @@ CAUSES = {
     "divides_by_own_accumulation": ("loss scale differs", "1 on rank 0 and 0.5 on rank 1"),
     "divides_by_own_samples": ("loss scale differs", "0.0104167 on rank 0 and 0.0078125 on rank 1"),
     "weight_of_one_domain": ("loss scale differs", "1 on rank 0 and 0.25 on rank 1"),
+    "shard_without_a_mark": ("norm miscounted", "leaves out the shards of 0.down.weight and 1 more of rank 1"),
+    "replicas_in_the_norm": ("norm miscounted", "0.norm.weight and 5 more, a replica, once for each rank"),
+    "experts_outside_of_the_norm": ("norm miscounted", "the shards of expert.weight and 1 more of rank 1"),
+    "smooths_by_own_words": ("losses differ", "of ranks 0 and 1 differ from step 1 on"),
+    "normalises_by_own_words": ("losses differ", "although these ranks hold shards of one model"),
+    "penalises_own_words": ("losses differ", "on rank 0 and "),
+    "sums_gathered_words": ("replicas added up", "what ranks 0 and 1 have alike, 16 numbers"),
+    "reduced_twice": ("replicas added up", "what ranks 0 and 1 have alike, 128 numbers"),
+    "adds_up_whole_squares": ("replicas added up", "what ranks 0 and 1 have alike, 16 numbers"),
     "gathers_features": ("graph cut", "ranks 0 and 1 end at all_gather (gathers_features.py:16) at step 1"),
     "dispatches_tokens": ("graph cut", "(dispatches_tokens.py:13)"),
     "gathers_a_sequence": ("graph cut", "(gathers_a_sequence.py:13)"),
@@ -156,4 +165,4 @@ def test_parameters_that_the_person_sets_apart_are_no_replicas(bench):
 
 
 def test_each_pair_is_tried():
-    assert {path.stem for path in PAIRS.glob("*.py")} - {"common", "keras_common"} == CAUSES.keys()
+    assert {path.stem for path in PAIRS.glob("*.py")} - {"common", "divided_common", "keras_common"} == CAUSES.keys()

@@ -65,6 +65,12 @@ def test_what_the_program_changes_after_a_collective_is_not_its_result(check, wo
     assert "collectives" not in result.verdict.abstained
 
 
+def test_what_a_backend_copies_as_it_is_waited_for_is_no_write_of_the_program(check):
+    result = check("scattered_sums.py")
+    assert (result.verdict.void, said(result)) == ((), [])
+    assert "race" not in result.verdict.abstained
+
+
 def test_losses_kept_for_a_plot_are_no_leak(check):
     result = check("kept_losses.py")
     assert (result.verdict.void, said(result)) == ((), [])

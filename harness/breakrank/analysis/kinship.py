@@ -34,6 +34,18 @@ class Taken(NamedTuple):
     gradient: str
 
 
+def shards_of(ranks: Sequence[RankHistory]) -> dict[int, tuple[str, ...]]:
+    """Return the digests, before the first step, of the parts that are divided; of each rank none if nothing is."""
+    taken = {lived.rank: _first_taken(lived) for lived in ranks}
+    parts = sorted(set.intersection(*(set(own) for own in taken.values()))) if taken else []
+    divided = [
+        part
+        for part in parts
+        if all(len({own[part][field] for own in taken.values()}) > 1 for field in range(len(Taken._fields)))
+    ]
+    return {rank: tuple(own[part].before for part in divided) for rank, own in taken.items()}
+
+
 def find_kin(ranks: Sequence[RankHistory]) -> list[Kin]:
     """Return who holds the same parts as whom, of ranks whose parameters have the same names."""
     world = tuple(lived.rank for lived in ranks)

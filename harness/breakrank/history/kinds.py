@@ -49,9 +49,11 @@ from breakrank_agent.protocol.events import (
     RendezvousEvent,
     ReportEvent,
     RestoredEvent,
+    ScoredEvent,
     SettingsEvent,
     SketchEvent,
     SpawnedEvent,
+    SquaresEvent,
     StacksEvent,
     StrayEvent,
     StrikeEvent,
@@ -141,6 +143,12 @@ class RankKinds:
 
     @overload
     def of_kind(self, kind: Literal["loss"]) -> list[LossEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["scored"]) -> list[ScoredEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["squares"]) -> list[SquaresEvent]: ...
 
     @overload
     def of_kind(self, kind: Literal["cut"]) -> list[CutEvent]: ...

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from breakrank.analysis.clip_norms import find_miscounted
 from breakrank.analysis.loss_weights import find_unequal
+from breakrank.analysis.shard_losses import find_added_up, find_parted
 from breakrank.analysis.wait_for import SPOKEN
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
@@ -24,7 +26,15 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     cut = _cut(history)
     # Parameters behind a collective that cuts the graph have no gradient for that reason.
     untrained = [] if cut else _untrained(history)
-    found = [*_stray(history), *cut, *_weights(history), *_unzeroed(history), *untrained]
+    found = [
+        *_stray(history),
+        *cut,
+        *_weights(history),
+        *_unzeroed(history),
+        *untrained,
+        *_norms(history),
+        *_of_shards(history),
+    ]
     return [*found, *_modes(history), *_dropout(history)]
 
 
@@ -72,6 +82,31 @@ def _weights(history: History) -> list[Finding]:
     cause = "unequal batches" if unequal.batches else "loss scale differs"
     ranks = tuple(lived.rank for lived in history.last)
     return [Finding("optimizers", cause, ranks, unequal.step, history.attempts[-1], evidence={"said": unequal.said})]
+
+
+def _norms(history: History) -> list[Finding]:
+    """Return the finding that ranks clip by a norm which leaves out parts of the gradients, or counts them often."""
+    wrong = find_miscounted(history.last)
+    if wrong is None:
+        return []
+    evidence = {"said": wrong.said, "at": f" ({wrong.site})" if wrong.site else ""}
+    places = (wrong.site,) if wrong.site else ()
+    return [Finding("optimizers", "norm miscounted", wrong.ranks, wrong.step, history.attempts[-1], places, evidence)]
+
+
+def _of_shards(history: History) -> list[Finding]:
+    """Return the findings that ranks with shards of one model have several losses, or add up what they have alike."""
+    attempt, parted, added = history.attempts[-1], find_parted(history.last), find_added_up(history.last)
+    found = []
+    if parted is not None:
+        evidence = {"said": parted.said}
+        found.append(Finding("optimizers", "losses differ", parted.ranks, parted.step, attempt, evidence=evidence))
+    if added is not None:
+        op = SPOKEN.get(added.op, added.op)
+        evidence = {"op": op, "site": added.site or "no line of its own", "numbers": str(added.numbers)}
+        places = (added.site,) if added.site else ()
+        found.append(Finding("optimizers", "replicas added up", added.ranks, added.step, attempt, places, evidence))
+    return found
 
 
 def _stray(history: History) -> list[Finding]:

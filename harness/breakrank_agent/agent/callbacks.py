@@ -13,6 +13,7 @@ class Callbacks:
         "child_begin",
         "forward",
         "forwarded",
+        "handed",
         "native_thread",
         "optimize",
         "optimized",
@@ -26,6 +27,8 @@ class Callbacks:
         self.backward: list[Callable[[Any], None]] = []
         #: Called before the forward pass of each outermost module, with the module.
         self.forward: list[Callable[[Any], None]] = []
+        #: Called then, too, with what the outermost module is handed: arguments by place, and by name.
+        self.handed: list[Callable[[Any, Any], None]] = []
         #: Called after each of them.
         self.forwarded: list[Callable[[], None]] = []
         #: Called before each step of an optimizer, and after it, with its number (0: it trains nothing) and itself.

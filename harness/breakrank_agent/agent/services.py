@@ -37,6 +37,13 @@ class CutWatch(Protocol):
         """Look at a call that is about to be made."""
 
 
+class SquaresWatch(Protocol):
+    """Looks at gradients where ranks add up one number."""
+
+    def meet(self, name: str, tensors: Any) -> None:
+        """Look at a call that is about to be made, and at what it reads."""
+
+
 class MappingWatch(Protocol):
     """Looks after files that are mapped to be read."""
 
@@ -84,7 +91,7 @@ class ShardedCheckpoint:
 class Services:
     """All services of one agent. It has slots alone: a service has to be declared here."""
 
-    __slots__ = ("census", "contents", "cuts", "mapped", "packs", "sharded", "tensors", "works")
+    __slots__ = ("census", "contents", "cuts", "mapped", "packs", "sharded", "squares", "tensors", "works")
 
     def __init__(self) -> None:
         #: Set by torch/async_work; used by torch/collectives, torch/rendezvous, torch/training, and at the rank's end.
@@ -93,6 +100,8 @@ class Services:
         self.contents: Optional[ContentReader] = None
         #: Set by torch/cut_graphs, where contents are asked for; used by torch/collective_contents.
         self.cuts: Optional[CutWatch] = None
+        #: Set by torch/summed_squares, where contents are asked for; used by torch/collective_contents.
+        self.squares: Optional[SquaresWatch] = None
         #: Set by python/mapped_files; used by python/files and torch/state_loads.
         self.mapped: Optional[MappingWatch] = None
         #: Set by python/census, where a census is asked for; used by torch/live_tensors and tensorflow/live_tensors.

@@ -87,6 +87,8 @@ class Contents:
         watched = Watched(read, written, handed, pieces_read, pieces_written, splits, facts)
         if self._agent.services.cuts is not None:
             self._agent.guard(self._agent.services.cuts.meet, name, names, args)
+        if self._agent.services.squares is not None:
+            self._agent.guard(self._agent.services.squares.meet, name, read)
         if facts.pair is None:
             watched.loop = self._agent.guard(self._loops.here) or ""
         # A backend that puts its results together in memory of its own copies them over, which counts as a change.

@@ -75,6 +75,21 @@ class _Weights:
 
 def _weight_of(loss: Any) -> Optional[_Weight]:
     """Return the weight of an element of a loss; None if its graph does not say it."""
+    found = _reduction_of(loss)
+    return None if found is None else _reduced(*found)
+
+
+def reduced_shape(loss: Any) -> Optional[tuple[int, ...]]:
+    """Return the shape of what a loss is the mean or the sum of; None if its graph does not say it."""
+    found = _reduction_of(loss)
+    if found is None or _reduced(*found) is None:
+        return None
+    sizes = getattr(found[0], "_saved_self_sym_sizes", None)
+    return tuple(map(int, found[0]._saved_target.shape if sizes is None else sizes))
+
+
+def _reduction_of(loss: Any) -> Optional[tuple[Any, float]]:
+    """Return the node in which a loss is reduced, and the number that it is multiplied with afterwards."""
     node, factor = getattr(loss, "grad_fn", None), 1.0
     for _ in range(_MOST):
         if node is None:
@@ -87,7 +102,7 @@ def _weight_of(loss: Any) -> Optional[_Weight]:
                 return None
             factor = factor * number if name == "MulBackward0" else factor / number
         elif name not in _THROUGH:
-            return _reduced(node, name, factor)
+            return node, factor
         if len(after) != 1:
             return None
         node = after[0]
@@ -103,8 +118,9 @@ def _number(node: Any) -> Optional[float]:
     return None
 
 
-def _reduced(node: Any, name: str, factor: float) -> Optional[_Weight]:
+def _reduced(node: Any, factor: float) -> Optional[_Weight]:
     """Return the weight where a mean or a sum is reached."""
+    name = node.name()
     if name in ("MeanBackward0", "SumBackward0"):
         sizes = getattr(node, "_saved_self_sym_sizes", None)
         if sizes is None:

@@ -285,18 +285,20 @@ class _Outermost:
         self._call = torch.nn.Module.__call__
         self._wrap(torch.nn.Module, self._meet, self._settle, self._training.called.add)
 
-    def _meet(self, called: Any) -> None:
+    def _meet(self, called: Any, args: Any, kwargs: Any) -> None:
         """Take the class of a module, and the module, down as outermost, if it has parameters."""
         if next(called.parameters(), None) is not None:
             if type(called) not in self._found:
                 self._found.append(type(called))
             if not any(known() is called for known in self._training.modules):
                 self._training.modules.append(weakref.ref(called))
-            self._enter(called)
+            self._enter(called, args, kwargs)
 
-    def _enter(self, called: Any) -> None:
-        """Enter the forward pass of an outermost module."""
+    def _enter(self, called: Any, args: Any, kwargs: Any) -> None:
+        """Enter the forward pass of an outermost module, which is handed these arguments."""
         self._agent.reach("forward")
+        for take in self._agent.on.handed:
+            self._agent.guard(take, args, kwargs)
         for look in self._agent.on.forward:
             self._agent.guard(look, called)
 
@@ -312,18 +314,18 @@ class _Outermost:
     def _wrap(
         self,
         kind: Any,
-        enter: Callable[[Any], None],
+        enter: Callable[[Any, Any, Any], None],
         leave: Callable[[], None],
         each: Optional[Callable[[Any], None]] = None,
     ) -> None:
         """Call `enter` and `leave` around the outermost calls of a class's modules, and `each` for all that train."""
         import torch
 
-        def before(module: Any, *_: Any, **__: Any) -> None:
+        def before(module: Any, *args: Any, **kwargs: Any) -> None:
             if each is not None and torch.is_grad_enabled():
                 self._agent.guard(each, module)
             if self._depth == 0 and not self._agent.busy:
-                enter(module)
+                enter(module, args, kwargs)
             self._depth += 1
 
         def after(*_: Any) -> None:

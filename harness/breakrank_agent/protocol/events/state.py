@@ -83,6 +83,16 @@ class InputsEvent(RankEventBase):
     """Sums of the gradient of each part, as of a sketch; absent unless there is a reference, and as `before` is."""
 
 
+class SquaresEvent(RankEventBase):
+    """The gradients as they are before ranks add up one number, or as an optimizer takes them afterwards."""
+
+    kind: Literal["squares"]
+    squares: list[float]
+    """The sum of the squares of each part's gradient; empty where one is not finite."""
+    taken: NotRequired[Literal[True]]
+    """An optimizer is about to take them; absent before a sum."""
+
+
 class LossEvent(RankEventBase):
     """The weight of an element in a loss is new, of gradients that a wrapper averages."""
 
@@ -95,6 +105,18 @@ class LossEvent(RankEventBase):
     """The reduction of the loss."""
     elements: Count
     """The number of elements that are reduced."""
+
+
+class ScoredEvent(RankEventBase):
+    """The only loss of a step, and the batch that the model was handed, which the loss is over as a whole."""
+
+    kind: Literal["scored"]
+    loss: float
+    """The value of the loss."""
+    samples: list[Count]
+    """The number of samples of the batch; of sequences of tokens the sizes by which these are counted."""
+    batch: str
+    """A digest of all tensors that the outermost module was handed."""
 
 
 class CutEvent(RankEventBase):
