@@ -127,7 +127,7 @@ def lines(path, events):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config):
-    # Whichever plugin was loaded last would be configured first: this comes before any is.
+    # The plugin that was loaded last would be configured first: this hook comes before any is.
     import breakrank.plugin as plugin
     import breakrank.plugin.session_state as active
     import breakrank.plugin.slips as slips

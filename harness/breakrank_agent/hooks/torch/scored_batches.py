@@ -72,12 +72,12 @@ class _Scored:
             self._agent.record("scored", loss=loss, samples=[*map(int, samples)], batch=batch)
 
     def _looks(self) -> bool:
+        if self._agent.clock.step > _STEPS or self._agent.over or not self._agent.digests_now():
+            return False
         import torch
 
         distributed = torch.distributed
-        several = distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
-        first = self._agent.clock.step <= _STEPS
-        return several and first and not self._agent.over and self._agent.digests_now()
+        return bool(distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1)
 
 
 def _tensors(value: Any, depth: int) -> Iterator[Any]:
