@@ -141,6 +141,19 @@ def test_a_tolerance_that_is_given_replaces_the_bound():
     assert not differs(replace(ROUNDED, off=(1e-2, 1e-2)), tolerance=0.1)
 
 
+def test_within_a_tolerance_that_is_given_rounding_explains_nothing_more():
+    def told(run, norm):
+        history = run.history()
+        for lived in history.last:
+            lived.end["norm"] = norm
+        return history
+
+    terms = {"ranks": 3, "steps": STEPS, "tolerance": 1e-9}
+    assert objection("control", told(ROUNDED, 1.0 + 1e-7), told(SOUND, 1.0), **terms)
+    once = replace(ROUNDED, again=False)
+    assert objection("control", told(once, 1.0 + 1e-7), told(SOUND, 1.0), **terms)
+
+
 def test_the_bound_follows_the_parameters_dtype():
     coarse, sound = replace(ROUNDED, off=(1e-3, 1e-3), eps=BF16), replace(SOUND, eps=BF16)
     assert not differs(coarse, sound)
@@ -171,5 +184,7 @@ def test_numbers_that_the_program_names_are_rounded_and_counts_are_not():
     assert ask("control", told(ROUNDED, loss=0.5 + 1e-8, updates=40_000_000), control, **terms) == []
     assert objection("control", told(ROUNDED, loss=0.5 + 1e-4, updates=40_000_000), control, **terms)
     assert objection("control", told(ROUNDED, loss=0.5, updates=39_999_999), control, **terms)
+    whole = told(SOUND, loss=1, updates=40_000_000)
+    assert ask("control", told(ROUNDED, loss=1 + 1e-8, updates=40_000_000), whole, **terms) == []
     once = replace(ROUNDED, again=False)
     assert objection("control", told(once, loss=0.5 + 1e-8, updates=40_000_000), control, **terms)

@@ -168,6 +168,15 @@ class TestWaits:
         found = blame(job.hangs([2, 0], "deadline", shown_by="").history(), [])
         assert (found.ranks, found.reason) == ((), "ranks 0 and 2 waited, and nothing shows for whom")
 
+    def test_a_hang_in_which_ranks_lack_each_other_says_that_nothing_shows_who_went_astray(self) -> None:
+        job = Golden().trains(1)
+        waiting = [{"rank": rank, "step": 1, "op": "barrier", "lacks": [1 - rank]} for rank in (0, 1)]
+        where = {"attempt": 0, "ranks": [0, 1], "waiting": waiting, "seconds": 1.0, "peer": None, "peers": []}
+        job.says("hung", why="participant missing", shown_by="", **where)
+        found = blame(job.ended_by_us().history(), [])
+        said = "ranks 0 and 1 waited, and nothing shows which of them went another way"
+        assert (found.ranks, found.reason) == ((), said)
+
     def test_a_hang_of_an_earlier_attempt_does_not_explain_the_last_one(self) -> None:
         job = Golden().trains(1).hangs([0], "deadline", peer=1).again().trains(1)
         assert blame(job.ends_well().history(), []).words() == "nobody can be named"
@@ -253,6 +262,13 @@ class TestReports:
         job.ended_by_us()
         assert words(job) == "rank 1: did not come to broadcast_ at step 1, where rank 0 waited"
 
+    def test_the_last_of_its_collectives_is_where_it_waited(self) -> None:
+        job = Golden().trains(1)
+        for op in ("broadcast_", "allgather_", "reduce_"):
+            job[0].enters("collective", op=op)
+        job[0].reports("RuntimeError", LATE)
+        assert words(job.ended_by_us()) == "rank 1: did not come to reduce_ at step 1, where rank 0 waited"
+
     def test_a_collective_of_which_no_operator_is_on_record_is_told_as_one(self) -> None:
         job = Golden().trains(1)
         job[0].writes("point", point="collective", visit=2).reports("RuntimeError", LATE)
@@ -317,6 +333,12 @@ class TestReports:
         job[0].enters("backward").enters("collective").enters("collective").reports("RuntimeError", LOST)
         job[1].enters("backward").enters("collective").reports("RuntimeError", LOST)
         assert words(job).startswith("the link between")
+
+
+def test_a_rank_that_leaves_with_exit_code_1_and_says_nothing_has_left_early() -> None:
+    job = Golden().trains(1)
+    job[1].enters("load").exits(1)
+    assert words(job.ended_by_us()) == "rank 1: left with exit code 1 at step 2, and said nothing"
 
 
 class TestFindings:

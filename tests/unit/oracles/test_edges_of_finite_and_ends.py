@@ -45,6 +45,12 @@ class TestFinite:
         job[1].trains([1], finite=False)
         assert [f.attempt for f in finite(job.ends_well())] == [1]
 
+    def test_an_end_says_since_when_it_was_not_looked_at(self) -> None:
+        job = Golden(1).trains(3)
+        job[0].ends(finite=False, since=1)
+        (found,) = finite(job)
+        assert (found.step, found.evidence["since"]) == (3, 1)
+
     def test_all_ranks_that_held_it_in_that_step_are_named(self) -> None:
         job = Golden(3).trains(1)
         for rank in (2, 0):

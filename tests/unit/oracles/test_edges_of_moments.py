@@ -28,6 +28,16 @@ def test_a_file_that_was_written_over_is_named_with_the_line_that_mapped_it() ->
     assert found.sentence().startswith("best.pt was written over while rank 1 had it mapped (train.py:7)")
 
 
+def test_of_several_the_first_is_told_with_its_line() -> None:
+    job = Golden(1).trains(1)
+    job[0].writes("changed", path="a.pt", count=1, of=4, site="train.py:5")
+    for number in (7, 8):
+        job[0].writes("overwritten", path=f"{number}.pt", site=f"train.py:{number}")
+    changed, overwritten = ask("moments", job.ends_well().history())
+    assert (changed.places, changed.evidence["at"]) == (("train.py:5",), " (train.py:5)")
+    assert (overwritten.places, overwritten.evidence["path"]) == (("train.py:7",), "7.pt")
+
+
 def test_the_first_attempt_that_shows_it_counts() -> None:
     job = Golden(1).trains(2)
     job[0].writes("changed", path="a.pt", count=1, of=1, site="").writes("overwritten", path="a.pt", site="")

@@ -85,6 +85,14 @@ class TestAbstaining:
         with pytest.raises(Abstain, match=r"^what was loaded cannot be told apart sample by sample$"):
             ask("samples", job({"indices": [1], "samples": None}, digests), job(both))
 
+    def test_samples_that_are_digested_at_some_steps_only_are_not_counted(self) -> None:
+        job = Golden(1)
+        job[0].enters("load").writes("payload", of="load", batch="b", indices=None, samples=["s"]).ends_step()
+        job[0].enters("load").writes("payload", of="load", batch="c", indices=None).ends_step()
+        with pytest.raises(Abstain) as said:
+            ask("samples", job.ends_well().history(), job.history())
+        assert str(said.value) == "samples without an index are digested at some steps only"
+
 
 class TestCounting:
     def test_a_sample_that_a_rank_trained_on_twice_is_doubled_where_it_came_the_second_time(self) -> None:
@@ -165,6 +173,13 @@ class TestShards:
         found = ask("samples", job.ends_well().history(), sound(steps=1))
         assert [f.cause for f in found] == ["samples duplicated"]
 
+    def test_a_batch_without_a_digest_is_known_by_its_numbers(self) -> None:
+        job = Golden()
+        for one in job.ranks:
+            one.enters("load").writes("payload", of="load", indices=[0, 1], samples=None, batch=None).ends_step()
+        shared, *_ = ask("samples", job.ends_well().history(), sound(steps=1))
+        assert (shared.cause, shared.ranks, shared.step) == ("duplicate shard", (0, 1), 1)
+
     def test_empty_batches_are_no_shard(self) -> None:
         job = Golden()
         for one in job.ranks:
@@ -242,6 +257,19 @@ class TestRestarts:
         draws(control[0], "lf.lllf.lllf.")
         draws(job[0], "lf.lllf.lllf.")
         assert ask("samples", job.ends_well().history(), control.ends_well().history()) == []
+
+    def test_of_a_rank_that_came_only_later_nothing_is_in_the_state_that_was_restored(self) -> None:
+        job = resumes(Golden(3).trains(2))
+        history = job.ends_well().history()
+        late = {key: lived for key, lived in history.ranks.items() if key != (0, 2)}
+        found = ask("samples", History(late, history.conductor), sound(ranks=3, steps=2))
+        assert causes(found) == [("samples lost", (2,), 1, 2)]
+
+    def test_nothing_is_taken_for_drawn_ahead_on_a_rank_that_the_control_has_not(self) -> None:
+        job = resumes(Golden(3).trains(2))
+        draws(job[2], "lllf.", 5)
+        found = ask("samples", job.ends_well().history(), sound(steps=2))
+        assert causes(found) == [("samples duplicated", (2,), 1, 5)]
 
 
 class TestChanged:
