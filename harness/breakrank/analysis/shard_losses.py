@@ -11,7 +11,7 @@ from math import prod
 from typing import NamedTuple
 
 from breakrank.analysis.digests import by_value
-from breakrank.analysis.kinship import part_names, shards_of
+from breakrank.analysis.kinship import find_kin, part_names, shards_of
 from breakrank.history.reader import RankHistory
 from breakrank.verdict import listed, name_ranks
 from breakrank_agent.protocol.events import PointEvent
@@ -50,18 +50,26 @@ class _Batch(NamedTuple):
 
 
 def find_parted(ranks: Sequence[RankHistory]) -> Parted | None:
-    """Return the first of several steps at which ranks that hold shards of one model come to several losses."""
+    """Return the first step, if ranks that hold shards of one model come to several losses from there on.
+
+    Losses that differ later alone, or of replicas that differ from the start, have their reason in these replicas.
+    """
+    if any(kin.unlike for kin in find_kin(ranks)):
+        return None
     found: dict[tuple[int, ...], list[_Batch]] = {}
     for batch in _batches(ranks):
-        low, high = min(batch.losses.values()), max(batch.losses.values())
-        if high - low > _EQUAL * max(abs(low), abs(high)):
-            found.setdefault(batch.ranks, []).append(batch)
+        found.setdefault(batch.ranks, []).append(batch)
     for group, batches in found.items():
-        if len(batches) >= _STEPS:
+        if _differ(batches[0]) and sum(map(_differ, batches)) >= _STEPS:
             said = {rank: f"{loss:.6g}" for rank, loss in sorted(batches[0].losses.items())}
             words = [f"{value} on {name_ranks(own)}" for value, own in by_value(said).items()]
             return Parted(batches[0].step, group, listed(words))
     return None
+
+
+def _differ(batch: _Batch) -> bool:
+    low, high = min(batch.losses.values()), max(batch.losses.values())
+    return high - low > _EQUAL * max(abs(low), abs(high))
 
 
 def find_added_up(ranks: Sequence[RankHistory]) -> AddedUp | None:

@@ -100,7 +100,7 @@ def scored(
                 known = {"c": step, "reduce": "SUM", "shapes": [[16, 1]], "site": "train.py:5", "in": [held]}
                 one.enters("collective", **{**known, **(call or {})})
             one.enters("backward").enters("optimize")
-            one.writes("scored", loss=own[step - 1], samples=[16], batch=batch).ends_step()
+            one.writes("scored", loss=own[step - 1], samples=[16], batch=batch).ends_step(parts=["a", "b", "r"])
     return list(ask("optimizers", job.ends_well().history()))
 
 
@@ -115,6 +115,8 @@ def test_losses_of_ranks_with_shards_of_one_model_are_named() -> None:
 @pytest.mark.parametrize(("losses", "more"), [
     ((ONE, ONE), {}),
     ((ONE, (2.6, 2.4, 2.3)), {}),
+    ((ONE, (2.5, 2.6, 2.7)), {}),
+    ((ONE, OTHER), {"before": ("abr", "cds")}),
     ((ONE, OTHER), {"batches": ("b", "c")}),
     ((ONE, OTHER), {"exchanges": False}),
     ((ONE, OTHER), {"before": ("abr", "abr")}),
