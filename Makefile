@@ -193,7 +193,7 @@ setup: ## install what is needed into .venv; says first what it will download
 	fi
 	# setuptools goes first and the isolation is off, or pip would fetch another one to build with.
 	install setuptools --ignore-installed "$$py" -m pip install -q -c constraints.txt setuptools
-	install rest --ignore-installed "$$py" -m pip install -q -c constraints.txt --no-build-isolation -e '.[test,lint]'
+	install rest --ignore-installed "$$py" -m pip install -q -c constraints.txt --no-build-isolation -e '.[test,lint,docs]'
 
 	"$$py" -c "$$READY" || stop "another breakrank hides the one of this tree, or torch is gone: rm -r $(VENV), and pip uninstall pytest-breakrank where torch is installed"
 	"$$py" -W ignore -c 'import torch' >/dev/null || stop "torch does not import, the lines above say why; to have one of its own in $(VENV): make TORCH=cpu (or TORCH=pip)"
