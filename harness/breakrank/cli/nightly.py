@@ -25,7 +25,7 @@ from breakrank.memory.reading import Memory, read
 from breakrank.memory.spans import now, seconds_of
 from breakrank.memory.store import NAME, Store
 from breakrank.report.night import Night, night_of
-from breakrank.report.site import write_site
+from breakrank.timeline.site import write_report
 
 #: The exit codes of a night that was cut short, and of an error of ours.
 _INTERRUPTED, _OURS = 130, 3
@@ -150,14 +150,14 @@ def _finish(runs: Path, number: int, output: Path) -> int:
     if missing > 0:
         print(f"breakrank: the history lacks {missing} results of night {number}; go on by: breakrank nightly --resume")
         return _OURS
-    _write(night, memory, output)
+    _write(night, memory, runs, output)
     with Store(runs / NAME) as store:
         store.update(number, ended=now(), exit=night.status)
     print(f"breakrank: {night.headline}")
     return night.status
 
 
-def _write(night: Night, memory: Memory, output: Path) -> None:
+def _write(night: Night, memory: Memory, runs: Path, output: Path) -> None:
     """Write the summary, and the site if the package for it is there. Raises `BreakrankError`."""
     try:
         output.mkdir(parents=True, exist_ok=True)
@@ -166,7 +166,7 @@ def _write(night: Night, memory: Memory, output: Path) -> None:
     except OSError as error:
         raise BreakrankError(f"the summary cannot be written to {output}: {error.strerror}") from None
     try:
-        print(f"breakrank: report: {write_site(memory, output)}")
+        print(f"breakrank: report: {write_report(memory, runs, output)}")
     except BreakrankError as error:
         print(f"breakrank: no page was written: {error}")
 

@@ -22,7 +22,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the page, and say where it is."""
     from breakrank.memory.reading import read
-    from breakrank.report.site import write_site
+    from breakrank.timeline.site import write_report
 
-    say(plain(write_site(read(options.place), options.output)))
+    runs = options.place if options.place.is_dir() else options.place.parent
+    say(plain(write_report(read(options.place), runs, options.output)))
     return 0

@@ -71,10 +71,11 @@ class Remember:
 
     def _write_site(self, site: Path) -> str:
         from breakrank.memory.reading import read
-        from breakrank.report.site import write_site
+        from breakrank.timeline.site import write_report
 
+        runs = self._options.runs
         try:
-            return f"breakrank: report: {write_site(read(self._options.runs), site)}"
+            return f"breakrank: report: {write_report(read(runs), runs, site)}"
         except BreakrankError as error:
             return f"breakrank: no report was written: {one_line(error)}"
 
