@@ -341,6 +341,14 @@ def test_a_rank_that_leaves_with_exit_code_1_and_says_nothing_has_left_early() -
     assert words(job.ended_by_us()) == "rank 1: left with exit code 1 at step 2, and said nothing"
 
 
+def test_the_time_of_a_report_is_told_in_milliseconds() -> None:
+    job = Golden(1)
+    job.conductor[0]["t"] = 0.00044
+    job[0].reports("ValueError")
+    (said,) = accusations(job.history())
+    assert said.after_s is not None and said.after_s == round(said.after_s, 3)
+
+
 class TestFindings:
     def test_a_finding_on_some_ranks_blames_them_and_one_on_no_rank_nobody(self) -> None:
         job = Golden().trains(3).ends_well()

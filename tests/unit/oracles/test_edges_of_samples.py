@@ -183,11 +183,11 @@ class TestShards:
     def test_empty_batches_are_no_shard(self) -> None:
         job = Golden()
         for one in job.ranks:
-            one.loads([]).ends_step()
+            one.loads([]).enters("forward").ends_step()
         job[0].trains([10]).trains([10])
         job[1].trains([11])
         found = ask("samples", job.ends_well().history(), sound(steps=3))
-        assert "duplicate shard" not in [f.cause for f in found]
+        assert [f.cause for f in found] == ["samples lost", "samples duplicated"]
 
 
 class TestRestarts:
@@ -256,6 +256,31 @@ class TestRestarts:
         control, job = Golden(1), Golden(1)
         draws(control[0], "lf.lllf.lllf.")
         draws(job[0], "lf.lllf.lllf.")
+        assert ask("samples", job.ends_well().history(), control.ends_well().history()) == []
+
+    @pytest.mark.parametrize(("paces", "found"), [
+        # One batch for most of the passes, although one took none; the last one is ahead of all.
+        ("lllf.f.lf.lf.", []),
+        # More are drawn than can have been ahead of it.
+        ("lf.lf.llf.", ["samples lost", "samples duplicated"]),
+    ])  # fmt: skip
+    def test_a_batch_that_is_ahead_at_the_end_is_not_counted(self, paces: str, found: list[str]) -> None:
+        control, job = Golden(1), Golden(1)
+        draws(control[0], paces)
+        last = paces.rindex("l")
+        drawn = draws(job[0], paces[:last])
+        draws(job[0], paces[last:], drawn + 50)
+        assert [f.cause for f in ask("samples", job.ends_well().history(), control.ends_well().history())] == found
+
+    def test_where_the_control_goes_forward_before_its_first_batch_none_is_skipped(self) -> None:
+        control, job = Golden(), Golden()
+        for one in control.ranks:
+            draws(one, "f.lf.")
+        for one in job.ranks:
+            draws(one, "f.")
+        resumes(job)
+        for one in job.ranks:
+            draws(one, "lf.")
         assert ask("samples", job.ends_well().history(), control.ends_well().history()) == []
 
     def test_of_a_rank_that_came_only_later_nothing_is_in_the_state_that_was_restored(self) -> None:

@@ -58,7 +58,7 @@ def test_of_several_loads_that_change_nothing_the_first_is_told() -> None:
     assert ask("checkpoint", job.ends_well().history()) == [found]
 
 
-#: The files of a control: `log` as nobody in these jobs writes it.
+#: The history of a control that leaves the file `log` as nobody in these jobs writes it.
 MODEL = Golden().trains(2).ends_well().leaves("log", "all").history()
 
 
