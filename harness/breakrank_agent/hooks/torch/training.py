@@ -1,20 +1,17 @@
-"""The training loop of a torch program: backward, optimizer, outermost module, save and load, and the parameters.
+"""The training loop of a torch program: backward, optimizer, outermost module, and the parameters.
 
-Nothing is wrapped per module or per tensor: `backward` and `torch.save` once, the optimizer by torch's own global step
-hooks, the outermost module through its class, after the first step has shown which one it is.
+Nothing is wrapped per module or per tensor: `backward` once, the optimizer by torch's own global step hooks, the
+outermost module through its class, after the first step has shown which one it is.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import os
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from typing import Any, Callable, Optional
 
 from breakrank_agent.agent.agent import Agent
@@ -24,9 +21,7 @@ from breakrank_agent.agent.optimizers import Optimizers
 from breakrank_agent.agent.parameter_digest import in_parts, summary_of
 from breakrank_agent.agent.sketch import Sketch
 from breakrank_agent.hooks import after_import
-from breakrank_agent.hooks.python.files import digest_file
-from breakrank_agent.hooks.torch.tensor_memory import digests_of, feed, held_of, numbers_of, raw_bytes
-from breakrank_agent.protocol.log import members
+from breakrank_agent.hooks.torch.tensor_memory import feed, held_of, numbers_of, raw_bytes
 
 WAITS_FOR = "torch"
 IN_CHILDREN = True
@@ -41,7 +36,6 @@ def install(agent: Agent) -> None:
     wrapper = getattr(sys.modules.get("typing_extensions"), "__file__", None)
     if wrapper:
         agent.sites.add_foreign(wrapper)
-    _wrap_files(agent)
     if agent.recorder.child:
         return
     if agent.plan.pin:
@@ -336,79 +330,3 @@ class _Outermost:
                 leave()
 
         interpose(kind, "__call__", before, after, failed=after)
-
-
-def _wrap_files(agent: Agent) -> None:
-    import torch
-
-    interpose(torch, "save", around=_saving(agent))
-    interpose(torch, "load", around=_loading(agent))
-
-
-def _saving(agent: Agent) -> Callable[..., AbstractContextManager[None]]:
-    @contextlib.contextmanager
-    def saving(obj: Any, f: Any, *_: Any, **__: Any) -> Iterator[None]:
-        if agent.services.sharded.threads and _is_part(agent):
-            yield
-            return
-        path = _path(agent, f)
-        agent.reach("save", says=members({"path": path}))
-        if agent.services.tensors is not None:
-            agent.services.tensors.read_all(obj, "save")
-        if _is_path(f):
-            # C++ writes it in one go. A file object asks for a turn before each of its own writes.
-            agent.take_turn("save", "w", path, site=agent.sites.here().line)
-        aside = threading.get_ident() != agent.main and agent.plan.digests != "none"
-        before = digests_of(obj) if aside else []
-        try:
-            with agent.quietly():
-                yield
-        except BaseException as error:
-            agent.raised("save", error, path=path)
-            raise
-        changed = sum(one != other for one, other in zip(before, digests_of(obj) if before else ()))
-        if changed:
-            agent.record("changed", path=path, count=changed, of=len(before), site=agent.sites.here().line)
-        with agent.quietly():
-            digest = _file_digest(f)
-        agent.payload("save", path=path, done=agent.clock.done, **digest)
-
-    return saving
-
-
-def _loading(agent: Agent) -> Callable[..., AbstractContextManager[None]]:
-    @contextlib.contextmanager
-    def loading(f: Any, *_: Any, **__: Any) -> Iterator[None]:
-        if agent.services.sharded.threads and _is_part(agent):
-            yield
-            return
-        path = _path(agent, f)
-        agent.reach("restore", says=members({"path": path}))
-        if _is_path(f):
-            agent.take_turn("load", "r", path, site=agent.sites.here().line)
-        with agent.quietly():
-            digest = _file_digest(f)
-            yield
-        agent.payload("restore", path=path, **digest)
-
-    return loading
-
-
-def _is_part(agent: Agent) -> bool:
-    """Return whether this thread writes or reads a part of something larger: it does that itself, or helps with it."""
-    ident = threading.get_ident()
-    return ident in agent.services.sharded.threads or ident != agent.main
-
-
-def _is_path(file: Any) -> bool:
-    return isinstance(file, (str, bytes, os.PathLike))
-
-
-def _path(agent: Agent, file: Any) -> str:
-    name = file if _is_path(file) else getattr(file, "name", None)
-    return agent.relative(name) if _is_path(name) else "(memory)"
-
-
-def _file_digest(file: Any) -> dict[str, Any]:
-    """Return digest and size of the bytes that lie on disk; nothing for a file object, which is not written yet."""
-    return digest_file(file) if _is_path(file) else {"file": None, "size": None}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Union
 
 from breakrank_agent.protocol.events.accesses import AccessEvent, ChildEvent, SyncEvent
+from breakrank_agent.protocol.events.alive import CensusEvent, HeapEvent
 from breakrank_agent.protocol.events.base import RankName
 from breakrank_agent.protocol.events.collectives import (
     CallFacts,
@@ -57,11 +58,9 @@ from breakrank_agent.protocol.events.state import (
     AssignedEvent,
     AverageEvent,
     BuffersEvent,
-    CensusEvent,
     ChangedEvent,
     CutEvent,
     DropoutEvent,
-    HeapEvent,
     InputsEvent,
     LackEvent,
     LoadedEvent,
