@@ -7,6 +7,7 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import termios
@@ -51,7 +52,8 @@ def written_on(columns: int, command: list[str], folder: Path, press: str = "", 
 
 
 def _owns() -> None:
-    """Make the terminal the one whose Ctrl-C reaches this process."""
+    """Make the terminal the one whose Ctrl-C reaches this process, which minds it even where its parents do not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.setsid()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
