@@ -174,7 +174,7 @@ def zygote(draw: random.Random) -> None:
         with ours, theirs:
             said = spoil(draw, draw.choice([{"pid": 77}, {"error": "why"}]))[: 1 << 16]
             theirs.send(said) if said else theirs.close()
-            answer = zygotes._ask(_Zygote(1, ours, Path(folder, "log")), {"env": {}}, [])
+            answer = zygotes._ask(_Zygote("torch", 1, ours, Path(folder, "log")), {"env": {}}, [])
             assert isinstance(answer.get("error"), str) or answer["pid"] >= 2, answer
 
 

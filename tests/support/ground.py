@@ -66,10 +66,10 @@ def _filled(text, before, steps):
 
 
 def environment(**more):
-    """Return an environment without the words of the pytest that runs this test."""
+    """Return an environment without the words of the pytest that runs this test; no line is wrapped in it."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV_"))}
     search = [str(HARNESS), str(TESTS), *filter(None, [kept.get("PYTHONPATH")])]
-    return {**kept, "PYTHONPATH": os.pathsep.join(search), **more}
+    return {**kept, "COLUMNS": "400", "PYTHONPATH": os.pathsep.join(search), **more}
 
 
 def pytest_in(folder, *arguments, wrapped=(), plugins=("breakrank.plugin",), env=None, limit_s=240, python=()):
