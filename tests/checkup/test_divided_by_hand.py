@@ -12,7 +12,7 @@ from breakrank.plan.scenario import DEFAULT_ORACLES
 from breakrank.runs.request import Request
 from breakrank.verdict import Outcome
 
-PROGRAMS = Path(__file__).parents[1] / "programs"
+PAIRS = Path(__file__).parent / "pairs"
 SOUND = (
     "dropout_of_its_own",
     "samples_of_its_own",
@@ -25,5 +25,5 @@ SOUND = (
 @pytest.mark.parametrize("program", SOUND)
 def test_a_model_that_is_divided_by_hand_is_left_alone(bench, program):
     plan = plan_of(f"divided_by_hand:{program}", steps=0, oracles=(*DEFAULT_ORACLES, "collectives"))
-    verdict = bench.run(Request(replace(plan, evidence=("contents",)), programs=PROGRAMS)).verdict
+    verdict = bench.run(Request(replace(plan, evidence=("contents",)), programs=PAIRS)).verdict
     assert (verdict.outcome, verdict.findings, verdict.also) == (Outcome.SURVIVED, (), ()), verdict.sentence()

@@ -78,6 +78,7 @@ def run(project):
         (("report", ".breakrank", "-o", "site"), 0),
         (("timeline", "RUN"), 0),
         (("trace", "RUN"), 0),
+        (("show", "RUN", "--json"), 0),
         (("show", "/"), 4),
         (("judge", "/"), 4),
         (("list", "nosuch"), 4),
@@ -90,6 +91,13 @@ def test_a_command(run, arguments, code):
     if "UNJUDGED" in arguments:
         (run / "verdict.json").unlink()
     assert main([str(run) if word in ("RUN", "UNJUDGED") else word for word in arguments]) == code
+
+
+@pytest.mark.parametrize("command", ["timeline", "trace"])
+def test_a_command_that_makes_a_file_has_no_other_form(run, command):
+    with pytest.raises(SystemExit) as refused:
+        main([command, str(run), "--json"])
+    assert refused.value.code == 4
 
 
 @pytest.mark.parametrize("what", [KeyboardInterrupt, BrokenPipeError])

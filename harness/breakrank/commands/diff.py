@@ -7,6 +7,7 @@ import json
 
 from breakrank.commands import say
 from breakrank.commands._memory import add_place, memory_of
+from breakrank.files.bounded import plain
 
 HELP = "say what got better or worse from one session to another"
 READS_FILES = True
@@ -23,7 +24,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print what differs; return 0, 1 if a case got worse, 2 if too much was not tested."""
     from breakrank.memory.reading import pair
-    from breakrank.report.sessions import comparison, width, wrapped
+    from breakrank.report.layout import wrapped
+    from breakrank.report.sessions import comparison, width
 
     memory = memory_of(options)
     new, old = pair(memory, options.new, options.old)
@@ -32,6 +34,7 @@ def run(options: argparse.Namespace) -> int:
         said = {"new": new.id, "old": old.id, "status": found.status, "tested": found.tested, **found.changes()}
         say(json.dumps(said, indent=1))
         return found.status
-    for line in wrapped(found.lines(), width()):
-        say(line)
+    for line in found.lines():
+        for part in wrapped(plain(line), width(), hang=4):
+            say(part)
     return found.status

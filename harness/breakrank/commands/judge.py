@@ -15,8 +15,9 @@ READS_FILES = True
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the name of the run."""
+    """Add the name of the run, and the form."""
     _saved.add_run(parser)
+    _saved.add_json(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -8,15 +8,16 @@ import sys
 from dataclasses import replace
 
 from breakrank.commands import note, say
-from breakrank.commands._saved import add_run, judge, run_of
+from breakrank.commands._saved import add_json, add_run, judge, run_of
 
 HELP = "explain a saved run again"
 READS_FILES = True
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the name of the run."""
+    """Add the name of the run, and the form."""
     add_run(parser)
+    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
-import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from breakrank.files.bounded import plain
 from breakrank.memory.entries import Entry, Session
 from breakrank.memory.reading import Flaky, Memory, matching
 from breakrank.memory.spans import duration
 from breakrank.report.compare import Comparison, Standing, Stood, key
+from breakrank.report.layout import cells, fit
 
 #: The letter of each outcome in a row of them; a case that was not tested is a dot.
 LETTERS: Mapping[str, str] = {
@@ -47,14 +47,7 @@ def fitted(line: str, most: int) -> str:
     """Return a line that nothing of the terminal's can wrap, cut where it is too long."""
     shown = plain(line)
     dots = "…" if letters_are_there("…") else "..."
-    return shown if len(shown) <= most else shown[: most - len(dots)] + dots
-
-
-def wrapped(lines: Iterable[str], most: int) -> Iterator[str]:
-    """Yield lines that are broken between words, each further part indented."""
-    for line in map(plain, lines):
-        indent = " " * (len(line) - len(line.lstrip()))
-        yield from textwrap.wrap(line, most, subsequent_indent=f"{indent}    ", break_on_hyphens=False) or [""]
+    return shown if cells(shown) <= most else fit(shown, most - len(dots))[0] + dots
 
 
 def day(moment: str) -> str:

@@ -56,9 +56,14 @@ def check_templates() -> None:
         raise BreakrankError("a report needs jinja2; pip install 'pytest-breakrank[report]'")
 
 
+def shown_sessions(memory: Memory) -> list[Session]:
+    """Return the sessions that have a column."""
+    return [s for s in memory.sessions if any(entry.tested for entry in memory.entries[s.id])][-MOST_SESSIONS:]
+
+
 def write_site(memory: Memory, site: Path) -> Path:
     """Write the page into a folder, and return it. Raises `BreakrankError`."""
-    sessions = [s for s in memory.sessions if any(entry.tested for entry in memory.entries[s.id])][-MOST_SESSIONS:]
+    sessions = shown_sessions(memory)
     if not sessions:
         raise BreakrankError("the history has no session that tested a case; run a scenario first")
     try:

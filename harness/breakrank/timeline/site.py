@@ -9,7 +9,7 @@ from pathlib import Path
 
 from breakrank.errors import BreakrankError
 from breakrank.memory.reading import Memory
-from breakrank.report.site import MOST_SESSIONS, TIMELINES, write_site
+from breakrank.report.site import TIMELINES, shown_sessions, write_site
 from breakrank.timeline.page import write_page
 
 
@@ -31,7 +31,7 @@ def write_report(memory: Memory, runs: Path, site: Path) -> Path:
 
 def _wrong(memory: Memory) -> Iterator[str]:
     """Yield the names of the run directories of results that are not on record, of the sessions that are shown."""
-    shown = [entry for session in memory.sessions[-MOST_SESSIONS:] for entry in memory.entries[session.id]]
+    shown = [entry for session in shown_sessions(memory) for entry in memory.entries[session.id]]
     names = {entry.folder for entry in shown if entry.tested and entry.as_recorded is False}
     # The names come from a file, and lead nowhere else.
     yield from sorted(name for name in names if name not in ("", ".", "..") and os.path.basename(name) == name)

@@ -66,8 +66,9 @@ def install(agent: Agent) -> None:
 
     if not torch.distributed.is_available():
         return
-    # Gloo copies what it has scattered as it is waited for: that is the collective's write, and none of the program's.
-    interpose(torch.distributed.Work, "wait", around=lambda *_, **__: agent.quietly())
+    if agent.watches:
+        # Gloo copies what it has scattered as it is waited for: that is the collective's write, none of the program's.
+        interpose(torch.distributed.Work, "wait", around=lambda *_, **__: agent.quietly())
     works = Works(agent, torch.distributed.Work, torch.ScriptObject)
     agent.services.works = works
     agent.recorder.look_back_while(works.flying, works.look_back)

@@ -63,6 +63,10 @@ class _Scored:
 
     def tell(self) -> None:
         """Record the loss and the batch of a step that has one of each."""
+        if self._agent.clock.done >= _STEPS:
+            self._agent.on.handed.remove(self.hand)
+            self._agent.on.backward.remove(self.look)
+            self._agent.on.step_end.remove(self.tell)
         batches, self._batches = self._batches, []
         losses, self._losses = self._losses, []
         if len(batches) != 1 or len(losses) != 1 or losses[0] is None:

@@ -6,38 +6,11 @@ import os
 
 import torch
 import torch.distributed as dist
+from divided_common import Copy, Reduce
 from torch import nn
 from torch.nn import functional
 
 STEPS = int(os.environ.get("BREAKRANK_STEPS", "4"))
-
-
-class Copy(torch.autograd.Function):
-    """Copy to the ranks that hold a part each; the gradient is summed."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        gradient = gradient.clone()
-        dist.all_reduce(gradient)
-        return gradient
-
-
-class Reduce(torch.autograd.Function):
-    """Sum the parts; the gradient is copied."""
-
-    @staticmethod
-    def forward(ctx, x):
-        x = x.clone()
-        dist.all_reduce(x)
-        return x
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient
 
 
 class Own(torch.autograd.Function):
