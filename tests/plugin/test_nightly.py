@@ -39,7 +39,7 @@ def test_the_second_night_is_held_against_the_first_and_writes_page_and_summary(
         "breakrank: night 2: something is worse than before; 3 as recorded, 1 changed, 0 not tested; 1 worse"
     )
     assert sorted(path.name for path in (tmp_path / "second").iterdir()) == [
-        *("index.html", "summary.json", "summary.md"),
+        *("index.html", "summary.json", "summary.md", "timelines"),
     ]
     assert "## worse: 1" in (tmp_path / "second" / "summary.md").read_text()
     third = night(tmp_path, "-o", "third")

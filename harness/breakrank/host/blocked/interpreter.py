@@ -8,14 +8,16 @@ hand it on, and only the main thread's own wait is compared from look to look.
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
 from breakrank.host.blocked.threads import RELATIVE, State, Thread, in_futex, joined, read_threads
 
 #: Beginnings of the names of the files that the interpreter is mapped from.
 _FILES = ("python", "libpython")
-#: The looks at a thread that is joined.
+#: The looks that meet a joined thread asleep, and those that may meet it awake: it waits for a core as well.
 _LOOKS = 20
+_MOST_LOOKS = 2_000
 
 
 def state(thread: Thread, call: str) -> State | None:
@@ -31,15 +33,20 @@ def joins_in_vain(pid: int) -> bool:
     A destructor in C++ that joins a thread of its library, and was called from Python, keeps the lock meanwhile. The
     other thread may be met while it is about to ask again, so that one look that does not show it proves nothing.
     """
-    with contextlib.suppress(OSError, ValueError):
-        for _ in range(_LOOKS):
+    asleep = 0
+    for _ in range(_MOST_LOOKS):
+        # A thread that ends during a look spoils that look alone.
+        with contextlib.suppress(OSError, ValueError):
             threads = read_threads(pid)
             awaited = joined(next(threads))
             # The others, a hundred of them beside a framework, are read if the main one joins any.
-            if awaited is None:
+            met = next((thread for thread in threads if thread.tid == awaited), None)
+            if met is None or asleep >= _LOOKS:
                 return False
-            if any(thread.tid == awaited and state(thread, "") is State.POLLS for thread in threads):
+            if state(met, "") is State.POLLS:
                 return True
+            asleep += met.state == "S"
+        os.sched_yield()
     return False
 
 
