@@ -176,6 +176,8 @@ def number_of(agent: Agent, optimizer: Any) -> int:
     training = agent.model.handles
     if not isinstance(training, Training) or agent.services.sharded.makes_state or agent.over:
         return 0
+    if optimizer is training.optimizers.first:
+        return 1
     return next((i for i, one in enumerate(training.optimizers.all(), 1) if one is optimizer), 0)
 
 

@@ -101,3 +101,29 @@ def test_how_samples_are_drawn_is_known_by_the_sampler() -> None:
     assert drawn(data, shared, batch_size=2) == {}
     assert drawn(data, shared, batch_size=4) == {"padded": True}
     assert describe(Subset(data, [1]), DataLoader(data).batch_sampler)["total"] == 10
+
+
+@pytest.mark.parametrize(("changed_after", "told_at"), [(0, 1), (1, 2), (3, 4), (4, 8), (9, 16)])
+def test_a_dataset_that_stays_the_same_is_looked_at_ever_more_rarely(changed_after, told_at) -> None:
+    """A change is told at the first epoch that is looked at; from then on each epoch is looked at again."""
+    dataset, before = Held(1), known(Held(1))
+    said = []
+    for epoch in range(1, 20):
+        if epoch == changed_after + 1:
+            dataset.values = (2,)
+        said.append(known(dataset))
+    assert said == [before] * (told_at - 1) + [known(Held(2))] * (20 - told_at)
+
+
+def test_a_dataset_that_changes_with_each_epoch_is_looked_at_at_each() -> None:
+    dataset = Held(0)
+    said = []
+    for epoch in range(12):
+        dataset.values = (epoch,)
+        said.append(known(dataset))
+    assert said == [known(Held(epoch)) for epoch in range(12)]
+
+
+def test_another_dataset_in_the_memory_of_one_that_is_gone_is_looked_at() -> None:
+    said = {known(Held(number)) for number in range(50)}
+    assert len(said) == 50
