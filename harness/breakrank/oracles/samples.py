@@ -106,7 +106,7 @@ def _trained(lived: RankHistory, steps: int, name: Told, paces: Mapping[int, Pac
     loads = [e for e in lived.payloads("load")[_skipped(lived, pace) :] if e["step"] <= steps]
     if pace.each:
         # A batch that is drawn ahead belongs to a step that is still to come.
-        del loads[pace.each * sum(e["step"] <= steps for e in lived.points("forward")) :]
+        del loads[pace.each * sum(e["step"] <= steps for e in lived.points(_pass_of(lived))) :]
     return [Trained(lived.attempt, int(e["step"]), lived.rank, sample) for e in loads for sample in e[name] or ()]
 
 
@@ -119,10 +119,11 @@ def _pace(lived: RankHistory) -> Pace:
     drawn, ahead, forwards = 0, 0, 0
     gaps: Counter[int] = Counter()
     since = 0
+    passes = _pass_of(lived)
     for event in lived.events:
         if event["kind"] == "payload" and event["of"] == "load":
             drawn, since = drawn + 1, since + 1
-        elif event["kind"] == "point" and event["point"] == "forward":
+        elif event["kind"] == "point" and event["point"] == passes:
             if forwards:
                 gaps[since] += 1
             else:
@@ -130,6 +131,11 @@ def _pace(lived: RankHistory) -> Pace:
             forwards, since = forwards + 1, 0
     each = gaps.most_common(1)[0][0] if gaps else 0
     return Pace(ahead, each if each <= ahead and 0 <= drawn - each * forwards <= ahead - each else 0)
+
+
+def _pass_of(lived: RankHistory) -> str:
+    """Return the point that shows that batches are used: the forward pass, or the end of a step where none is seen."""
+    return "forward" if lived.points("forward") else "step"
 
 
 def _skipped(lived: RankHistory, pace: Pace) -> int:

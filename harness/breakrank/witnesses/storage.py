@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -54,6 +55,41 @@ class FailingReads(Witness[Mapping[str, int]]):
         if not before or not after or any(before.values()) or set(after.values()) != {errno.EIO}:
             return None
         return f"read of the first byte: EIO in {', '.join(sorted(os.path.basename(path) for path in after))}"
+
+
+#: The most of each file that a witness reads at once, and keeps the digest of.
+_BLOCK = 4096
+
+
+class OneBit(Witness[Mapping[str, tuple[bytes, ...]]]):
+    """The fault's files, read again block by block, are as they were before but for one block of one of them."""
+
+    def look(self, fault: Fault, target: Target) -> Mapping[str, tuple[bytes, ...]]:
+        """Return the digests of the blocks of each of the fault's files, as the rank sees them."""
+        found = {}
+        with contextlib.suppress(OSError), target.seen() as files:
+            for path in files.glob(getattr(fault, "path", "")):
+                with contextlib.suppress(OSError), os.fdopen(files.open(path), "rb") as file:
+                    found[path] = tuple(
+                        hashlib.sha256(block).digest() for block in iter(lambda: file.read(_BLOCK), b"")
+                    )
+        return found
+
+    def judge(self, fault: Fault, evidence: Evidence[Mapping[str, tuple[bytes, ...]]]) -> str | None:
+        """Compare the two looks."""
+        before, after = evidence.before or {}, evidence.after or {}
+        if before.keys() != after.keys() or any(len(before[path]) != len(after[path]) for path in before):
+            return None
+        others = [
+            (path, number, len(blocks))
+            for path, blocks in after.items()
+            for number, block in enumerate(blocks)
+            if block != before[path][number]
+        ]
+        if len(others) != 1:
+            return None
+        ((path, number, count),) = others
+        return f"{os.path.basename(path)} read again: block {number + 1} of {count} is another"
 
 
 class Traced(NamedTuple):

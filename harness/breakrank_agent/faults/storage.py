@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import stat
 import subprocess
 import time
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from breakrank_agent.kernel.rooted import opened, reopen, shown
 from breakrank_agent.kernel.trees import NO_FILE, Copying, listed, put_back
 from breakrank_agent.protocol.fault import Fault
 from breakrank_agent.protocol.target import BIND, READ_ONLY, REMOUNT, Target
+from breakrank_agent.protocol.trigger import PlanError
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,59 @@ class FailReads(
         for path in list(target.kept.get("mounted", ())):
             with opened(target.kept["mounted"].pop(path)) as mounted:
                 target.walls.unmount(mounted)
+
+
+#: The bytes of a word of a file, of which one bit is changed, and its bits.
+_WORD = 4
+_BITS = 8 * _WORD
+
+
+@dataclass(frozen=True)
+class FlipBit(
+    Fault,
+    side="outside",
+    witness="one_bit",
+    certifies="one bit of a file that is another when it is read again; says nothing about reads that fail",
+):
+    """One bit of a file is another from now on, without an error, as where a disk or a memory on its way has lost it.
+
+    `path` is below the working folder, and may have wildcards; of several files it is the last in the order of names.
+    `share` is the place in the file, from 0 (its first word of four bytes) to 1 (its last whole one), and `bit` the
+    number of the bit in that word, read as little-endian: of a float32 that is aligned, 0 to 22 are the fraction, 23 to
+    30 the exponent, and 31 is the sign. The time of the last change stays what it was. Raises `PlanError` for others.
+    """
+
+    path: str = "manifest.json"
+    share: float = 0.5
+    bit: int = 30
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise PlanError(f"the place in a file is a share of it, from 0 to 1, not {self.share}")
+        if not 0 <= self.bit < _BITS:
+            raise PlanError(f"a word of a file has the bits 0 to {_BITS - 1}, not {self.bit}")
+
+    def strike(self, target: Target) -> None:
+        """Write one byte anew. Raises `OSError` where there is no such file, or where it has no whole word."""
+        with target.files() as files:
+            paths = files.glob(self.path)
+            if not paths:
+                raise FileNotFoundError(f"there is no {self.path} in the working folder")
+            with opened(files.find(paths[-1])) as found:
+                state = os.fstat(found)
+                if not stat.S_ISREG(state.st_mode) or state.st_size < _WORD:
+                    raise OSError(f"{shown(paths[-1])} is no file of {_WORD} bytes or more")
+                if state.st_nlink > 1:
+                    # The other name may lie outside of the working folder.
+                    raise OSError(f"{shown(paths[-1])} has another name, too")
+                with opened(reopen(found, os.O_RDWR)) as file:
+                    self._flip(file, state)
+
+    def _flip(self, file: int, state: os.stat_result) -> None:
+        byte, bit = divmod(self.bit, 8)
+        at = round(self.share * (state.st_size // _WORD - 1)) * _WORD + byte
+        os.pwrite(file, bytes([os.pread(file, 1, at)[0] ^ 1 << bit]), at)
+        os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
 #: The system calls behind what a program asks for: which of them it is depends on the library and the machine.

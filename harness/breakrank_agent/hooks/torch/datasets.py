@@ -105,7 +105,7 @@ class _Known:
         return self.digest
 
 
-#: What is known of datasets that are in use, by identity: their own idea of equality is the program's code.
+#: The digests of datasets that are in use, by identity: their own idea of equality is the program's code.
 _known: dict[int, _Known] = {}
 
 

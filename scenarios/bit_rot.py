@@ -1,0 +1,53 @@
+"""One bit of a saved file is another when the job, whose rank was killed, reads it again.
+
+The bit is one of an exponent, and lies in the middle of the file; or it lies in the file's first word, which says of
+what kind it is.
+"""
+
+from __future__ import annotations
+
+from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, silent
+
+KILLED = faults.Kill() @ at(rank=0, step=5, point="save")
+
+
+def rot(path: str, share: float = 0.5) -> tuple:
+    """Return the strikes: the bit flips when the rank comes to the next step, which is never saved."""
+    return faults.FlipBit(path=path, share=share) @ at(rank=0, step=5, point="collective"), KILLED
+
+
+RESTORED = silent(oracle="checkpoint", cause="torn checkpoint")
+
+SCENARIO = Scenario(
+    family="storage",
+    job=Job(ranks=2, steps=8, data="digits", restarts=1),
+    strikes=rot("**/*.pt"),
+    cases=[
+        Case("torch-trusting", "guarded:trusting", expect=RESTORED),
+        Case("torch-falling-back", "guarded:falling_back", expect=SURVIVED),
+        Case("torch-refusing", "guarded:refusing", expect=DETECTED),
+        Case("torch-header", "guarded:trusting", strikes=rot("**/*.pt", share=0.0), expect=DETECTED),
+        Case("torch-sharded", "sharded:in_turn", strikes=rot("checkpoints/step-4/__0_0.distcp"), expect=RESTORED),
+        Case(
+            "tf-checkpoint",
+            "digits_workers:resuming",
+            framework="tensorflow",
+            strikes=rot("checkpoint-0-*.data-*"),
+            expect=DETECTED,
+        ),
+        Case(
+            "tf-trusting",
+            "guarded_workers:trusting",
+            framework="tensorflow",
+            strikes=rot("step-*.h5"),
+            expect=RESTORED,
+        ),
+        Case(
+            "tf-falling-back",
+            "guarded_workers:falling_back",
+            framework="tensorflow",
+            strikes=rot("step-*.h5"),
+            expect=SURVIVED,
+        ),
+    ],
+)
