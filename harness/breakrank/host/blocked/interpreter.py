@@ -7,7 +7,6 @@ hand it on, and only the main thread's own wait is compared from look to look.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from breakrank.host.blocked.threads import RELATIVE, State, Thread, in_futex, jo
 
 #: Beginnings of the names of the files that the interpreter is mapped from.
 _FILES = ("python", "libpython")
-#: The looks that meet a joined thread asleep, and those that may meet it awake: it waits for a core as well.
+#: The looks that fail or meet a joined thread asleep, and those that may meet it awake: it waits for a core as well.
 _LOOKS = 20
 _MOST_LOOKS = 2_000
 
@@ -33,19 +32,23 @@ def joins_in_vain(pid: int) -> bool:
     A destructor in C++ that joins a thread of its library, and was called from Python, keeps the lock meanwhile. The
     other thread may be met while it is about to ask again, so that one look that does not show it proves nothing.
     """
-    asleep = 0
+    looks = 0
     for _ in range(_MOST_LOOKS):
-        # A thread that ends during a look spoils that look alone.
-        with contextlib.suppress(OSError, ValueError):
+        try:
             threads = read_threads(pid)
             awaited = joined(next(threads))
             # The others, a hundred of them beside a framework, are read if the main one joins any.
-            met = next((thread for thread in threads if thread.tid == awaited), None)
-            if met is None or asleep >= _LOOKS:
+            met = next((thread for thread in threads if thread.tid == awaited), None) if awaited is not None else None
+            if met is None:
                 return False
             if state(met, "") is State.POLLS:
                 return True
-            asleep += met.state == "S"
+            looks += met.state == "S"
+        except (OSError, ValueError):
+            # A thread that ended meanwhile spoils one look; a process that is gone, or not ours to read, all of them.
+            looks += 1
+        if looks >= _LOOKS:
+            return False
         os.sched_yield()
     return False
 
