@@ -214,6 +214,10 @@ def test_a_wait_with_a_time_out_is_limited(seconds, limited):
         assert stillness.limited(0) is limited
 
 
+#: More looks than a thread that was woken takes to fall asleep again.
+LOOKS = 500
+
+
 @pytest.mark.parametrize(
     ("waits", "call", "condition"),
     [
@@ -234,7 +238,9 @@ def test_a_wait_that_was_interrupted_is_the_one_that_it_was(waits, call, conditi
         while Path(f"/proc/{pid}/task/{waiter.tid}/syscall").read_text().split()[0] not in RESTART_SYSCALL:
             pass
         assert next(thread for thread in read_threads(pid) if not thread.main).call == call
-        assert look(pid).condition is condition
+        # The main thread was woken, too: where there are few cores it takes some looks until it is met asleep.
+        waits = any(look(pid).condition is Condition.WAITS for _ in range(LOOKS))
+        assert waits is (condition is Condition.WAITS)
 
 
 def test_a_process_stands_that_a_signal_has_stopped():
