@@ -100,6 +100,8 @@ def _columns(memory: Memory, sessions: Sequence[Session]) -> list[dict[str, Any]
             "kind": session.kind,
             "began": day(session.began),
             "image": session.image,
+            "image_id": session.image_id,
+            "digest": session.image_id.removeprefix("sha256:")[:12],
             "git": session.git,
             "host": session.host,
             "versions": ", ".join(f"{name} {version}" for name, version in session.versions.items()),
