@@ -166,7 +166,11 @@ def _accessor(owner: str, method: str, field: str, line: str, text: str, kinds: 
 _INTRODUCTION = """# Events
 
 A run directory holds what happened as JSON lines: `attempt-N/rank-R.jsonl` is what rank R recorded in attempt N, and
-`conductor.jsonl` what the Conductor saw and did. This page is generated from
+`conductor.jsonl` what the Conductor saw and did. Beside them, `rank-R.out` and `rank-R.err` hold the rank's output, and
+`rank-R.out.times` and `rank-R.err.times` the times at which its lines were read from the pipe: each line is
+`[offset, time]`, for the lines that begin at that byte or later. Times are seconds of the monotonic clock.
+
+This page is generated from
 [breakrank_agent/protocol/events](../harness/breakrank_agent/protocol/events) by `make schemas`, and so are the JSON
 Schemas in [breakrank/schemas](../harness/breakrank/schemas). A field with a question mark may be absent.
 """
