@@ -18,10 +18,10 @@ from breakrank.memory.reading import read
 from breakrank.memory.recorder import Recorder
 from breakrank.memory.store import NAME
 from breakrank.plan.build import Choices, make_plan
-from breakrank.plan.catalogue import load_scenarios, select
+from breakrank.plan.catalogue import load_scenarios, programs_beside, select
 from breakrank.plan.scenario import Case, Scenario
 from breakrank.report.compare import Comparison, Standing, Stood, key, new_standing
-from breakrank.report.remembered import begun, programs_beside, with_plan, with_result
+from breakrank.report.remembered import begun, with_plan, with_result
 from breakrank.runners import image_runner
 from breakrank.runs.bench import Bench
 from breakrank.runs.request import Request

@@ -123,7 +123,7 @@ def _pytest(session: Session, more: Sequence[str], runs: Path, lock: int) -> int
         if not word.startswith(_WORDS):
             raise BreakrankError(f"night {session.id} was begun with {plain(word)}, which no night is; begin a new one")
     command = [sys.executable, "-m", "pytest", "-p", "breakrank.plugin", "-o", f"scenario_runs={runs}"]
-    command += [*session.argv, *more, f"--scenario-session={session.id}"]
+    command += [*session.argv, *more, f"--scenario-resume={session.id}"]
     parent = os.getpid()
     libc = ctypes.CDLL(None)
 

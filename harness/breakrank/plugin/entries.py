@@ -14,9 +14,10 @@ import pytest
 from breakrank.errors import BreakrankError
 from breakrank.files.bounded import Folder
 from breakrank.memory.entries import Entry, Session
+from breakrank.plan.catalogue import programs_beside
 from breakrank.plugin.collect import Subject
 from breakrank.plugin.options import Options
-from breakrank.report.remembered import begun, programs_beside, with_plan
+from breakrank.report.remembered import begun, with_plan
 
 #: The words by which a report tells of a truth value.
 _HELD = {"true": True, "false": False}

@@ -20,7 +20,6 @@ from typing import Any
 from breakrank.errors import BreakrankError
 from breakrank.memory.entries import PYTEST, Entry, Session
 from breakrank.memory.spans import now
-from breakrank.plan.catalogue import packaged_programs
 from breakrank.report.compare import finding
 from breakrank.runners import docker, find_runner
 from breakrank.runners.kind import installed_version
@@ -94,12 +93,6 @@ def with_result(entry: Entry, result: Result) -> Entry:
         blame=verdict.blame.words(),
         folder=os.path.basename(result.folder),
     )
-
-
-def programs_beside(scenario: Path) -> Path:
-    """Return the folder of the programs of a scenario file: one beside it, or the packaged one."""
-    own = scenario.parent / "programs"
-    return own if own.is_dir() else packaged_programs()
 
 
 #: The software of a runner, by the runner, the framework and the image: asking an image takes long.
