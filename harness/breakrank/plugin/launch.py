@@ -170,7 +170,7 @@ class Launcher:
         except PlanError as error:
             raise BreakrankError(str(error)) from None
         result = self._open_bench().run(Request(plan, where=folder, in_place=in_place))
-        note(self._item, result)
+        note(self._item, result, self._pages)
         return Launched(result, self._pages)
 
     def check(
