@@ -63,7 +63,7 @@ def _lines(printed: Mapping[str, Sequence[Printed]], lane: int) -> Iterator[Mark
     """Yield a mark for each line that a rank printed."""
     for stream, lines in printed.items():
         for line in lines:
-            event = {"kind": "output", "t": line.time, "stream": stream, "text": line.text}
+            event = {"t": line.time, "stream": stream, "text": line.text}
             yield Mark(lane, line.time, "output", name_of(line.text), 0, event)
 
 
