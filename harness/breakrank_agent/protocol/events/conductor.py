@@ -139,7 +139,8 @@ class HungEvent(AttemptEventBase):
     peer: Optional[int]
     """The first of `peers`; null if there are none."""
     peers: list[Count]
-    """The ranks that are responsible."""
+    """The ranks that seem responsible, by what the ranks did until then. The verdict, which has the control and all
+    findings, may blame others."""
     shown_by: str
     """The evidence against these, in a clause; empty if there is none."""
     ranks: list[Count]
