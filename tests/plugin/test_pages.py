@@ -114,6 +114,8 @@ def test_a_launch_in_a_test_that_fails_gets_its_page_which_is_named_once(project
     result.assert_outcomes(**({"failed": 1} if "survived" in body else {"passed": 1}))
     assert len(pages(project)) == count
     assert result.stdout.str().count(".html") == count
+    if body == "assert run.survived":
+        result.stdout.fnmatch_lines(["E *where False = <DETECTED: *>.survived"])
 
 
 def test_a_launch_of_a_fixture_gets_its_page_where_the_fixture_fails(project):

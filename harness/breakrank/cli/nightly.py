@@ -176,8 +176,11 @@ def _alone(runs: Path) -> Iterator[int]:
     """Hold the lock of the nights in a folder; give its descriptor. Raises `BreakrankError` if another night runs."""
     descriptor = os.open(runs / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        until = time.monotonic() + _WAIT_S
+        until, said = time.monotonic() + _WAIT_S, False
         while not _locked(descriptor):
+            if not said:
+                print(f"breakrank: another night runs in {runs}; it is waited for, {_WAIT_S:.0f} s at most", flush=True)
+                said = True
             if time.monotonic() > until:
                 raise BreakrankError(
                     f"another night runs in {runs}; wait for its end, or name another folder by --runs"
