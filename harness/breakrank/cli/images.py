@@ -36,7 +36,7 @@ _CUT_SHORT = 130
 
 @dataclass(frozen=True)
 class Validation:
-    """What is to be validated: the new image against the old one, by the scenarios `names`; `site` is the page's."""
+    """A validation of the new image against the old one by the scenarios `names`; `site` is the folder of its page."""
 
     new: str
     old: str

@@ -18,7 +18,7 @@ from breakrank.errors import BreakrankError
 from breakrank.files.bounded import Folder, parse
 from breakrank.files.disk_space import RecordFile, Room
 
-#: What the name of a file of times ends with.
+#: The end of the name of a file of times.
 SUFFIX = ".times"
 #: The most entries of the beginning of a stream, and again of its end.
 _MOST = 20_000

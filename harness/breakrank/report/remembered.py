@@ -1,4 +1,4 @@
-"""What the memory is told of a session and of a result: versions, the revision, the image's digest, the code's digest.
+"""The memory's facts about a session and a result: versions, the revision, the image's digest, the code's digest.
 
 A call of pytest, an image that is validated and the matrix of collectives tell it alike, so that one page shows them.
 """

@@ -150,7 +150,7 @@ class HungEvent(AttemptEventBase):
     waiting: list[WaitingRank]
     """The place of each rank that waited."""
     evidence: NotRequired[HungEvidence]
-    """What the Conductor looked at; absent in runs of older versions."""
+    """The looks that the Conductor took; absent in runs of older versions."""
     locks: NotRequired[list[LockWait]]
     """The threads that wait for each other's locks; absent but for a `lock cycle`."""
 
