@@ -253,7 +253,7 @@ docs: setup ## set up, then write what docs/ has of the code, and build the site
 	NO_MKDOCS_2_WARNING=1 '$(BIN)/python' -m mkdocs build --quiet
 	echo "The site: build/site/index.html"
 
-screenshots: setup ## set up, then draw docs/timeline.png by a browser: apt-get install chromium chromium-driver
+screenshots: setup ## set up, then draw docs/timeline.png by a browser, and docs/verdict.svg: apt-get install chromium chromium-driver
 	@'$(BIN)/python' tests/support/screenshots.py
 
 gpu: ## what only a CUDA card can show, in 4 minutes; with VENV if it is there, else PYTHON; installs nothing

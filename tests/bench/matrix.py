@@ -3,6 +3,8 @@
 Method: each row of tests/programs/mismatches.py runs as two ranks on gloo, rank 1 odd at step 2, four times: with the
 debug mode off; if that hangs, with a group time-out of 2 s, for which we wait; with TORCH_DISTRIBUTED_DEBUG=DETAIL and
 the same time-out; and under torchrun with that time-out. `make matrix`, some minutes; `matrix.py ROW…` prints some.
+
+Each run is a result of one session in the history of `.breakrank/`, and `.breakrank/matrix/index.html` is its page.
 """
 
 from __future__ import annotations
@@ -10,9 +12,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,15 +23,22 @@ from breakrank.analysis.collectives import groups, messages
 from breakrank.analysis.endings import reported
 from breakrank.history.reader import History
 from breakrank.judge.blame import NAMED, TIMED_OUT
+from breakrank.memory.entries import MATRIX, Entry
+from breakrank.memory.reading import read
+from breakrank.memory.recorder import Recorder
+from breakrank.memory.store import NAME
+from breakrank.report.remembered import begun, with_plan, with_result
 from breakrank.runs.bench import Bench
 from breakrank.runs.request import Request
 from breakrank.runs.result import Result
 from breakrank.runs.saved_run import load_run
+from breakrank.timeline.site import write_report
 from breakrank.verdict import Finding, Outcome, name_ranks
 from breakrank_agent.plan import Plan
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 PAGE = Path(__file__).parents[2] / "docs" / "collectives.md"
+RUNS = Path(".breakrank").absolute()
 ODD = 1
 TIMEOUT_S = 2.0
 SHORT = {"GROUP_TIMEOUT_S": str(TIMEOUT_S)}
@@ -101,7 +108,7 @@ def of_framework(result: Result, history: History) -> Answer:
             told.setdefault(f"{lived.died_of()} after {exits[0] - zero:.1f} s", []).append(lived.rank)
         elif lived.report is not None:
             message = str(lived.report["message"])
-            named |= {int(rank) for rank in NAMED.findall(message)}
+            named |= {int(rank) for ranks in NAMED.findall(message) for rank in re.findall(r"\d+", ranks)}
             kind = "time-out" if TIMED_OUT.search(reported(lived)) else "error"
             told.setdefault(f"{kind} after {lived.report['t'] - zero:.1f} s", []).append(lived.rank)
     if not told:
@@ -130,25 +137,27 @@ def of_ours(result: Result, history: History) -> Answer:
     return Answer(f"{finding.cause}, {name_ranks(blamed)}, {when}", True, frozenset(blamed))
 
 
-def ask(bench: Bench, row: str) -> list[Answer]:
+def ask(bench: Bench, recorder: Recorder, row: str) -> list[Answer]:
     """Run a row in every way, and return each detector's answer."""
 
-    def go(made: Plan) -> tuple[Result, History]:
+    def go(way: str, made: Plan) -> tuple[Result, History]:
         where = PROGRAMS if made.command else None
         result = bench.run(Request(made, programs=PROGRAMS, where=where))
+        entry = with_plan(Entry(f"mismatch-{way}", row, family="collectives"), made, PROGRAMS)
+        recorder.add(with_result(entry, result))
         if result.verdict.outcome is Outcome.VOID:
             sys.exit(f"{row}: {result.verdict.sentence()} ({result.folder})")
         return result, load_run(result.folder).history
 
-    off = go(plan(row, {}))
+    off = go("debug-off", plan(row, {}))
     hangs = off[0].verdict.outcome is Outcome.HUNG
-    late = of_framework(*go(plan(row, SHORT, patience_s=60.0))) if hangs else NOTHING
-    detail = of_framework(*go(plan(row, DETAIL, patience_s=60.0)))
-    under = go(launched(row))
+    late = of_framework(*go("time-out", plan(row, SHORT, patience_s=60.0))) if hangs else NOTHING
+    detail = of_framework(*go("detail", plan(row, DETAIL, patience_s=60.0)))
+    under = go("torchrun", launched(row))
     while off[0].verdict.findings[0].cause not in [f.cause for f in under[0].verdict.findings]:
         # On a loaded machine, torchrun's ranks do not always find each other.
         print(f"{row} came to nothing under torchrun, once more: {under[0].verdict.sentence()}", file=sys.stderr)
-        under = go(launched(row))
+        under = go("torchrun", launched(row))
     return [of_framework(*off), late, detail, of_launcher(*under), of_ours(*off)]
 
 
@@ -177,15 +186,19 @@ def table(found: dict[str, list[Answer]]) -> list[str]:
 def main(wanted: Sequence[str]) -> None:
     """Run all rows and write the page, or some and print them."""
     rows = re.findall(r"^@row\ndef (\w+)", (PROGRAMS / "mismatches.py").read_text(), re.MULTILINE)
-    runs = Path(tempfile.mkdtemp(prefix="matrix-"))
+    recorder = Recorder(RUNS / NAME, begun(Path.cwd(), ("matrix", *wanted), kind=MATRIX))
+    found, status = {}, 130
     try:
-        with Bench(runs) as bench:
-            found = {}
+        # The bench first: it makes the folder.
+        with Bench(RUNS) as bench:
+            recorder.begin()
             for row in wanted or rows:
-                found[row] = ask(bench, row)
+                found[row] = ask(bench, recorder, row)
                 print(line([row, *(answer.words for answer in found[row])]), flush=True)
+        status = 0
     finally:
-        shutil.rmtree(runs, ignore_errors=True)
+        recorder.end(status)
+    print(recorder.lack or f"report: {write_report(read(RUNS), RUNS, RUNS / 'matrix')}")
     lines = table(found)
     print("\n".join(lines[-2:]))
     if not wanted:

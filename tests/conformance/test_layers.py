@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,13 @@ SHARED = {"kernel", "protocol", "faults", "plan", "schedules"}
 FACES = {"breakrank/__init__", "breakrank/__main__", "breakrank_agent/__init__"}
 #: The most modules that lie at the root of a package.
 AT_ROOT = 8
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_the_picture_of_the_architecture_names_each_room(package: str) -> None:
+    words = set(re.findall(r"[a-z_]+", (HARNESS.parent / "docs" / "architecture.svg").read_text()))
+    rooms = {room.rpartition("/")[2] for layer in LAYERS[package] for room in layer}
+    assert rooms - words - {"__main__"} == set()
 
 
 def imports(path: Path) -> set[str]:

@@ -7,6 +7,7 @@ import pytest
 from support.plans import PROGRAMS, plan_of
 
 from breakrank.errors import BreakrankError
+from breakrank.host.blocked import Stillness
 from breakrank.runs.bench import Bench
 from breakrank.runs.request import Request
 from breakrank.verdict import Outcome
@@ -62,7 +63,9 @@ def test_a_signal_after_the_work_is_over_is_a_good_end(run):
 def test_a_rank_that_spins_is_hung_at_the_deadline(run):
     result, saved = run("small:spins", deadline_s=1.0)
     assert result.verdict.outcome is Outcome.HUNG
-    assert saved.history.seen("hung")[0]["why"] == "deadline"
+    (hung,) = saved.history.seen("hung")
+    assert (hung["why"], hung["evidence"]["by"], hung["evidence"]["looks"]) == ("deadline", "deadline", 0)
+    assert ("moves", "") in {(seen["does"], seen["call"]) for seen in hung["evidence"]["threads"]}
     assert any("spin" in e["text"] for e in saved.history.seen("stacks"))
 
 
@@ -71,6 +74,11 @@ def test_a_wait_for_a_rank_that_has_ended_is_proven(run):
     assert result.verdict.outcome is Outcome.HUNG
     hung = saved.history.seen("hung")[0]
     assert (hung["why"], hung["peer"], hung["ranks"]) == ("peer ended", 1, [0])
+    evidence = hung["evidence"]
+    assert evidence["by"] == "threads" and evidence["looks"] >= Stillness.LOOKS
+    assert {seen["rank"] for seen in evidence["threads"]} == {0}
+    assert "moves" not in {seen["does"] for seen in evidence["threads"]}
+    assert "futex" in {seen["call"] for seen in evidence["threads"] if seen["does"] == "waits"}
 
 
 def test_a_rank_that_works_on_alone_is_not_hung(run):

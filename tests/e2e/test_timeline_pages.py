@@ -6,8 +6,10 @@ import pytest
 from support import browser, pictured
 from support.synthetic import BARS, write_hang
 
+from breakrank.files.bounded import plain
 from breakrank.timeline.draw import draw
 from breakrank.timeline.page import write_page
+from breakrank.timeline.reading import read_run
 
 pytestmark = pytest.mark.skipif(bool(browser.lacking()), reason=browser.lacking() or "a browser is there")
 #: The most bytes of the page of 64 ranks that made 1,000 steps.
@@ -98,7 +100,8 @@ def never(driver):
 def test_a_page_shows_the_model_without_an_error_or_a_request(driver, pages, name, dark):
     saved, path = pages(name)
     browser.show(driver, path, dark=dark)
-    picture = draw(saved.history)
+    printed = read_run(saved.folder).printed
+    picture = draw(saved.history, printed=printed)
     assert ask(driver, "breakrank.errors") == []
     assert [entry for entry in driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
     assert browser.requests(driver) == []
@@ -107,8 +110,21 @@ def test_a_page_shows_the_model_without_an_error_or_a_request(driver, pages, nam
     endings = [bar.ending for bar in picture.bars]
     assert ask(driver, "[...breakrank.bars].map(b => b.ending)") == endings
     assert ask(driver, "breakrank.marks.length") == len(picture.marks)
+    lines = sorted(line.text[:79] for streams in printed.values() for kept in streams.values() for line in kept)
+    said = ask(driver, "breakrank.marks.filter(m => m.kind === 'output').map(m => m.event.text.slice(0, 79))")
+    assert sorted(said) == [plain(line) for line in lines]
     assert ask(driver, "breakrank.drawn.bars") > 0
     assert saved.verdict["outcome"] in ask(driver, "document.querySelector('.outcome').textContent")
+
+
+def test_a_page_of_a_hang_says_what_proved_it_and_what_each_thread_did(hang, pages):
+    (event,) = pages("hang")[0].history.seen("hung")
+    assert "each of their threads stood still in" in ask(hang, "document.querySelector('#proof').textContent")
+    rows = ask(hang, "[...document.querySelectorAll('#threads tr')].map(r => [...r.cells].map(c => c.textContent))")
+    assert rows[0] == ["rank", "thread", "number", "does", "in"]
+    assert {row[0] for row in rows[1:]} == {f"rank {n}" for n in event["ranks"]} and "futex" in {
+        row[4] for row in rows[1:]
+    }
 
 
 def test_a_hang_says_on_its_bars_who_waits_for_whom(hang):

@@ -11,7 +11,7 @@ import pytest
 
 import breakrank
 from breakrank.__main__ import main
-from breakrank.runs.lookup import find_run
+from breakrank.runs.listing import find_run
 
 
 @pytest.fixture
@@ -54,10 +54,11 @@ def test_list_and_doctor_answer_without_pytest(command, word, project):
 
 
 def saved(runs, name, as_recorded, seconds):
-    """Make what `show` looks at to find a run: its verdict, and when that was written."""
+    """Make what `show` looks at to find a run: its plan, its verdict, and when that was written."""
     folder = runs / name
     folder.mkdir(parents=True)
-    (folder / "verdict.json").write_text(json.dumps({"as_recorded": as_recorded}))
+    (folder / "plan.json").write_text("{}")
+    (folder / "verdict.json").write_text(json.dumps({"outcome": "SILENT", "as_recorded": as_recorded}))
     os.utime(folder / "verdict.json", (seconds, seconds))
     return folder
 

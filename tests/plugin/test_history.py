@@ -7,6 +7,7 @@ import sqlite3
 
 import jsonschema
 import pytest
+from support.remembered import entry, night, remembered
 
 from breakrank.__main__ import main
 from breakrank.memory.reading import read
@@ -188,19 +189,40 @@ class TestSession:
 
     def test_cases_that_it_has_are_left_out(self, project, runs):
         project.pytest("--scenario=racy", "-k", "broken")
-        result = project.pytest("--scenario=racy", "--scenario-session=1")
+        result = project.pytest("--scenario=racy", "--scenario-resume=1")
         result.assert_outcomes(passed=1, deselected=1)
         memory = read(runs)
         assert [entry.case for entry in memory.entries[1]] == ["broken", "sound"]
         assert len(memory.sessions) == 1 and memory.sessions[0].selected == 2
+
+    def test_the_last_one_is_gone_on_with_where_no_number_is_given(self, project, runs):
+        project.pytest("--scenario=racy", "-k", "sound")
+        project.pytest("--scenario=racy", "-k", "broken")
+        project.pytest("--scenario=racy", "--scenario-resume").assert_outcomes(passed=1, deselected=1)
+        assert [[entry.case for entry in entries] for entries in read(runs).entries.values()] == [
+            ["sound"],
+            ["broken", "sound"],
+        ]
+
+    @pytest.mark.parametrize(
+        ("number", "words"),
+        [("", "has no session of pytest to go on with"), ("=9", "has no session 9"), ("=1", "ran on the image new")],
+    )
+    def test_one_that_is_not_there_or_ran_elsewhere_is_one_line(self, project, runs, number, words):
+        runs.mkdir()
+        remembered(runs, (night(1, image="new"), [entry()]))
+        result = project.pytest("--scenario=racy", f"--scenario-resume{number}")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        (line,) = [line for line in result.errlines if line.strip()]
+        assert words in line
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--scenario=racy", "--scenario-budget=soon"], "--scenario-budget is 'soon'; give a span of time"),
-        (["--scenario=racy", "--scenario-session=3"], "so no session 3 to go on with"),
-        (["--scenario=racy", "--scenario-session=0"], "give a whole number from 1"),
+        (["--scenario=racy", "--scenario-resume=3"], "so no session to go on with"),
+        (["--scenario=racy", "--scenario-resume=0"], "give a whole number from 1"),
         (["--scenario=racy", "--scenario-retries=-1"], "give a whole number from 0"),
         (["--scenario=racy", "--scenario-json=mine"], "mine cannot be written: Is a directory"),
         (["--scenario=racy", "--scenario-json="], "--scenario-json needs a path"),

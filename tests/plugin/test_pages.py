@@ -94,3 +94,35 @@ def test_a_launch_that_is_explained_names_its_page(project):
     result.assert_outcomes(failed=1)
     (name,) = pages(project)
     result.stdout.fnmatch_lines([f"*{project.path / 'pages' / name}"])
+
+
+@pytest.mark.parametrize(
+    ("body", "arguments", "count"),
+    [
+        ("assert run.survived", (), 1),
+        ("assert run.detected", (), 0),
+        ("assert run.detected", ("--scenario-html-all",), 1),
+        ("assert run.survived, run.explain()", (), 1),
+    ],
+)
+def test_a_launch_in_a_test_that_fails_gets_its_page_which_is_named_once(project, body, arguments, count):
+    project.file("train.py", "raise SystemExit(3)\n")
+    text = f"def test_it(launch):\n    run = launch('train.py', ranks=1, oracles=())\n    {body}\n"
+    project.file("test_mine.py", text)
+    words = ("test_mine.py", "--scenario-html=pages", "-rA", *arguments)
+    result = project.pytest_process(*words, plugins=["breakrank.plugin"])
+    result.assert_outcomes(**({"failed": 1} if "survived" in body else {"passed": 1}))
+    assert len(pages(project)) == count
+    assert result.stdout.str().count(".html") == count
+    if body == "assert run.survived":
+        result.stdout.fnmatch_lines(["E *where False = <DETECTED: *>.survived"])
+
+
+def test_a_launch_of_a_fixture_gets_its_page_where_the_fixture_fails(project):
+    project.file("train.py", "raise SystemExit(3)\n")
+    fixture = "@pytest.fixture\ndef trained(launch):\n    assert launch('train.py', ranks=1).survived\n"
+    project.file("test_mine.py", f"import pytest\n{fixture}\ndef test_it(trained):\n    pass\n")
+    result = project.pytest_process("test_mine.py", "--scenario-html=pages", plugins=["breakrank.plugin"])
+    result.assert_outcomes(errors=1)
+    (name,) = pages(project)
+    result.stdout.fnmatch_lines(["*pages of the runs*", f"*{name}"])

@@ -123,7 +123,7 @@ def _pytest(session: Session, more: Sequence[str], runs: Path, lock: int) -> int
         if not word.startswith(_WORDS):
             raise BreakrankError(f"night {session.id} was begun with {plain(word)}, which no night is; begin a new one")
     command = [sys.executable, "-m", "pytest", "-p", "breakrank.plugin", "-o", f"scenario_runs={runs}"]
-    command += [*session.argv, *more, f"--scenario-session={session.id}"]
+    command += [*session.argv, *more, f"--scenario-resume={session.id}"]
     parent = os.getpid()
     libc = ctypes.CDLL(None)
 
@@ -176,8 +176,11 @@ def _alone(runs: Path) -> Iterator[int]:
     """Hold the lock of the nights in a folder; give its descriptor. Raises `BreakrankError` if another night runs."""
     descriptor = os.open(runs / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        until = time.monotonic() + _WAIT_S
+        until, said = time.monotonic() + _WAIT_S, False
         while not _locked(descriptor):
+            if not said:
+                print(f"breakrank: another night runs in {runs}; it is waited for, {_WAIT_S:.0f} s at most", flush=True)
+                said = True
             if time.monotonic() > until:
                 raise BreakrankError(
                     f"another night runs in {runs}; wait for its end, or name another folder by --runs"

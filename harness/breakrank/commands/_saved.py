@@ -47,7 +47,7 @@ def written(options: argparse.Namespace, suffix: str, write: Callable[[Path, Pat
 
 def run_of(options: argparse.Namespace) -> Path:
     """Return the run directory that a person means. Raises `BreakrankError` where there is none."""
-    from breakrank.runs.lookup import find_run
+    from breakrank.runs.listing import find_run
 
     return find_run(options.run, options.runs)
 

@@ -13,7 +13,7 @@ from breakrank.analysis.rendezvous import explain_meeting, suspect_meeting, wait
 from breakrank.analysis.wait_for import Wait
 from breakrank.conductor.network_paths import Ways, can_probe, explain_closed
 from breakrank.conductor.rank import Rank
-from breakrank.host.blocked import Stillness, is_stopped
+from breakrank.host.blocked import Stillness, describe, is_stopped
 from breakrank.host.blocked.interpreter import joins_in_vain
 from breakrank.host.blocked.threads import read_threads
 from breakrank.host.datagrams import Way
@@ -54,6 +54,8 @@ class Watchdog:
         self._asked = 0
         #: The looks in a row that have seen all ranks asleep that have just started.
         self._slept = 0
+        #: The kind of the last proof, as a hung event names it.
+        self._by = ""
         #: The holders of connections of ranks that have ended, and the ended ranks that are known to have none.
         self._holders: Collection[int] = ()
         self._closed: set[int] = set()
@@ -75,7 +77,7 @@ class Watchdog:
         """
         live = {n: r for n, r in ranks.items() if r.live and not r.done}
         if self._steps and any(r.step > ENDLESS * self._steps for r in live.values()):
-            return self._hung(live, Stuck("endless training", (), {}), idle)
+            return self._hung(live, Stuck("endless training", (), {}), idle, "steps")
         if not live:
             # The launcher alone is left: it has not come to an end, or no rank has called.
             return {"why": "", "peer": None} if idle > self._plan.deadline_s else None
@@ -98,7 +100,7 @@ class Watchdog:
         limit = self._plan.deadline_s + max(map(self._patience, limits), default=0.0)
         if idle <= limit or (idle <= limit + IMPORT_S and self._imports(live)):
             return None
-        return self._hung(waiting, self._unproven(ranks, stopped), idle)
+        return self._hung(waiting, self._unproven(ranks, stopped), idle, "deadline")
 
     def _imports(self, live: Mapping[int, Rank]) -> bool:
         """Return whether a rank that has made no point but the first is still at work: it imports its framework."""
@@ -117,11 +119,13 @@ class Watchdog:
             return None
         ledgers = {n: r.ledger for n, r in ranks.items()}
         if stuck or not waiting:
+            self._by = "schedule" if stuck else "threads"
             found = _explain(ranks, stopped)
             return Stuck("deadlock", (), {}) if found.why == "blocked in a lock" else found
         if any(r.ledger.meeting is not None for r in waiting.values()) or explain_groupings(ledgers):
             return self._proof_of_meeting(ranks, waiting, stopped)
         self._look(waiting)
+        self._by = "threads"
         if not self._stillness.proven(Stillness.LOOKS):
             return None
         found = _explain(ranks, stopped)
@@ -135,6 +139,7 @@ class Watchdog:
             self.forget()
             return None
         if closed:
+            self._by = "network"
             return _unreachable(closed, found.waits)
         # Bytes that have arrived just before may be about to wake a rank, which only a later look can show.
         self._clear = proven and closed is not None
@@ -164,6 +169,7 @@ class Watchdog:
             return None
         if self._asked < _ASKED and not closed:
             return None
+        self._by = "network" if closed else "rendezvous"
         if closed:
             return _unreachable(closed, waits_in_meeting({n: r.ledger for n, r in asking.items()}))
         gone = [n for n, r in ranks.items() if r.gone or r.done]
@@ -190,7 +196,7 @@ class Watchdog:
             return None
         failed = [n for n, r in ranks.items() if r.failed and n not in struck]
         live = {n: r for n, r in ranks.items() if r.live}
-        return {"why": "", "peer": failed[0]} if failed else self._hung(waiting or live, found, idle)
+        return {"why": "", "peer": failed[0]} if failed else self._hung(waiting or live, found, idle, self._by)
 
     def _patience(self, timeout_s: float | None) -> float:
         """Return the time-out that will end a wait, if the plan has the patience for it, else 0."""
@@ -225,7 +231,7 @@ class Watchdog:
         shown_by = "is in no collective, where others wait" if away and found.waits else ""
         return Stuck("deadline", away if found.waits else (), found.waits, shown_by)
 
-    def _hung(self, waiting: Mapping[int, Rank], found: Stuck, idle: float) -> Reason:
+    def _hung(self, waiting: Mapping[int, Rank], found: Stuck, idle: float, by: str) -> Reason:
         return {
             "why": found.why,
             "peer": found.peers[0] if found.peers else None,
@@ -234,6 +240,20 @@ class Watchdog:
             "ranks": sorted(waiting),
             "seconds": round(idle, 3),
             "waiting": [r.waits_in(found.waits.get(n), found.why in _SILENT) for n, r in sorted(waiting.items())],
+            "evidence": self._evidence(waiting, by),
+        }
+
+    def _evidence(self, waiting: Mapping[int, Rank], by: str) -> dict[str, Any]:
+        """Return what was looked at, with the threads as they are now: they stand still."""
+        looks = self._stillness.looks if by in ("threads", "network") else 0
+        return {
+            "by": by,
+            "looks": looks,
+            "threads": [
+                {"rank": number, **seen}
+                for number, rank in sorted(waiting.items())
+                for seen in describe(rank.process.pid, rank.ledger.in_call)
+            ],
         }
 
 

@@ -9,6 +9,7 @@ from collections import deque
 from pathlib import Path
 
 from breakrank.files.disk_space import RecordFile, Room
+from breakrank.history.output_times import Times
 
 #: Bytes kept of the beginning, and again of the end.
 KEEP = 512 * 1024
@@ -22,7 +23,9 @@ class Output:
     """One stream of one rank. The file is complete as long as the stream is short, also after a crash of ours."""
 
     def __init__(self, path: Path, room: Room | None = None) -> None:
-        self._file = RecordFile(path, room or Room(path.parent))
+        room = room or Room(path.parent)
+        self._file = RecordFile(path, room)
+        self._times = Times(path, room)
         self._written = 0
         #: The latest pieces, which are at least the end that is kept.
         self._tail: deque[bytes] = deque()
@@ -32,6 +35,7 @@ class Output:
     def take(self, data: bytes) -> None:
         """Keep what was read from the pipe."""
         room = KEEP - self._written
+        self._times.take(data, max(0, room))
         if room > 0:
             self._file.write(data[:room])
             self._written += len(data[:room])
@@ -60,9 +64,11 @@ class Output:
         """Write the end behind the beginning, and say how much is missing in between."""
         tail = b"".join(self._tail)
         lost = self._lost + max(0, len(tail) - KEEP)
-        if lost:
-            self._file.write(f"\n[{lost} bytes are left out here]\n".encode())
+        said = f"\n[{lost} bytes are left out here]\n".encode() if lost else b""
+        if said:
+            self._file.write(said)
         self._file.write(tail[-KEEP:])
+        self._times.close(len(tail[-KEEP:]), self._written + len(said))
         self._file.close()
 
 

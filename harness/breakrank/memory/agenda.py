@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from breakrank.errors import BreakrankError
-from breakrank.memory.entries import NIGHTLY, Entry
-from breakrank.memory.reading import before, read
+from breakrank.memory.entries import NIGHTLY, PYTEST, Entry, Session
+from breakrank.memory.reading import Memory, before, read
 from breakrank.memory.store import NAME
 
 #: The beginning of the sentence of a case that was not started, as the time was over.
@@ -20,10 +20,12 @@ NOT_STARTED = "not started: the budget"
 class Agenda:
     """The knowledge before a session, by the name of a case.
 
-    `done` has a result in this session already. `tested` is the last session that tested a case, `seconds` the time
-    that it took there. `known` is its last result: mechanism, plan, outcome, finding.
+    `session` is the number of the session that is gone on with, 0 for a new one; `done` are the cases that have a
+    result there. `tested` is the last session that tested a case, `seconds` the time that it took there. `known` is its
+    last result: mechanism, plan, outcome, finding.
     """
 
+    session: int = 0
     done: tuple[str, ...] = ()
     tested: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -40,38 +42,50 @@ class Agenda:
 
     def dumps(self) -> str:
         """Return it as text, for the workers of xdist."""
-        return json.dumps([self.done, self.tested, self.seconds, self.known])
+        return json.dumps([self.session, self.done, self.tested, self.seconds, self.known])
 
     @classmethod
     def loads(cls, text: str) -> Agenda:
         """Read that text."""
-        done, tested, seconds, known = json.loads(text)
-        return cls(tuple(done), tested, seconds, {name: tuple(values) for name, values in known.items()})
+        session, done, tested, seconds, known = json.loads(text)
+        return cls(session, tuple(done), tested, seconds, {name: tuple(values) for name, values in known.items()})
 
 
-def agenda(runs: Path, number: int = 0, image: str = "") -> Agenda:
-    """Return the agenda of a session: the one with a number, or a new one. Raises `BreakrankError`.
+def agenda(runs: Path, resume: int | None = None, image: str = "") -> Agenda:
+    """Return the agenda of a session: a new one, the one with a number, or (0) the last one. Raises `BreakrankError`.
 
     A night knows the nights before it, and any other session all sessions.
     """
     if not (runs / NAME).exists():
-        if number:
-            raise BreakrankError(f"there is no history in {runs}, and so no session {number} to go on with")
+        if resume is not None:
+            raise BreakrankError(f"there is no history in {runs}, and so no session to go on with")
         return Agenda()
     memory = read(runs)
-    session = memory.session(number) if number else None
-    if number and session is None:
-        raise BreakrankError(f"{runs / NAME} has no session {number}; breakrank history shows which there are")
-    kind = NIGHTLY if session is not None and session.kind == NIGHTLY else ""
-    done = [entry.name for entry in memory.entries[number] if entry.outcome] if session is not None else []
-    return _of(before(memory, kind, image, number), done)
+    session = _resumed(memory, runs, resume) if resume is not None else None
+    if session is None:
+        return _of(before(memory, image=image))
+    if session.image != image:
+        ran = f"on the image {session.image}" if session.image else "without an image"
+        raise BreakrankError(f"session {session.id} ran {ran}: go on with it in the same way")
+    done = tuple(entry.name for entry in memory.entries[session.id] if entry.outcome)
+    kind = NIGHTLY if session.kind == NIGHTLY else ""
+    return replace(_of(before(memory, kind, image, session.id)), session=session.id, done=done)
 
 
-def _of(last: Mapping[tuple[str, str, str], Entry], done: list[str]) -> Agenda:
+def _resumed(memory: Memory, runs: Path, number: int) -> Session:
+    """Return the session with a number, or (0) the last call of pytest. Raises `BreakrankError`."""
+    calls = [session for session in memory.sessions if session.kind == PYTEST]
+    found = memory.session(number) if number else calls[-1] if calls else None
+    if found is None:
+        which = f"session {number}" if number else "session of pytest"
+        raise BreakrankError(f"{runs / NAME} has no {which} to go on with; breakrank history shows which there are")
+    return found
+
+
+def _of(last: Mapping[tuple[str, str, str], Entry]) -> Agenda:
     entries = {entry.name: entry for entry in last.values()}
     return Agenda(
-        tuple(done),
-        {name: entry.session for name, entry in entries.items()},
-        {name: entry.seconds for name, entry in entries.items()},
-        {name: (entry.mechanism, entry.plan, *entry.stood) for name, entry in entries.items()},
+        tested={name: entry.session for name, entry in entries.items()},
+        seconds={name: entry.seconds for name, entry in entries.items()},
+        known={name: (entry.mechanism, entry.plan, *entry.stood) for name, entry in entries.items()},
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: The kinds of sessions: a call of pytest, and a night, which may be several.
-PYTEST, NIGHTLY = "pytest", "nightly"
+#: The kinds of sessions: a call of pytest, a night, which may be several, an image that is validated, and the matrix of
+#: collectives that do not match.
+PYTEST, NIGHTLY, IMAGE, MATRIX = "pytest", "nightly", "image", "matrix"
 
 
 @dataclass(frozen=True)
@@ -13,7 +14,8 @@ class Session:
     """One session: times are UTC, as in 2026-11-30T02:00:00Z. `exit` is None until it has ended.
 
     `versions` are of the software that ran the ranks, in the image if there is one. `selected` counts the cases that
-    were to run. `git` is the revision of the folder, with `-dirty` if files of it were changed.
+    were to run. `git` is the revision of the folder, with `-dirty` if files of it were changed. `image_id` is the
+    digest by which the engine knows the image: its name may mean another one tomorrow.
     """
 
     began: str
@@ -22,6 +24,7 @@ class Session:
     host: str = ""
     git: str = ""
     image: str = ""
+    image_id: str = ""
     breakrank: str = ""
     python: str = ""
     torch: str = ""

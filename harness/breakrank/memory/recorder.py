@@ -80,7 +80,7 @@ class Recorder:
         there = [session for session in store.sessions() if session.id == self._joins]
         if not there:
             raise UnusableError(f"{self._path} has no session {self._joins}")
-        known = ("host", "git", "breakrank", "python", "torch", "tf")
+        known = ("host", "git", "image_id", "breakrank", "python", "torch", "tf")
         store.update(self._joins, **{name: getattr(self._session, name) for name in known})
         self._session = there[0]
         return self._joins

@@ -52,9 +52,12 @@ CREATE INDEX further_attempts ON results (attempt_of);
 #: The index of version 1 that begins with the session is partial, and of no use for all results of one.
 _SECOND = "CREATE INDEX results_of_a_session ON results (session);"
 
+#: The digest of the image, by which an image is known whose name was given to another one since.
+_THIRD = "ALTER TABLE sessions ADD COLUMN image_id TEXT NOT NULL DEFAULT ''"
+
 #: The step from each version to the next: the first one makes an empty file to version 1. A file that was written
 #: once can lie anywhere, so steps are added and never changed; tests/unit/memory/files has a file of each version.
-STEPS: Sequence[str] = (_FIRST, _SECOND)
+STEPS: Sequence[str] = (_FIRST, _SECOND, _THIRD)
 
 
 def version(connection: sqlite3.Connection) -> int:

@@ -41,6 +41,15 @@ def packaged_programs() -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
+def programs_beside(scenario: Path) -> Path:
+    """Return the folder of the programs of a scenario file: the one beside it, or else the packaged one.
+
+    Raises `BreakrankError` if there is neither.
+    """
+    own = scenario.parent / "programs"
+    return own if own.is_dir() else packaged_programs()
+
+
 def load_scenarios(extra: Sequence[Path] = ()) -> dict[str, Scenario]:
     """Return every scenario by name: ours, and those in the folders `extra`.
 

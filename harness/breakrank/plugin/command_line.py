@@ -54,9 +54,8 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
                   "it is flaky or has changed"}),
     ("-budget", {"metavar": "TIME", "help": "start no case after so long, as 90s, 30m or 2h; those that never ran come "
                  "first, then those not tested for longest, the slowest first"}),
-    ("-session", {"metavar": "N", "help": "go on with a session of the history: its cases are left out"}),
-    ("-resume", {"action": "store_true", "help": "run those of the cases that the last session did not come to: it was "
-                 "interrupted"}),
+    ("-resume", {"nargs": "?", "const": "last", "metavar": "N", "help": "go on with the last session, which was "
+                 "interrupted, or with session N of the history: cases that it has a result of are left out"}),
     ("-dry-run", {"action": "store_true", "help": "say in words what would run, and run nothing"}),
     ("-list", {"nargs": "?", "const": "text", "metavar": "FORM", "help": "list the scenarios (with -v: their cases), "
                "those of --scenario and -k if they are given; =json: all that is known of them"}),

@@ -192,7 +192,8 @@ class ScenarioItem(BreakrankItem):
         self.tell(again=json.dumps(told), sentence=f"{words}: {sentence}", verdict_sentence=sentence)
         wrong = [run for run in (first, *runs) if not run.as_recorded]
         if wrong:
-            raise Failed(f"{self.nodeid}: {words}\n{active.explain(wrong[0].folder)}")
+            recorded = f"on record {self.record.words()}: " if self.record is not None else ""
+            raise Failed(f"{self.nodeid}: {words}\n{active.explain(wrong[0].folder)}", f"{recorded}{words}: {sentence}")
 
     def _search(self, active: Active, plan: Plan) -> None:
         """Run the case at every seed asked for, and raise `Failed` in the end if the record does not stand."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from breakrank.errors import BreakrankError
+from breakrank.files.bounded import plain
 from breakrank.plan.build import Choices
 from breakrank.plan.for_scripts import make_script_plans
 from breakrank.plan.scenario import DEFAULT_ORACLES, Job, Scenario
@@ -28,12 +29,15 @@ from breakrank_agent.protocol.fault import Strike
 from breakrank_agent.protocol.trigger import PlanError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Launched:
-    """The result of a launch."""
+    """The result of a launch. A failed assertion shows what it came to."""
 
     result: Result
     pages: Pages = field(default_factory=Pages)
+
+    def __repr__(self) -> str:
+        return f"<{plain(f'{self.outcome}: {self.verdict.sentence()}')}>"
 
     @property
     def verdict(self) -> Verdict:
@@ -95,11 +99,15 @@ class Launched:
         return explain(self.saved, pages=self.pages.write(self.folder))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Checked:
-    """The result of a check-up."""
+    """The result of a check-up. A failed assertion shows what is wrong."""
 
     health: Health
+
+    def __repr__(self) -> str:
+        wrong = "; ".join(f"{name}: {words}" for name, words in self.wrong.items())
+        return f"<{plain(wrong or ('well' if self.well else 'too little was seen'))}>"
 
     @property
     def well(self) -> bool:
@@ -170,7 +178,7 @@ class Launcher:
         except PlanError as error:
             raise BreakrankError(str(error)) from None
         result = self._open_bench().run(Request(plan, where=folder, in_place=in_place))
-        note(self._item, result)
+        note(self._item, result, self._pages)
         return Launched(result, self._pages)
 
     def check(

@@ -27,16 +27,16 @@ _MOST_RESTARTS = 100
 _MOST_STEPS = 10**9
 _MOST_RETRIES = 100
 #: Options of the memory, and of what is written beside it; a replay is no new result.
-_OF_THE_MEMORY = ("-json", "-report", "-retries", "-budget", "-session")
+_OF_THE_MEMORY = ("-json", "-report", "-retries", "-budget", "-resume")
 #: Options that a saved plan decides, so that a replay takes none of them.
 _OF_THE_PLAN = (
     "", "-train", "-reference", "-steps", "-step", "-apart", "-ranks", "-seed", "-seeds", "-framework", "-restarts",
-    "-patience", "-deadline", "-tolerance", "-repeat", "-image", "-compare", "-resume", *_OF_THE_MEMORY,
+    "-patience", "-deadline", "-tolerance", "-repeat", "-image", "-compare", *_OF_THE_MEMORY,
 )  # fmt: skip
 
 
 #: Options, most of them about a script of one's own, which do nothing by themselves.
-_OF_A_SCENARIO = ("-train", "-reference", "-steps", "-step", "-apart", "-resume")
+_OF_A_SCENARIO = ("-train", "-reference", "-steps", "-step", "-apart")
 
 
 def asks_for_text(config: pytest.Config) -> bool:
@@ -115,7 +115,8 @@ class Options:
     report: Path | None = None
     retries: int = 0
     budget_s: float | None = None
-    session: int = 0
+    #: The session of the history to go on with: its number, 0 for the last one, or None for a new one.
+    resume: int | None = None
 
 
 def scenario_paths(config: pytest.Config) -> tuple[Path, ...]:
@@ -162,7 +163,7 @@ def read(config: pytest.Config) -> Options:
         report=_site(config),
         retries=_whole(PREFIX + "-retries", _text(config, "-retries"), 0, _MOST_RETRIES) or 0,
         budget_s=_budget(config),
-        session=_whole(PREFIX + "-session", _text(config, "-session"), 1, _MOST_SEED) or 0,
+        resume=_resume(config),
     )
 
 
@@ -354,6 +355,12 @@ def _whole(name: str, text: str | None, least: int, most: int, limit: str = "the
     if number > most:
         raise BreakrankError(f"{name} is {number}; {limit} {most}")
     return number
+
+
+def _resume(config: pytest.Config) -> int | None:
+    """Return the number of the session to go on with, 0 for the last one, or None for a new one."""
+    text = _text(config, "-resume")
+    return 0 if text == "last" else _whole(PREFIX + "-resume", text, 1, _MOST_SEED)
 
 
 def _number(name: str, text: str | None, above_zero: bool = False) -> float | None:

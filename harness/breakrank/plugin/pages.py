@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,10 +26,30 @@ class Pages:
         if self.folder is None:
             return []
         try:
-            return [str(write_page(run, self.folder / f"{run.name}.html"))]
+            return [str(write_page(run, self._page(self.folder, run)))]
         except BreakrankError as error:
             # The verdict of the run stands, whatever becomes of its page.
             return [f"(there is no page: {error})"]
+
+    def write_once(self, run: Path) -> list[str]:
+        """Do the same, unless the page of this run is there already."""
+        return self.of(run) or self.write(run)
+
+    def of(self, run: Path) -> list[str]:
+        """Return the path of the page of a run in a list; nothing if it was not written."""
+        if self.folder is None:
+            return []
+        page = self._page(self.folder, run)
+        try:
+            # A name is given again once its run was removed: the page may be that of an older run.
+            written = os.stat(page).st_mtime >= os.stat(run / "verdict.json").st_mtime
+        except OSError:
+            return []
+        return [str(page)] if written and page.is_file() else []
+
+    @staticmethod
+    def _page(folder: Path, run: Path) -> Path:
+        return folder / f"{run.name}.html"
 
 
 def read_pages(config: pytest.Config) -> Pages:

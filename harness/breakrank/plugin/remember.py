@@ -27,10 +27,15 @@ class Remember:
         self._options, self._done = options, len(agenda.done)
         self._subjects = {subject.nodeid: subject for subject in subjects}
         self._session = session_of(config, options, len(subjects))
-        self._recorder = Recorder(options.runs / NAME, self._session, options.session)
+        self._recorder = Recorder(options.runs / NAME, self._session, agenda.session)
         #: Opened first, so that a file that cannot be written is said before anything runs.
         self._lines = _open(options.json) if options.json is not None else None
         self._site = self._lack = ""
+
+    @property
+    def lack(self) -> str:
+        """The reason for which the history does not hold all of the session; empty if it does."""
+        return self._recorder.lack
 
     def pytest_sessionstart(self) -> None:
         """Write the session."""
@@ -82,8 +87,8 @@ class Remember:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Say where the report is, and what the memory lacks."""
-        if self._recorder.lack:
-            lack = one_line(self._recorder.lack)
+        if self.lack:
+            lack = one_line(self.lack)
             terminalreporter.write_line(f"breakrank: the history does not have all of this session: {lack}")
         if self._lack:
             terminalreporter.write_line(f"breakrank: {self._lack}")

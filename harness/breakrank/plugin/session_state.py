@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from breakrank.host import core_tokens
 from breakrank.host.user_limits import check_quotas
 from breakrank.memory.agenda import Agenda, agenda
 from breakrank.plan.build import make_plan
-from breakrank.plan.catalogue import packaged_folder
+from breakrank.plan.catalogue import packaged_folder, programs_beside
 from breakrank.plan.scenario import Case, Scenario
 from breakrank.plugin import header, workers
 from breakrank.plugin import options as options_module
@@ -32,6 +33,7 @@ from breakrank.plugin.collect import (
     load_replay,
     replay_words,
 )
+from breakrank.plugin.command_line import PREFIX
 from breakrank.plugin.interrupts import Interrupts
 from breakrank.plugin.items import ACTIVE, ReplayItem, ScenarioItem
 from breakrank.plugin.options import Options
@@ -39,7 +41,6 @@ from breakrank.plugin.progress import Live, Workers
 from breakrank.plugin.remember import Remember
 from breakrank.plugin.schedule import Schedule
 from breakrank.plugin.selection import Selection
-from breakrank.plugin.slips import programs_beside
 from breakrank.plugin.summary import write_table
 from breakrank.plugin.usage_errors import one_line
 from breakrank.report import compare, explain, plan_words
@@ -83,6 +84,7 @@ def activate(config: pytest.Config) -> None:
     if exclusive:
         config.pluginmanager.register(NothingElse(), "breakrank-nothing-else")
     if sent is None:
+        _check_left(options, subjects, schedule.agenda)
         agenda = schedule.agenda.dumps()
         sender = workers.Sender(config, options.seed, exclusive, agenda, schedule.until)
         config.pluginmanager.register(sender, "breakrank-sender")
@@ -98,8 +100,14 @@ def activate(config: pytest.Config) -> None:
 
 def _agenda(options: Options, replayed: Replayed | None) -> Agenda:
     """Return what is known before the session, if anything asks for it. Raises `BreakrankError`."""
-    asked = options.retries or options.budget_s is not None or options.session
-    return agenda(options.runs, options.session, options.image) if asked and replayed is None else Agenda()
+    asked = options.retries or options.budget_s is not None or options.resume is not None
+    return agenda(options.runs, options.resume, options.image) if asked and replayed is None else Agenda()
+
+
+def _check_left(options: Options, subjects: Sequence[Subject], known: Agenda) -> None:
+    """Raise `BreakrankError` if the last session is to be gone on with, and has a result of each case."""
+    if options.resume == 0 and all(subject.nodeid in known.done for subject in subjects):
+        raise BreakrankError(f"the last session left nothing; leave out {PREFIX}-resume")
 
 
 def _no_path_given(config: pytest.Config) -> bool:

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 from breakrank.errors import BreakrankError
 from breakrank.oracles import all_oracles
-from breakrank.plan.catalogue import packaged_programs
+from breakrank.plan.catalogue import programs_beside
 from breakrank.plan.scenario import Case, Scenario
 from breakrank.plan.slips import line_of, unknown, wrong_with_program
 from breakrank.runners import offered_runners
 from breakrank.verdict import Record
-
-
-def programs_beside(scenario: Path) -> Path | None:
-    """Return the folder of programs beside the file of a scenario; None if it has none: ours are meant."""
-    programs = scenario.parent / "programs"
-    return programs if programs.is_dir() else None
 
 
 def check_names(chosen: Sequence[tuple[Scenario, Case]], programs: bool) -> None:
@@ -39,7 +32,7 @@ def _wrong(scenario: Scenario, case: Case, programs: bool) -> Iterator[tuple[str
     for record in _records(case):
         if record.oracle is not None and record.oracle not in all_oracles():
             yield record.oracle, unknown("oracle", record.oracle, all_oracles())
-    folder = programs_beside(scenario.path) or packaged_programs()
+    folder = programs_beside(scenario.path)
     for program in filter(None, (case.program, case.control) if programs else ()):
         wrong = wrong_with_program(program, folder)
         if wrong:

@@ -70,7 +70,8 @@ def write_site(memory: Memory, site: Path) -> Path:
         site.mkdir(parents=True, exist_ok=True)
         there = _timelines(site)
         page, new = site / "index.html", site / f".index.html.{os.getpid()}"
-        text = page_text("site.html.j2", sessions=_columns(memory, sessions), **_matrix(memory, sessions, there))
+        shown = {"sessions": _columns(memory, sessions), "wrong": _wrong(memory, sessions[-1], there)}
+        text = page_text("site.html.j2", **shown, **_matrix(memory, sessions, there))
         new.write_text(text, encoding="utf-8", errors="replace")
         new.replace(page)
     except OSError as error:
@@ -100,6 +101,8 @@ def _columns(memory: Memory, sessions: Sequence[Session]) -> list[dict[str, Any]
             "kind": session.kind,
             "began": day(session.began),
             "image": session.image,
+            "image_id": session.image_id,
+            "digest": session.image_id.removeprefix("sha256:")[:12],
             "git": session.git,
             "host": session.host,
             "versions": ", ".join(f"{name} {version}" for name, version in session.versions.items()),
@@ -108,6 +111,24 @@ def _columns(memory: Memory, sessions: Sequence[Session]) -> list[dict[str, Any]
         }
         for session in sessions
     ]
+
+
+def _wrong(memory: Memory, session: Session, there: frozenset[str]) -> list[dict[str, str]]:
+    """Return the cases of a session that are not on record: what a person opens the page for."""
+    wrong = [entry for entry in memory.entries[session.id] if entry.tested and entry.as_recorded is False]
+    return [
+        {
+            "name": entry.name,
+            "words": f"{entry.outcome}, on record {entry.record}: {entry.sentence}" if entry.record else entry.sentence,
+            "link": _link(entry, there),
+        }
+        for entry in wrong
+    ]
+
+
+def _link(entry: Entry, there: frozenset[str]) -> str:
+    page = f"{entry.folder}.html"
+    return f"{TIMELINES}/{quote(page)}" if entry.folder and page in there else ""
 
 
 def _matrix(memory: Memory, sessions: Sequence[Session], there: frozenset[str]) -> dict[str, Any]:
@@ -140,13 +161,12 @@ def _cell(entry: Entry, before: Entry | None, there: frozenset[str]) -> Cell:
     wrong = entry.as_recorded is False
     news = wrong or not entry.tested or before is None or before.stood != entry.stood
     words = [entry.outcome or "not tested", entry.finding, entry.sentence if news else "", duration(entry.seconds)]
-    page = f"{entry.folder}.html"
     return Cell(
         entry.outcome,
         LETTERS.get(entry.outcome, "?"),
         ("!" if wrong else "") + ("~" if entry.flaky else ""),
         "; ".join(filter(None, words)),
-        f"{TIMELINES}/{quote(page)}" if entry.folder and page in there else "",
+        _link(entry, there),
     )
 
 

@@ -1,4 +1,4 @@
-"""The run directories of a folder: each with its case and its verdict, the newest first."""
+"""The run directories of a folder: each with its case and its verdict, and the one that a person means."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Listed:
 
     @property
     def failed(self) -> bool:
-        """True if the run was judged, and its verdict is not as it should be."""
-        return self.as_recorded is False
+        """True if the run was judged, and its verdict does not say that it is as it should be."""
+        return bool(self.outcome) and self.as_recorded is not True
 
 
 def listed(runs: Path) -> list[Listed]:
@@ -46,6 +46,24 @@ def listed(runs: Path) -> list[Listed]:
         folders = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
     found = [one for one in map(_look, folders) if one is not None]
     return sorted(found, key=lambda one: (one.ended, one.name), reverse=True)
+
+
+def find_run(name: str, runs: Path) -> Path:
+    """Return a run directory by its path, or by its name in the folder of the runs; without one, the latest failure.
+
+    Raises `BreakrankError` where no run went wrong.
+    """
+    if name:
+        inside = runs / name
+        # Of `Path`, both would raise where a folder on the way may not be searched; who reads the run says so.
+        return inside if not os.path.exists(name) and os.path.isdir(inside) else Path(name)
+    found = listed(runs)
+    if not found:
+        raise BreakrankError(f"there is no run in {runs}; name the folder of the runs by --runs")
+    wrong = [one for one in found if one.failed]
+    if not wrong:
+        raise BreakrankError(f"no run in {runs} went wrong; name the one that you mean")
+    return runs / wrong[0].name
 
 
 def _look(folder: Path) -> Listed | None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from breakrank.files.bounded import plain
+from breakrank.history.output_times import Printed
 from breakrank.history.reader import History, RankHistory, signal_name
 from breakrank.timeline.meetings import join
 from breakrank.timeline.model import MAIN, NEVER, Bar, Lane, Link, Mark, Picture
 from breakrank.timeline.thread import Thread, name_of, time_of
 from breakrank_agent.protocol.events import ConductorLine
+
+#: The lines that each (attempt, rank) printed, by the name of the stream.
+Output = Mapping[tuple[int, int], Mapping[str, Sequence[Printed]]]
 
 #: The most lanes of helper threads and children that one rank has; accesses may come from many.
 _MOST_THREADS = 64
@@ -19,8 +23,11 @@ _MOST_THREADS = 64
 _MOST_EVIDENCE = 1000
 
 
-def draw(history: History, faults: Sequence[str] = ()) -> Picture:
-    """Draw a history. `faults` are the names of the strikes' faults, in the order of the plan."""
+def draw(history: History, faults: Sequence[str] = (), printed: Output | None = None) -> Picture:
+    """Draw a history. `faults` are the names of the strikes' faults, in the order of the plan.
+
+    `printed` are the lines of output whose times are known: marks on the main lane of their rank.
+    """
     times = [time for event in history.conductor if (time := time_of(event, 0.0))]
     times += [time for lived in history.ranks.values() for e in lived.events[:1] if (time := time_of(e, 0.0))]
     zero, last = min(times, default=0.0), max(times, default=0.0)
@@ -33,6 +40,7 @@ def draw(history: History, faults: Sequence[str] = ()) -> Picture:
         exits = [e for e in told if e["kind"] == "exit"]
         end = min((time_of(e, last) for e in exits or over), default=last)
         drawn = _draw_rank(lived, told, end, len(lanes), zero)
+        drawn[MAIN].marks += _lines((printed or {}).get((attempt, rank), {}), len(lanes))
         names = [MAIN, *(name for name in drawn if name != MAIN)]
         words = ending_words(lived)
         lanes += [Lane(attempt, rank, name_of(name), words if name == MAIN else "") for name in names]
@@ -49,6 +57,14 @@ def draw(history: History, faults: Sequence[str] = ()) -> Picture:
     marks = [_named(mark, faults) for mark in marks]
     picture = Picture(lanes, bars, marks, meetings, zero, last, undrawn=undrawn)
     return replace(picture, waits=_waits(history, picture))
+
+
+def _lines(printed: Mapping[str, Sequence[Printed]], lane: int) -> Iterator[Mark]:
+    """Yield a mark for each line that a rank printed."""
+    for stream, lines in printed.items():
+        for line in lines:
+            event = {"t": line.time, "stream": stream, "text": line.text}
+            yield Mark(lane, line.time, "output", name_of(line.text), 0, event)
 
 
 _Struck = TypeVar("_Struck", Bar, Mark)

@@ -16,7 +16,7 @@ from breakrank.report import plan_words
 from breakrank.report.events import telling_events
 from breakrank.timeline import words
 from breakrank.timeline.crowd import part
-from breakrank.timeline.draw import anchors, draw, links
+from breakrank.timeline.draw import Output, anchors, draw, links
 from breakrank.timeline.model import Link, Picture
 from breakrank.timeline.pack import Told, compressed, pack
 from breakrank.timeline.reading import BESIDE, Seen, read_run
@@ -74,9 +74,8 @@ def _content(seen: Seen) -> dict[str, Any]:
     """Return all that the template shows of a run."""
     missing = list(seen.missing)
     plan = seen.plan
-    picture = _drawn(
-        seen.history, missing, [strike.fault.name() for strike in plan.strikes] if plan is not None else ()
-    )
+    faults = [strike.fault.name() for strike in plan.strikes] if plan is not None else []
+    picture = _drawn(seen.history, missing, faults, seen.printed)
     shown, heat = part(picture, seen.verdict)
     found = [one for one in seen.verdict.get("findings", ()) if isinstance(one, Mapping)]
     near = anchors(seen.history, found)
@@ -93,6 +92,7 @@ def _content(seen: Seen) -> dict[str, Any]:
         "facts": words.facts(seen, picture),
         "thinned": _thinned(picture, shown, told, left_out),
         "waits": words.waits(seen),
+        "evidence": words.evidence(seen),
         "findings": words.findings(seen.verdict),
         "events": _events(seen) if found else "",
         "undrawn": _undrawn(picture),
@@ -115,10 +115,10 @@ def _placed(picture: Picture, link: Link) -> bool:
     return picture.marks[link.one].turn >= 0 and picture.marks[link.other].turn >= 0
 
 
-def _drawn(history: History, missing: list[str], faults: Sequence[str] = ()) -> Picture:
+def _drawn(history: History, missing: list[str], faults: Sequence[str] = (), printed: Output | None = None) -> Picture:
     """Return the picture of a history; an empty one where its records contradict each other."""
     try:
-        return draw(history, faults)
+        return draw(history, faults, printed)
     except Exception as error:
         missing.append(f"this cannot be drawn of what was recorded: {type(error).__name__}: {error}")
         return Picture()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from breakrank.errors import BreakrankError
 from breakrank.files.bounded import Folder
+from breakrank.history.output_times import Printed, read_lines
 from breakrank.history.rank_file import read_chronicle
 from breakrank.history.reader import History, RankHistory, read_history
 from breakrank.runs.provenance import read_meta
@@ -28,6 +29,8 @@ BESIDE = {
     "control-again": "the second control",
     "reference": "the same training as one rank",
 }
+#: The most lines of output of one stream that are drawn, of all ranks together, and of each of many ranks.
+_MOST_LINES, _MOST_PRINTED, _LEAST_LINES = 1000, 20_000, 20
 _ATTEMPT, _RANK = re.compile(r"attempt-(\d{1,6})"), re.compile(r"rank-(\d{1,6})\.jsonl")
 
 
@@ -42,6 +45,8 @@ class Seen:
     meta: Mapping[str, Any] = field(default_factory=dict)
     beside: Mapping[str, History] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    #: The lines that each (attempt, rank) printed, by the name of the stream, as far as their times are known.
+    printed: Mapping[tuple[int, int], Mapping[str, Sequence[Printed]]] = field(default_factory=dict)
 
 
 def read_run(folder: Path) -> Seen:
@@ -72,7 +77,24 @@ def read_run(folder: Path) -> Seen:
         missing.append("meta.json is missing: the versions that it ran with are not known")
     missing += _gaps(history)
     found = {name: model for name, model in beside.items() if model is not None and model.ranks}
-    return Seen(folder, history, seen.plan, seen.verdict, meta, found, tuple(dict.fromkeys(missing)))
+    printed = _printed(place, history, missing)
+    return Seen(folder, history, seen.plan, seen.verdict, meta, found, tuple(dict.fromkeys(missing)), printed)
+
+
+def _printed(
+    place: Folder, history: History, missing: list[str]
+) -> dict[tuple[int, int], dict[str, Sequence[Printed]]]:
+    """Return the last lines of each rank's output with their times; of many ranks, fewer of each."""
+    most = max(_LEAST_LINES, min(_MOST_LINES, _MOST_PRINTED // max(1, len(history.ranks))))
+    nothing: Sequence[Printed] = ()
+    found: dict[tuple[int, int], dict[str, Sequence[Printed]]] = {}
+    for attempt, rank in history.ranks:
+        for stream, ending in (("stdout", "out"), ("stderr", "err")):
+            name = f"attempt-{attempt}/rank-{rank}.{ending}"
+            found.setdefault((attempt, rank), {})[stream] = _try(
+                partial(read_lines, place, name, most), nothing, missing
+            )
+    return found
 
 
 def _try(read: Callable[[], _T], otherwise: _T, missing: list[str]) -> _T:

@@ -39,7 +39,7 @@ def write_trace(folder: Path, path: Path) -> Path:
 def trace(seen: Seen) -> dict[str, Any]:
     """Return the trace of a run, as values for JSON."""
     faults = [strike.fault.name() for strike in seen.plan.strikes] if seen.plan is not None else []
-    picture = draw(seen.history, faults)
+    picture = draw(seen.history, faults, seen.printed)
     places = _places(picture)
     rows = _rows(picture)
     events = [*_names(picture, places, rows), *_bars(picture, places, rows), *_flows(picture, places, rows)]

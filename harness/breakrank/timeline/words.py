@@ -21,6 +21,8 @@ _MOST_TEXT, _MOST_OUTPUT, _LEAST_OUTPUT = 100_000, 600_000, 2000
 #: So many ranks that wait are drawn as a graph; its size in pixels.
 _MOST_NODES, _GRAPH, _NODE = 12, 230, 21
 _MOST_LINES = 64
+#: The most rows of threads.
+_MOST_THREADS = 400
 
 
 def shown(text: str) -> str:
@@ -171,6 +173,29 @@ def waits(seen: Seen) -> dict[str, Any]:
     if event["shown_by"]:
         more.append(plain(f"{name_ranks(event['peers'])} {event['shown_by']}"))
     return {"lines": [*lines[:_MOST_LINES], *more], **_graph(edges, seen.verdict)}
+
+
+_PROOFS = {
+    "threads": "each of their threads stood still in {looks} looks, one after the other",
+    "network": "nothing arrives on a way that they need",
+    "rendezvous": "their rendezvous lacks a rank that never comes",
+    "schedule": "the schedule has no rank left that can move",
+    "deadline": "this is not proven: the deadline has passed",
+    "steps": "a rank made ten times the steps of the job",
+}
+
+
+def evidence(seen: Seen) -> dict[str, Any]:
+    """Return what was looked at to prove a hang: the proof in words, and a row for threads of a rank that are alike."""
+    hung = seen.history.seen("hung")
+    told = hung[-1].get("evidence") if hung else None
+    if told is None:
+        return {"by": "", "threads": []}
+    threads = [
+        (f"rank {one['rank']}", plain(one["thread"]), one["count"], plain(one["does"]), plain(one["call"]))
+        for one in told["threads"][:_MOST_THREADS]
+    ]
+    return {"by": _PROOFS[told["by"]].format(looks=told["looks"]), "threads": threads}
 
 
 def _some(ranks: Sequence[int]) -> str:

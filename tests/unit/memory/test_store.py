@@ -138,7 +138,7 @@ def a_pipe(path):
 WRONG = {
     damaged: "is damaged: file is not a database; move it away",
     torn: "move it away",
-    newer: "was written by a newer Breakrank (version 3, this one knows 2)",
+    newer: f"was written by a newer Breakrank (version {len(STEPS) + 1}, this one knows {len(STEPS)})",
     of_another_program: "is no history of Breakrank; move it away",
     with_a_query_for_a_table: "is no history of Breakrank; move it away",
     a_link: "is a symbolic link, which is not followed",

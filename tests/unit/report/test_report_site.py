@@ -91,6 +91,19 @@ def test_a_cell_says_by_letter_and_mark_what_its_colour_says(site):
     assert page.cells()[3]["title"].startswith("not tested; needs a card")
 
 
+def test_the_cases_of_the_last_session_that_are_not_on_record_are_listed_with_their_pages(site, tmp_path):
+    timelines = tmp_path / "site" / "timelines"
+    timelines.mkdir(parents=True)
+    (timelines / "a-bad.html").write_text("")
+    bad = entry("a::bad", "HUNG", as_recorded=False, record="SURVIVED", sentence="rank 0 waits", folder="a-bad")
+    before = entry("a::mended", "HUNG", as_recorded=False)
+    page = site((session(1), [before]), (session(2), [entry("a::mended"), bad, entry("a::good")]))
+    text = " ".join(page.text.split())
+    assert "Not as on record in session 2 a::bad: HUNG, on record SURVIVED: rank 0 waits Cases" in text
+    assert [one["href"] for one in page.all("a")] == ["timelines/a-bad.html"] * 2
+    assert "Not as on record in" not in site((session(3), [entry("a::bad")])).text
+
+
 def test_a_case_that_changed_is_marked_and_what_got_worse_is_listed(site):
     first = (session(1), [entry("a::same"), entry("a::worse")])
     page = site(first, (session(2), [entry("a::same"), entry("a::worse", "HUNG"), entry("a::new")]))

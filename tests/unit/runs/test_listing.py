@@ -8,6 +8,7 @@ import os
 import pytest
 
 from breakrank.__main__ import main
+from breakrank.runs.listing import find_run
 from breakrank.runs.retention import hold
 
 FOUND = [{"oracle": "race", "cause": "lost update"}]
@@ -61,6 +62,25 @@ def test_those_that_went_wrong_are_shown_alone(runs, capsys):
     (one,) = json.loads(asked(capsys, "--failed", "--json", "--runs", runs))
     assert (one["name"], one["finding"], one["seed"]) == ("racy-one-s0-0002", "race: lost update", 7)
     assert one["folder"] == str(runs / "racy-one-s0-0002")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "failed"),
+    [
+        ({"outcome": "SURVIVED", "as_recorded": True, "record": None}, False),
+        ({"outcome": "SILENT", "as_recorded": False, "record": None}, True),
+        # One of a version that did not say so is looked at, rather than passed over.
+        ({"outcome": "SILENT"}, True),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_a_run_without_a_name_is_the_latest_of_those_that_are_listed_as_failed(tmp_path, capsys, verdict, failed):
+    laid(tmp_path, 1, {"outcome": "HUNG", "as_recorded": False})
+    laid(tmp_path, 2, verdict)
+    wrong = [one["name"] for one in json.loads(asked(capsys, "--failed", "--json", "--runs", tmp_path))]
+    assert ("racy-one-s0-0002" in wrong) == failed
+    assert find_run("", tmp_path) == tmp_path / wrong[0]
 
 
 def test_an_empty_folder_is_said_and_one_that_is_not_there_is_an_error(tmp_path, capsys):

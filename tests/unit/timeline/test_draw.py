@@ -8,6 +8,7 @@ import pytest
 from support import pictured
 from support.golden import Golden
 
+from breakrank.history.output_times import Printed
 from breakrank.timeline.crowd import MOST_RANKS, part
 from breakrank.timeline.draw import draw, links
 from breakrank.timeline.model import COLLECTIVE, DONE, FAILED, INNER, LEFT_OUT, NEVER, NEXT, PHASE, STRIKE, UNKNOWN
@@ -57,6 +58,17 @@ def test_a_write_within_a_save_is_an_inner_bar_and_the_save_goes_on_after_it():
     (save,) = [bar for bar in bars(draw(job.history()), PHASE) if bar.name == "save"]
     (write,) = bars(draw(job.history()), INNER)
     assert save.start < write.start < write.end < save.end and save.ending == DONE
+
+
+def test_a_line_of_output_is_a_mark_on_the_main_lane_of_its_rank_and_attempt():
+    job = Golden()
+    both_reduce(job)
+    printed = {(0, 1): {"stderr": [Printed(5.0, "lost \x1b[31m"), Printed(6.0, "x" * 500)]}}
+    picture = draw(job.ends_well().history(), printed=printed)
+    red, long = [mark for mark in picture.marks if mark.kind == "output"]
+    assert (picture.lanes[red.lane].rank, picture.lanes[red.lane].thread) == (1, "main")
+    assert (red.time, red.name, red.event["stream"]) == (5.0, "lost \\x1b[31m", "stderr")
+    assert len(long.name) == 80 and long.event["text"] == "x" * 500
 
 
 def test_members_of_one_collective_meet_and_agree():

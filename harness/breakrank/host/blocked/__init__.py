@@ -11,17 +11,21 @@ the thread has found something is told by what it has computed, read and written
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import importlib
 import signal
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from breakrank.host.blocked import interpreter
 from breakrank.host.blocked.threads import (
     State,
     Thread,
     Work,
+    call_name,
     fields,
     has_limit,
     read_threads,
@@ -116,6 +120,21 @@ def _state(thread: Thread, call: str) -> State:
     return state or (State.WAITS if waits_for_a_thread(thread) else State.MOVES)
 
 
+def describe(pid: int, call: str = "") -> list[dict[str, Any]]:
+    """Return the threads of a process, those alike as one: name, count, what they do, and their system call.
+
+    A process that is gone, or that the kernel does not show, has none.
+    """
+    seen: Counter[tuple[str, str, str]] = Counter()
+    with contextlib.suppress(OSError, ValueError):
+        for thread in read_threads(pid):
+            does = "stopped" if thread.state in "Tt" else _state(thread, call).value
+            seen[thread.name, does, call_name(thread)] += 1
+    return [
+        {"thread": name, "count": count, "does": does, "call": called} for (name, does, called), count in seen.items()
+    ]
+
+
 def _main_moves(pid: int, call: str) -> bool:
     """Return whether the main thread of a process gets on with something, or the process is gone."""
     try:
@@ -196,6 +215,11 @@ class Stillness:
         pairs = ((self._first[rank].polls, seen.polls) for rank, seen in now.items())
         rounds = [then.count - before[tid].count for before, polls in pairs for tid, then in polls.items()]
         return min(rounds, default=self.ROUNDS)
+
+    @property
+    def looks(self) -> int:
+        """The number of equal looks so far, one after the other."""
+        return self._equal
 
     def proven(self, looks: int) -> bool:
         """Return whether all have stood still for this many looks."""

@@ -105,6 +105,14 @@ def has_limit(thread: Thread) -> bool:
     return thread.call == FUTEX and thread.arguments[3] != 0
 
 
+def call_name(thread: Thread) -> str:
+    """Return the name of the system call that a thread is in, or its number; empty if it is in none."""
+    if thread.call < 0:
+        return ""
+    names = {FUTEX: "futex", **dict.fromkeys(EPOLL, "epoll_wait"), **dict.fromkeys(POLL, "poll")}
+    return names.get(thread.call, f"system call {thread.call}")
+
+
 def stands(pid: int) -> bool:
     """Return whether a process was told to stand still, which all of its threads do then; one that is gone does not."""
     with contextlib.suppress(OSError, KeyError):

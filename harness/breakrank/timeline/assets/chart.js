@@ -228,7 +228,9 @@ class Chart {
     pen.fillStyle = this.colour.band;
     pen.fillRect(left, 0, right - left, this.height);
     const note = element("span", "break", `… ${duration(gap.to - gap.from)} …`, this.axisBox);
-    note.style.left = `${(left + right) / 2}px`;
+    // In the middle of what is in view of it: a break may begin long before.
+    const middle = (Math.max(left, GUTTER) + Math.min(right, GUTTER + this.width)) / 2;
+    note.style.left = `${Math.min(Math.max(middle, GUTTER + 45), GUTTER + this.width - 45)}px`;
     note.title = "the scale is broken here: nothing begins or ends in this time";
   }
 

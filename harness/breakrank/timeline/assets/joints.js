@@ -90,6 +90,8 @@ Object.assign(Chart.prototype, {
     const order = (n) => {
       const { kind, name } = model.markTypes[model.markType[n]];
       const at = IMPORTANCE.indexOf(kind);
+      // Output is placed last: a chatty rank would leave no room for anything else.
+      if (kind === "output") return IMPORTANCE.length + 1;
       return at < 0 || name.endsWith(" armed") ? IMPORTANCE.length : at;
     };
     shown.sort((one, other) => order(one) - order(other) || one - other);
@@ -105,7 +107,7 @@ Object.assign(Chart.prototype, {
   },
 
   markLabel(n, type, x, place, taken) {
-    const sign = { strike: "⚡ ", exit: "■ ", report: "✗ ", raised: "! ", crash: "✗ " }[type.kind] || "";
+    const sign = { strike: "⚡ ", exit: "■ ", report: "✗ ", raised: "! ", crash: "✗ ", output: "› " }[type.kind] || "";
     const text = sign + type.name;
     const wide = 7 * text.length + 8;
     const left = x + wide > GUTTER + this.width ? x - wide : x + 3;

@@ -30,6 +30,7 @@ from breakrank_agent.protocol.events.conductor import (
     ExitEvent,
     HeldEvent,
     HungEvent,
+    HungEvidence,
     LauncherEvent,
     LeftEvent,
     LeftOutEvent,
@@ -42,6 +43,7 @@ from breakrank_agent.protocol.events.conductor import (
     UnrankedEvent,
     ViewEvent,
     WaitingRank,
+    WaitingThreads,
 )
 from breakrank_agent.protocol.events.rank import (
     BegunEvent,
@@ -179,6 +181,7 @@ __all__ = [
     "HeapEvent",
     "HeldEvent",
     "HungEvent",
+    "HungEvidence",
     "InputsEvent",
     "LackEvent",
     "LauncherEvent",
@@ -219,5 +222,6 @@ __all__ = [
     "UnzeroedEvent",
     "ViewEvent",
     "WaitingRank",
+    "WaitingThreads",
     "WorkerEvent",
 ]

@@ -103,6 +103,33 @@ class LockWait(LockWords):
     """The line of the user's code, as `file:line`; empty if it is not known."""
 
 
+class WaitingThreads(TypedDict):
+    """Threads of one rank that the kernel shows alike, at the last look."""
+
+    rank: Count
+    """The rank."""
+    thread: str
+    """The name that the kernel has of them."""
+    count: Ordinal
+    """The number of such threads."""
+    does: Literal["waits", "polls", "idle", "moves", "stopped"]
+    """`waits`: nothing but a thread of the job can wake it; `idle`: it has nothing to do, as an idle pool."""
+    call: str
+    """The system call that they are in, by name or number; empty if they are in none, or the kernel does not say."""
+
+
+class HungEvidence(TypedDict):
+    """The evidence by which a wait was held to be endless."""
+
+    by: Literal["threads", "rendezvous", "network", "schedule", "deadline", "steps"]
+    """The proof: threads that stood still, a rendezvous that lacks a rank, ways on which nothing arrives, a schedule in
+    which no rank can move. Without one: the deadline has passed, or a rank made ten times the job's steps."""
+    looks: Count
+    """The number of looks, one after the other, that found all threads as they were; 0 where none were compared."""
+    threads: list[WaitingThreads]
+    """The threads of the ranks that waited; empty if the kernel does not show them."""
+
+
 class HungEvent(AttemptEventBase):
     """The ranks that are left can never go on, or did not go on in time, and were ended."""
 
@@ -112,7 +139,8 @@ class HungEvent(AttemptEventBase):
     peer: Optional[int]
     """The first of `peers`; null if there are none."""
     peers: list[Count]
-    """The ranks that are responsible."""
+    """The ranks that seem responsible, by what the ranks did until then. The verdict, which has the control and all
+    findings, may blame others."""
     shown_by: str
     """The evidence against these, in a clause; empty if there is none."""
     ranks: list[Count]
@@ -121,6 +149,8 @@ class HungEvent(AttemptEventBase):
     """The time for which no rank had moved, in seconds."""
     waiting: list[WaitingRank]
     """The place of each rank that waited."""
+    evidence: NotRequired[HungEvidence]
+    """The looks that the Conductor took; absent in runs of older versions."""
     locks: NotRequired[list[LockWait]]
     """The threads that wait for each other's locks; absent but for a `lock cycle`."""
 
