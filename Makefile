@@ -203,7 +203,9 @@ scenario: setup ## set up, then run one scenario: pytest --scenario=race_conditi
 	@'$(BIN)/python' -m pytest '--scenario=$(SCENARIO)' $(ARGS)
 
 test: setup ## set up, then run the tests
-	@'$(BIN)/python' -m pytest -q -rs -n 2 --dist worksteal -m 'not soak' $(ARGS)
+	# Hundreds of processes import these; with PYTHONDONTWRITEBYTECODE each of them would compile them anew.
+	@'$(BIN)/python' -m compileall -q harness scenarios fixtures
+	'$(BIN)/python' -m pytest -q -rs -n 2 --dist worksteal -m 'not soak' $(ARGS)
 
 conformance: setup ## set up, then try one part, as in NAME=kill: a fault, witness, oracle, runner, hook, scenario or program
 	@if [ -z '$(NAME)' ]; then echo "breakrank: name the part that is to be tried: make conformance NAME=kill" >&2; exit 1; fi
