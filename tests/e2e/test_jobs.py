@@ -6,8 +6,8 @@ import pytest
 from support import jobs
 from support.lasting import soak
 
-#: The launchers whose rows `make soak` runs, with the whole table. Those of ranks of our own and of torchrun repeat what
-#: `test_scripts.py` and `test_join.py` show; the others take longest.
+#: The launchers whose rows `make soak` runs, with the whole table. Ranks of our own and of torchrun are shown by
+#: `test_scripts.py` and `test_join.py`, too; the others take longest.
 LASTING = ("ranks", "torchrun", "mpirun", "shell", "spawn")
 
 
