@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 from support.lasting import soak
-from support.styles import SCRIPTS, plan_of_script
+from support.styles import SCRIPTS, as_program, plan_of_script
 
 from breakrank.plan.script import framework_of
 from breakrank.runs.request import Request
@@ -131,10 +131,12 @@ def test_an_error_of_tensorflow_is_said_by_its_cause_and_the_users_line(bench, t
 
 @pytest.mark.parametrize(("bug", "outcome", "words"), [
     (" --bug", Outcome.SILENT, "first at step 1 of attempt 1 (step 5 of the control)"),
-    soak("", Outcome.SURVIVED, "no oracle objects"),
+    ("", Outcome.SURVIVED, "no oracle objects"),
 ])  # fmt: skip
 def test_a_resumed_job_parts_from_the_control_at_the_step_after_its_checkpoint(bench, tmp_path, bug, outcome, words):
     kill = faults.Kill() @ at(rank=1, step=7, point="optimize")
-    verdict = judged(bench, tmp_path, f"resumes_without_momentum.py{bug}", [kill], restarts=1)
+    shutil.copy(CASES / "resumes_without_momentum.py", tmp_path)
+    plan = as_program(plan_of_script(f"resumes_without_momentum.py{bug}", [kill], restarts=1), tmp_path)
+    verdict = bench.run(Request(plan, programs=tmp_path)).verdict
     assert verdict.outcome is outcome, verdict.sentence()
     assert words in verdict.sentence()

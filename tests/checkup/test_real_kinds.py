@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.lasting import soak
+from support.styles import as_program
 
 from breakrank.plan.build import Choices
 from breakrank.runs.bench import Bench
@@ -22,18 +23,6 @@ KINDS = Path(__file__).parents[1] / "scripts" / "kinds"
 EVIDENCE = ("accesses", "contents", "census", "crashes")
 
 Check = Callable[..., Result]
-
-#: A program that is a script with its arguments: its ranks are forked from a process that has imported torch, which is
-#: most of the time of a script that starts cold.
-PROGRAM = """\
-import runpy
-import sys
-
-
-def run():
-    sys.argv = {words!r}
-    runpy.run_path({path!r}, run_name="__main__")
-"""
 
 
 @pytest.fixture
@@ -56,10 +45,8 @@ def check(request: pytest.FixtureRequest, bench: Bench, tmp_path: Path, check_sc
 
     def go(script: str, *words: str) -> Result:
         shutil.copy(KINDS / script, tmp_path)
-        (tmp_path / "kind.py").write_text(PROGRAM.format(words=[script, *words], path=str(tmp_path / script)))
-        plan = light_plan([script, *words], Choices(ranks=2))
-        as_program = replace(plan, evidence=EVIDENCE, command=(), program="kind:run", pin=True)
-        return bench.run(Request(as_program, programs=tmp_path))
+        plan = replace(light_plan([script, *words], Choices(ranks=2)), evidence=EVIDENCE)
+        return bench.run(Request(as_program(plan, tmp_path), programs=tmp_path))
 
     return go
 
