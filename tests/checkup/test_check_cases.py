@@ -81,31 +81,32 @@ BROKEN = {
 
 
 SOUND = (*BROKEN, "label_out_of_range.py")
-#: The one of these that is not left to the soak.
+#: The one that starts cold, as a script does, in `make test`; the others are programs there, and scripts in the soak.
 QUICKEST = "neighbours.py"
-#: The broken ones that are not: the causes of the others are shown by programs, in tests/e2e/test_circles.py and
-#: tests/e2e/test_collectives.py, or by one of these.
-QUICK = (QUICKEST, "exchanged_rows.py")
 
 
-def marked(commands):
-    """Return the commands, of which those that are not quick are tried in the soak."""
-    return [one if one in QUICK else soak(one) for one in commands]
+def started(commands):
+    """Return the commands, each with whether it starts cold; what the soak alone tries is marked."""
+    cold = [(one, True) if one == QUICKEST else soak(one, True) for one in commands]
+    return [*cold, *((one, False) for one in commands if one != QUICKEST and not one.startswith("label"))]
 
 
-def judged(bench, folder, command, strikes=(), **choices) -> Verdict:
-    """Return the verdict on a script of this folder."""
+def judged(bench, folder, command, cold=True, **choices) -> Verdict:
+    """Return the verdict on a script of this folder, that starts cold or is a program."""
     script = command.split()[0]
     shutil.copy(CASES / script, folder)
     if script.startswith("group"):
         choices["ranks"] = 4
     choices["framework"] = framework_of([script], folder)
-    return bench.run(Request(plan_of_script(command, strikes, **choices), where=folder)).verdict
+    plan = plan_of_script(command, **choices)
+    if cold:
+        return bench.run(Request(plan, where=folder)).verdict
+    return bench.run(Request(as_program(plan, folder), programs=folder)).verdict
 
 
-@pytest.mark.parametrize("command", marked(BROKEN))
-def test_a_mistake_is_named_with_the_lines_that_it_lies_in(bench, tmp_path, command):
-    verdict, said = judged(bench, tmp_path, f"{command} --bug"), BROKEN[command]
+@pytest.mark.parametrize(("command", "cold"), started(BROKEN))
+def test_a_mistake_is_named_with_the_lines_that_it_lies_in(bench, tmp_path, command, cold):
+    verdict, said = judged(bench, tmp_path, f"{command} --bug", cold), BROKEN[command]
     found = [finding.cause for finding in verdict.findings]
     judgement = (verdict.outcome, found, verdict.blame.ranks)
     expected = [(said.outcome, [said.cause], said.blamed), BY_LUCK.get(said.cause)]
@@ -114,9 +115,9 @@ def test_a_mistake_is_named_with_the_lines_that_it_lies_in(bench, tmp_path, comm
     assert not verdict.also and "nothing shows" not in verdict.blame.words()
 
 
-@pytest.mark.parametrize("command", [one if one == QUICKEST else soak(one) for one in SOUND])
-def test_nothing_is_found_in_a_sound_one(bench, tmp_path, command):
-    verdict = judged(bench, tmp_path, command)
+@pytest.mark.parametrize(("command", "cold"), started(SOUND))
+def test_nothing_is_found_in_a_sound_one(bench, tmp_path, command, cold):
+    verdict = judged(bench, tmp_path, command, cold)
     assert (verdict.outcome, verdict.findings, verdict.also) == (Outcome.SURVIVED, (), ()), verdict.sentence()
 
 

@@ -91,14 +91,14 @@ def test_what_a_backend_copies_as_it_is_waited_for_is_no_write_of_the_program(ch
     assert "race" not in result.verdict.abstained
 
 
-def test_losses_kept_for_a_plot_are_no_leak(check_script):
-    result = check_script("kept_losses.py")
+def test_losses_kept_for_a_plot_are_no_leak(check):
+    result = check("kept_losses.py")
     assert (result.verdict.void, said(result)) == ((), [])
     assert "leak" not in result.verdict.abstained
 
 
-def test_losses_kept_with_their_graphs_are_a_leak(check_script):
-    (sentence,) = said(check_script("kept_losses.py", "graphs"))
+def test_losses_kept_with_their_graphs_are_a_leak(check):
+    (sentence,) = said(check("kept_losses.py", "graphs"))
     assert sentence.startswith("at each step from step 4 on, ranks 0 and 1 kept ")
     assert "kept_losses.py:" in sentence
 

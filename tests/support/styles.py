@@ -7,6 +7,7 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+from breakrank.oracles import all_oracles
 from breakrank.plan.build import Choices
 from breakrank.plan.for_scripts import make_script_plans
 from breakrank.plan.scenario import Job, Scenario
@@ -43,7 +44,9 @@ def as_program(plan: Plan, folder: Path) -> Plan:
     """
     path = folder / plan.command[0]
     (folder / "as_program.py").write_text(PROGRAM.format(words=list(plan.command), path=str(path)))
-    return replace(plan, command=(), program="as_program:run", pin=True)
+    # Of a script each oracle is heard, of a program those that its plan names. A reference would be another run.
+    more = tuple(name for name in all_oracles() if name not in (*plan.oracles, "reference"))
+    return replace(plan, command=(), program="as_program:run", pin=True, oracles=plan.oracles + more)
 
 
 def plan_of_script(command, strikes=(), **choices):
