@@ -33,6 +33,6 @@ def find_first(add_cleanup: Callable[[Callable[[], None]], None]) -> None:
 
 
 def _leave(finder: OwnModules) -> None:
-    # Whoever runs pytest in a process of its own may have put the finders back already.
+    # A program that runs pytest in its own process may have put the finders back already.
     with contextlib.suppress(ValueError):
         sys.meta_path.remove(finder)
