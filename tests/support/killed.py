@@ -34,7 +34,7 @@ COVERING = ("the zygote runs", "the control's ranks run", "the strike has landed
 
 
 #: Seconds between two looks.
-PAUSE_S = 0.02
+PAUSE_S = 0.05
 
 
 class Job:
