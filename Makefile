@@ -203,7 +203,11 @@ scenario: setup ## set up, then run one scenario: pytest --scenario=race_conditi
 	@'$(BIN)/python' -m pytest '--scenario=$(SCENARIO)' $(ARGS)
 
 test: setup ## set up, then run the tests
-	@'$(BIN)/python' -m pytest -q -rs -n 2 --dist worksteal -m 'not soak' $(ARGS)
+	# Hundreds of processes import these; with PYTHONDONTWRITEBYTECODE each of them would compile them anew.
+	@'$(BIN)/python' -m compileall -q harness scenarios fixtures
+	# More workers than CI has cores: now and then a test waits, for a deadline, a proof of a hang, or a container. The two
+	# plugins come with other packages; no test uses them, and pytest imports them in each worker.
+	'$(BIN)/python' -m pytest -q -rs -n 3 --dist worksteal -p no:faker -p no:anyio -m 'not soak' $(ARGS)
 
 conformance: setup ## set up, then try one part, as in NAME=kill: a fault, witness, oracle, runner, hook, scenario or program
 	@if [ -z '$(NAME)' ]; then echo "breakrank: name the part that is to be tried: make conformance NAME=kill" >&2; exit 1; fi
@@ -226,7 +230,7 @@ tox: setup ## the tests on every Python from 3.10 to 3.13 that is here, each wit
 	'$(BIN)/python' -m tox
 
 soak: setup ## set up, then the tests that take long
-	@'$(BIN)/python' -m pytest -m soak -rs tests/soak tests/e2e tests/checkup tests/hostile $(ARGS)
+	@'$(BIN)/python' -m pytest -m soak -rs tests/soak tests/conformance tests/e2e tests/checkup tests/hostile $(ARGS)
 
 mutants: setup ## set up, then change the code that judges, a bit at a time, and see that tests notice; an hour
 	@if ! '$(BIN)/python' -c 'import mutmut' 2>/dev/null; then

@@ -55,6 +55,7 @@ def missing_framework(name: str, runner: str = PLAIN, image: str = "") -> str:
     return f"{name} is not installed for this interpreter ({sys.executable}): {profile(name).cure}"
 
 
+@functools.cache
 def _installed(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None

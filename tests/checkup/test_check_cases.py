@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 from support.lasting import soak
-from support.styles import SCRIPTS, plan_of_script
+from support.styles import SCRIPTS, as_program, plan_of_script
 
 from breakrank.plan.script import framework_of
 from breakrank.runs.request import Request
@@ -81,28 +81,32 @@ BROKEN = {
 
 
 SOUND = (*BROKEN, "label_out_of_range.py")
-#: The one of these that is not left to the soak.
+#: The one that starts cold, as a script does, in `make test`; the others are programs there, and scripts in the soak.
 QUICKEST = "neighbours.py"
 
 
-def marked(commands):
-    """Return the commands, of which those with options are tried in the soak."""
-    return [soak(one) if " " in one else one for one in commands]
+def started(commands):
+    """Return the commands, each with whether it starts cold; what the soak alone tries is marked."""
+    cold = [(one, True) if one == QUICKEST else soak(one, True) for one in commands]
+    return [*cold, *((one, False) for one in commands if one != QUICKEST and not one.startswith("label"))]
 
 
-def judged(bench, folder, command, strikes=(), **choices) -> Verdict:
-    """Return the verdict on a script of this folder."""
+def judged(bench, folder, command, cold=True, **choices) -> Verdict:
+    """Return the verdict on a script of this folder, that starts cold or is a program."""
     script = command.split()[0]
     shutil.copy(CASES / script, folder)
     if script.startswith("group"):
         choices["ranks"] = 4
     choices["framework"] = framework_of([script], folder)
-    return bench.run(Request(plan_of_script(command, strikes, **choices), where=folder)).verdict
+    plan = plan_of_script(command, **choices)
+    if cold:
+        return bench.run(Request(plan, where=folder)).verdict
+    return bench.run(Request(as_program(plan, folder), programs=folder)).verdict
 
 
-@pytest.mark.parametrize("command", marked(BROKEN))
-def test_a_mistake_is_named_with_the_lines_that_it_lies_in(bench, tmp_path, command):
-    verdict, said = judged(bench, tmp_path, f"{command} --bug"), BROKEN[command]
+@pytest.mark.parametrize(("command", "cold"), started(BROKEN))
+def test_a_mistake_is_named_with_the_lines_that_it_lies_in(bench, tmp_path, command, cold):
+    verdict, said = judged(bench, tmp_path, f"{command} --bug", cold), BROKEN[command]
     found = [finding.cause for finding in verdict.findings]
     judgement = (verdict.outcome, found, verdict.blame.ranks)
     expected = [(said.outcome, [said.cause], said.blamed), BY_LUCK.get(said.cause)]
@@ -111,9 +115,9 @@ def test_a_mistake_is_named_with_the_lines_that_it_lies_in(bench, tmp_path, comm
     assert not verdict.also and "nothing shows" not in verdict.blame.words()
 
 
-@pytest.mark.parametrize("command", [one if one == QUICKEST else soak(one) for one in SOUND])
-def test_nothing_is_found_in_a_sound_one(bench, tmp_path, command):
-    verdict = judged(bench, tmp_path, command)
+@pytest.mark.parametrize(("command", "cold"), started(SOUND))
+def test_nothing_is_found_in_a_sound_one(bench, tmp_path, command, cold):
+    verdict = judged(bench, tmp_path, command, cold)
     assert (verdict.outcome, verdict.findings, verdict.also) == (Outcome.SURVIVED, (), ()), verdict.sentence()
 
 
@@ -128,10 +132,12 @@ def test_an_error_of_tensorflow_is_said_by_its_cause_and_the_users_line(bench, t
 
 @pytest.mark.parametrize(("bug", "outcome", "words"), [
     (" --bug", Outcome.SILENT, "first at step 1 of attempt 1 (step 5 of the control)"),
-    soak("", Outcome.SURVIVED, "no oracle objects"),
+    ("", Outcome.SURVIVED, "no oracle objects"),
 ])  # fmt: skip
 def test_a_resumed_job_parts_from_the_control_at_the_step_after_its_checkpoint(bench, tmp_path, bug, outcome, words):
     kill = faults.Kill() @ at(rank=1, step=7, point="optimize")
-    verdict = judged(bench, tmp_path, f"resumes_without_momentum.py{bug}", [kill], restarts=1)
+    shutil.copy(CASES / "resumes_without_momentum.py", tmp_path)
+    plan = as_program(plan_of_script(f"resumes_without_momentum.py{bug}", [kill], restarts=1), tmp_path)
+    verdict = bench.run(Request(plan, programs=tmp_path)).verdict
     assert verdict.outcome is outcome, verdict.sentence()
     assert words in verdict.sentence()

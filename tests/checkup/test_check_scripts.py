@@ -41,7 +41,7 @@ def wrong(sheet: Health) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("command", "property", "words"),
     [
-        ("gathering.py", "collectives", "gathering.py:21"),
+        ("gathering.py", "collectives", "gathering.py:26"),
         soak("keeping.py", "memory", "keeping.py:"),
     ],
 )

@@ -95,15 +95,15 @@ SCENARIO = Scenario(
 
 def test_one_file_each_is_found_and_tried(tmp_path):
     site = tmp_path / "site"
-    ignore = shutil.ignore_patterns("__pycache__")
     for source, target in {
         "harness/breakrank": "breakrank",
         "harness/breakrank_agent": "breakrank_agent",
         "scenarios": "breakrank/scenarios",
         "fixtures": "breakrank/fixtures",
     }.items():
-        shutil.copytree(ROOT / source, site / target, ignore=ignore)
-    shutil.copytree(ROOT / "tests", tmp_path / "tests", ignore=ignore)
+        # With the bytecode, if there is any: several interpreters import it.
+        shutil.copytree(ROOT / source, site / target)
+    shutil.copytree(ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     (site / "breakrank_agent" / "faults" / "strangers.py").write_text(FAULT.lstrip())
     (site / "breakrank_agent" / "faults" / "priority.py").write_text(NEW_FAULT.lstrip())
     (site / "breakrank" / "witnesses" / "priority.py").write_text(WITNESS.lstrip())

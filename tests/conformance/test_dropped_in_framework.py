@@ -122,7 +122,8 @@ def site(tmp_path_factory):
         "scenarios": "breakrank/scenarios",
         "fixtures": "breakrank/fixtures",
     }.items():
-        shutil.copytree(ROOT / source, site / target, ignore=shutil.ignore_patterns("__pycache__"))
+        # With the bytecode, if there is any: several interpreters import it.
+        shutil.copytree(ROOT / source, site / target)
     for path, text in {
         "breakrank_agent/protocol/frameworks/madeup.py": PROFILE,
         "breakrank_agent/hooks/madeup/__init__.py": '"""Hooks into madeup."""\n',

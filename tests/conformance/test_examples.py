@@ -46,7 +46,8 @@ def pasted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the tree with every example in its place."""
     tree = tmp_path_factory.mktemp("tree")
     for folder in ("harness", "scenarios", "fixtures"):
-        shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        # With the bytecode, if there is any: several interpreters import it.
+        shutil.copytree(ROOT / folder, tree / folder)
     for path, code in examples().items():
         assert not (tree / path).exists(), f"{path} is there already"
         (tree / path).write_text(code)

@@ -15,7 +15,7 @@ from breakrank.runs.bench import Bench
 from breakrank.verdict import Outcome
 from breakrank.witnesses import all_witnesses
 from breakrank_agent.faults import all_faults, fault_from_json
-from breakrank_agent.protocol.fault import Strike
+from breakrank_agent.protocol.fault import Fault, Strike
 from breakrank_agent.protocol.trigger import POINTS, PlanError, at
 
 FAULTS = [pytest.param(kind, id=name) for name, kind in all_faults().items()]
@@ -69,6 +69,24 @@ def point(kind) -> str:
     return (kind.points or ("step",))[0]
 
 
+def _kinds_that_differ() -> list[type[Fault]]:
+    """Return the first fault of each way to wait for a point: the side, the walls, what a hook hands over, the point.
+
+    While its point does not come a fault does nothing, so those that wait in the same way are tried by one of them.
+    """
+    first: dict[tuple[object, ...], type[Fault]] = {}
+    for kind in all_faults().values():
+        first.setdefault((kind.side, kind.walled, kind.on, point(kind)), kind)
+    return list(first.values())
+
+
+DIFFERENT = _kinds_that_differ()
+WAITING = [
+    pytest.param(kind, id=name, marks=() if kind in DIFFERENT else pytest.mark.soak)
+    for name, kind in all_faults().items()
+]
+
+
 @pytest.mark.parametrize("kind", FAULTS)
 def test_it_says_what_it_is(kind):
     assert kind.__doc__ and kind.__doc__.splitlines()[0].endswith(".")
@@ -103,7 +121,7 @@ def test_it_lands_on_its_rank_at_its_point_and_nowhere_else(run, kind):
     assert run("small:train", **where)[0].verdict.outcome is Outcome.SURVIVED
 
 
-@pytest.mark.parametrize("kind", FAULTS)
+@pytest.mark.parametrize("kind", WAITING)
 def test_it_is_void_where_its_point_never_comes(run, kind):
     result, saved = run(program(kind), kind() @ at(rank=1, step=99, point=point(kind)), **runner(kind))
     assert result.verdict.outcome is Outcome.VOID

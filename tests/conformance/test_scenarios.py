@@ -1,12 +1,14 @@
 """Every scenario that is discovered: it reads well, its records keep the rules, and its cases are as recorded.
 
-The cases that are not in `catalogued.COVERING` run in the soak.
+`make test` runs the cases of `catalogued.QUICK`. The others of `catalogued.COVERING` are marked for the soak, which has
+the rest of the catalogue, too.
 """
 
 from __future__ import annotations
 
 import pytest
-from support.catalogued import CASES, COVERING, SCENARIOS, assert_as_recorded, names
+from support.catalogued import CASES, COVERING, QUICK, SCENARIOS, assert_as_recorded, names, shows
+from support.lasting import soak
 
 from breakrank.errors import BreakrankError
 from breakrank.oracles import all_oracles
@@ -62,7 +64,9 @@ def test_its_plan_is_resolved_and_travels_as_json(scenario, case):
     assert Plan.loads(plan.dumps()) == plan
 
 
-@pytest.mark.parametrize(("scenario", "case"), COVERING, ids=names(COVERING))
+@pytest.mark.parametrize(
+    ("scenario", "case"), [both if both in QUICK else soak(*both) for both in COVERING], ids=names(COVERING)
+)
 def test_its_case_is_as_recorded(bench, scenario, case):
     assert_as_recorded(bench, scenario, case)
 
@@ -79,6 +83,12 @@ def test_the_covering_cases_show_each_scenario_broken_and_sound():
     assert shown == {(scenario.name, case.sound) for scenario, case in CASES}
     frameworks = {(scenario.name, case.framework) for scenario, case in CASES if not case.sound}
     assert frameworks <= {(scenario.name, case.framework) for scenario, case in COVERING if not case.sound}
+
+
+def test_the_quick_cases_show_all_that_the_covering_ones_show():
+    shown = [set().union(*(shows(*both) for both in cases)) for cases in (QUICK, COVERING)]
+    assert shown[0] == shown[1]
+    assert {scenario.name for scenario, _ in QUICK} == set(SCENARIOS)
 
 
 def test_twins_get_the_same_strike():

@@ -32,8 +32,7 @@ def test_nothing_is_left_when_pytest_is_killed(tmp_path, moment):
 @pytest.mark.parametrize("moment", WALLED)
 def test_no_walls_are_left_when_pytest_is_killed(tmp_path, moment):
     job = Job(tmp_path, case="delayed_link::torch-delay")
-    while not WALLED[moment](job):
-        assert job.owner.poll() is None, "it was over before the moment came"
+    job.await_moment(WALLED[moment])
     networks, held = job.hold_networks()
     assert networks
     job.kill()

@@ -6,8 +6,9 @@ import pytest
 from support import jobs
 from support.lasting import soak
 
-#: The launchers whose rows take longest; `make soak` runs the whole table.
-LASTING = ("mpirun", "shell", "spawn")
+#: The launchers whose rows `make soak` runs, with the whole table. Ranks of our own and of torchrun are shown by
+#: `test_scripts.py` and `test_join.py`, too; the others take longest.
+LASTING = ("ranks", "torchrun", "mpirun", "shell", "spawn")
 
 
 def marked(rows):

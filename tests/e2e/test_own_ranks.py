@@ -42,7 +42,7 @@ def lived(saved):
 
 
 @pytest.mark.parametrize(
-    ("command", "ranks"), [("spawned_world.py --store {store}", 2), ("forked_processes.py {store}", 3)]
+    ("command", "ranks"), [soak("spawned_world.py --store {store}", 2), ("forked_processes.py {store}", 3)]
 )
 def test_a_script_that_starts_its_own_ranks_is_started_once(launch, command, ranks):
     result, saved = launch(command)

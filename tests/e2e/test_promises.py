@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from support.lasting import soak
 from support.plans import PROGRAMS, plan_of
 
 from breakrank.judge.run_digest import digest
@@ -92,7 +93,7 @@ def test_without_the_agent_a_program_ends_the_same(bench, run, program):
         assert kept[0] == kept[1]
 
 
-@pytest.mark.parametrize("program", ["train", "segfaults"])
+@pytest.mark.parametrize("program", ["train", soak("segfaults")])
 def test_a_cold_rank_gives_the_digest_of_a_warm_one(bench, run, tmp_path, program):
     # On a busy machine a cold rank imports torch for longer than the other tests wait for a new point.
     terms = {"oracles": ("ends",), "deadline_s": 120.0}

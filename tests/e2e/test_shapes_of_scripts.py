@@ -1,15 +1,22 @@
-"""Scripts of any shape: without an optimizer, with several, failing before their first step, saving once an epoch."""
+"""Scripts of any shape: without an optimizer, with several, failing before their first step, saving once an epoch.
+
+A script differs from a program by its start and its controls. Those of which neither is the point run as programs, in
+a process that has imported torch already: `programmed` makes one of their text.
+"""
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
-from support.lasting import soak
+from support.plans import plan_of
 from support.styles import plan_of_script
 
 from breakrank import faults
 from breakrank.plan.build import Choices
 from breakrank.plan.catalogue import load_scenarios
 from breakrank.plan.for_scripts import make_script_plans
+from breakrank.plan.scenario import DEFAULT_ORACLES
 from breakrank.runs.bench import Request
 from breakrank.runs.saved_run import load_run
 from breakrank.verdict import Outcome
@@ -159,6 +166,20 @@ def write(bench, tmp_path):
 
 
 @pytest.fixture
+def programmed(bench, tmp_path):
+    """Run a program of this text under a plan; return the result and the saved run."""
+
+    def go(text, *strikes, **values):
+        whole = textwrap.indent(BEGIN + text, "    ")
+        (tmp_path / "shape.py").write_text(f"def main():\n{whole}")
+        plan = plan_of("shape:main", *strikes, steps=0, data="", deadline_s=60.0, **values)
+        result = bench.run(Request(plan, programs=tmp_path))
+        return result, load_run(result.folder)
+
+    return go
+
+
+@pytest.fixture
 def launch(bench, tmp_path):
     """Run a script of this text under a scenario of the catalogue; return the result and the saved run."""
 
@@ -172,13 +193,39 @@ def launch(bench, tmp_path):
 
 
 @pytest.mark.parametrize("text", [COLLECTIVES, EVALUATION, FEDERATED, STAGES], ids=["reduce", "eval", "fed", "stages"])
-def test_a_job_without_an_optimizer_is_judged_by_what_it_does(write, text):
+def test_a_job_without_an_optimizer_is_judged_by_what_it_does(programmed, text):
+    result, _ = programmed(text)
+    assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("text", [EVALUATION, FEDERATED, STAGES], ids=["eval", "fed", "stages"])
+def test_as_a_script_it_is_judged_by_the_same(write, text):
     result, _ = write(text)
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
 
 
-def test_what_modules_are_left_with_is_compared_where_nothing_trains(write):
-    result, saved = write(FEDERATED, faults.Placebo() @ at(rank=1, point="collective", visit=2))
+@pytest.mark.soak
+def test_the_second_save_of_a_script_is_struck(write):
+    result, saved = write(SAVING, faults.Kill() @ at(rank=0, point="save", visit=2))
+    (fired,) = [e for e in saved.history.ranks[0, 0].of_kind("strike") if e["phase"] == "fired"]
+    assert (fired["step"], fired["point"], fired["visit"]) == (6, "save", 1)
+    assert result.verdict.outcome is not Outcome.VOID, result.verdict
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("bug", [False, True], ids=["sound", "broken"])
+def test_shards_of_a_script_are_compared_with_its_reference(launch, bug):
+    command = f"shape.py sharded{' --bug' if bug else ''}"
+    result, _ = launch(SHARDED, "baseline", command=command, reference=("shape.py",))
+    assert [finding.cause for finding in result.verdict.findings[:1]] == ["reference mismatch"] * bug
+
+
+def test_what_modules_are_left_with_is_compared_where_nothing_trains(programmed):
+    # Modules are found by the variables of a module, as a script's are.
+    result, saved = programmed(
+        f"\nglobal module\n{FEDERATED}", faults.Placebo() @ at(rank=1, point="collective", visit=2)
+    )
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
     assert "control" not in result.verdict.abstained
     ends = [[lived.end["modules"] for lived in side.last] for side in (saved.history, saved.control)]
@@ -193,8 +240,8 @@ def test_what_modules_are_left_with_is_compared_where_nothing_trains(write):
     ],
     ids=["raises", "crashes"],
 )
-def test_a_failure_before_the_first_step_is_judged(write, text, outcome, words):
-    result, _ = write(text)
+def test_a_failure_before_the_first_step_is_judged(programmed, text, outcome, words):
+    result, _ = programmed(text)
     assert result.verdict.outcome is outcome, result.verdict
     assert result.verdict.sentence().startswith(words) and "before the first step" in result.verdict.sentence()
     assert result.verdict.blame.ranks == (1,)
@@ -206,16 +253,15 @@ def test_a_script_that_failed_before_a_strike_had_no_control(write):
     assert result.verdict.sentence().startswith("the control failed: rank")
 
 
-def test_the_second_save_of_the_run_is_struck(write):
-    result, saved = write(SAVING, faults.Kill() @ at(rank=0, point="save", visit=2))
+def test_the_second_save_of_the_run_is_struck(programmed):
+    result, saved = programmed(SAVING, faults.Kill() @ at(rank=0, point="save", visit=2))
     (fired,) = [e for e in saved.history.ranks[0, 0].of_kind("strike") if e["phase"] == "fired"]
     assert (fired["step"], fired["point"], fired["visit"]) == (6, "save", 1)
     assert result.verdict.outcome is not Outcome.VOID, result.verdict
 
 
-@pytest.mark.soak
-def test_a_save_that_never_comes_is_named_with_those_that_do(write):
-    result, _ = write(SAVING, faults.Kill() @ at(rank=0, point="save", visit=3))
+def test_a_save_that_never_comes_is_named_with_those_that_do(programmed):
+    result, _ = programmed(SAVING, faults.Kill() @ at(rank=0, point="save", visit=3))
     assert result.verdict.outcome is Outcome.VOID
     assert "3rd save of the run) never fired: rank 0 has" in result.verdict.sentence()
     assert "save (2 visits)" in result.verdict.sentence()
@@ -241,25 +287,23 @@ def test_a_rank_that_a_strike_made_come_first_ends_as_in_a_job_of_so_many_steps(
     assert not saved.control.seen("held")
 
 
-def test_the_parameters_of_every_optimizer_are_looked_at(write):
-    result, _ = write(TWO)
+def test_the_parameters_of_every_optimizer_are_looked_at(programmed):
+    result, _ = programmed(TWO)
     finding = result.verdict.findings[0]
     assert (result.verdict.outcome, finding.cause, finding.ranks) == (Outcome.SILENT, "module not wrapped", (0, 1))
     assert finding.evidence["parameters"] == ["weight of Linear (optimizer 2)", "bias of Linear (optimizer 2)"]
 
 
-@pytest.mark.soak
-def test_two_optimizers_whose_modules_are_both_wrapped_are_sound(write):
-    result, _ = write(TWO, command="shape.py --fixed")
+def test_two_optimizers_whose_modules_are_both_wrapped_are_sound(programmed):
+    result, _ = programmed(TWO.replace("sys.argv", "['--fixed']"))
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
 
 
-@pytest.mark.parametrize("kind", [soak("flat"), "sharded"])
+@pytest.mark.parametrize("kind", ["flat", "sharded"])
 @pytest.mark.parametrize("bug", [False, True], ids=["sound", "broken"])
-def test_shards_are_put_together_to_be_compared_with_one_rank(launch, kind, bug):
-    reference = ("shape.py",)
-    command = f"shape.py {kind}{' --bug' if bug else ''}"
-    result, _ = launch(SHARDED, "baseline", command=command, reference=reference)
+def test_shards_are_put_together_to_be_compared_with_one_rank(programmed, kind, bug):
+    said = SHARDED.replace("sys.argv", repr([kind, "--bug"] if bug else [kind]))
+    result, _ = programmed(said, oracles=(*DEFAULT_ORACLES, "reference"))
     if not bug:
         assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
         assert "reference" not in result.verdict.abstained

@@ -17,7 +17,8 @@ from breakrank.history.rank_file import Chronicle
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.log import encode
 
-#: Saves and leaves with an exit code of its own at each interrupt.
+#: Saves and leaves with an exit code of its own at each interrupt. A step ends with `backward`: an optimizer would
+#: import torch's compiler.
 INTERRUPTED = """\
 import signal
 import sys
@@ -31,13 +32,10 @@ def interrupted(number, frame):
 
 signal.signal(signal.SIGINT, interrupted)
 weight = torch.ones(2, requires_grad=True)
-optimizer = torch.optim.SGD([weight], lr=0.1)
 weight.sum().backward()
-optimizer.step()
 print("trains")
 while not stop:
     weight.sum().backward()
-    optimizer.step()
 print("saved")
 sys.exit(7)
 """

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import textwrap
 from pathlib import Path
 
 import pytest
-from support.ground import PYTEST
+from support.ground import LEAN, PYTEST
 from support.screens import written_on
+
+from breakrank import analysis, judge, memory, plan, plugin, report, runs, timeline
 
 HERE = Path(__file__).parent
 HARNESS = HERE.parents[1] / "harness"
+
+#: A pytest inside of pytest forgets afterwards the modules that it has imported. Those that are here before it stay.
+for _room in (analysis, judge, memory, plan, plugin, report, runs, timeline):
+    for _module in pkgutil.iter_modules(_room.__path__, f"{_room.__name__}."):
+        importlib.import_module(_module.name)
 
 HEAD = "from breakrank import *\n"
 
@@ -36,7 +45,8 @@ class Project:
 
     def pytest(self, *arguments):
         """Run pytest in this process, with the plugin and the fake bench."""
-        return self.pytester.runpytest_inprocess("-p", "breakrank.plugin", "-p", "support.fake_bench", *arguments)
+        chosen = ("-p", "breakrank.plugin", "-p", "support.fake_bench")
+        return self.pytester.runpytest_inprocess(*LEAN, *chosen, *arguments)
 
     def pytest_process(self, *arguments, plugins=("breakrank.plugin", "support.fake_bench"), **options):
         """Run pytest in a process of its own."""

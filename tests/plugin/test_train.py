@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
-
 import pytest
 
-SCRIPTS = Path(__file__).parents[1] / "scripts"
+#: It updates by hand: torch's optimizers import torch's compiler, which takes as long as torch.
+BY_HAND = """\
+import torch
+import torch.distributed as dist
 
+dist.init_process_group("gloo")
+weight = torch.ones(2, requires_grad=True)
+for _ in range(4):
+    weight.sum().backward()
+    dist.all_reduce(weight.grad)
+    with torch.no_grad():
+        weight -= 0.1 * weight.grad
+    weight.grad = None
+if dist.get_rank() == 0:
+    torch.save(weight, "final.pt")
+dist.destroy_process_group()
+"""
 STRUCK = """\
 from breakrank import at, faults
 
 def test_training_notices_a_killed_rank(launch):
-    run = launch("functions.py --steps 4", faults=[faults.Kill() @ at(rank=1, step=2)])
+    run = launch("by_hand.py --steps 4", faults=[faults.Kill() @ at(rank=1, step=2)])
     assert run.detected and run.blame.ranks == (1,), run.explain()
 
 def test_training_is_sound(launch):
-    run = launch(["plain_loop.py"])
+    run = launch(["by_hand.py"])
     assert run.survived, run.explain()
     assert (run.folder / "work" / "final.pt").exists()
 """
@@ -83,8 +95,7 @@ def test_a_scenario_whose_fault_lies_in_its_programs_says_nothing_of_a_script(pr
 
 
 def test_the_fixture_launches_strikes_and_judges(project):
-    for name in ("functions.py", "plain_loop.py"):
-        shutil.copy(SCRIPTS / name, project.path)
+    project.file("by_hand.py", BY_HAND)
     project.file("test_mine.py", STRUCK)
     result = project.pytest_process("test_mine.py", plugins=["breakrank.plugin"])
     result.assert_outcomes(passed=2)

@@ -1,4 +1,4 @@
-"""The catalogue's cases for the tests that run them: all, and those that cover them in `make test`."""
+"""The catalogue's cases for the tests that run them: all, those that cover them, and of these the quick ones."""
 
 from __future__ import annotations
 
@@ -48,7 +48,45 @@ def _of_tensorflow(scenario: Scenario) -> list[Case]:
     return broken if broken and broken[0].control else broken + sound
 
 
+def shows(scenario: Scenario, case: Case) -> set[tuple[object, ...]]:
+    """Return all that a case shows of the catalogue.
+
+    That is its scenario, and that one broken; its outcome, its finding and its program, in its framework; each fault on
+    broken programs, on sound ones and in its framework; the schedule, and what the case needs of the machine.
+    """
+    framework, record = case.framework, case.expect
+    shown: set[tuple[object, ...]] = {
+        (scenario.name,),
+        (scenario.name, "broken") if not case.sound else (scenario.name,),
+        ("outcome", framework, case.sound, record.outcome),
+        ("finding", framework, record.oracle, record.cause),
+        ("program", framework, case.program.partition(":")[0]),
+        ("schedule", framework, scenario.schedule.mode, scenario.schedule.policy),
+    }
+    for strike in scenario.strikes if case.strikes is None else case.strikes:
+        name = strike.fault.name()
+        shown |= {("fault", name, case.sound), ("fault", name, framework), ("point", framework, strike.trigger.point)}
+    return shown | {("need", need) for need in case.needs}
+
+
+def _quick(cases: Sequence[tuple[Scenario, Case]]) -> list[tuple[Scenario, Case]]:
+    """Return cases that show together all that the given ones show: at each step the one that adds most for its time.
+
+    A case of TensorFlow takes six times as long as one of torch.
+    """
+    left, chosen = list(cases), []
+    missing = set().union(*(shows(*both) for both in cases))
+    while missing:
+        best = max(left, key=lambda both: len(shows(*both) & missing) / (6 if both[1].framework == "tensorflow" else 1))
+        left.remove(best)
+        chosen.append(best)
+        missing -= shows(*best)
+    return [both for both in cases if both in chosen]
+
+
 COVERING = _covering()
+#: Those of them that `make test` runs; `make soak` and `make conformance` run all.
+QUICK = _quick(COVERING)
 REST = [both for both in CASES if both not in COVERING]
 
 

@@ -33,6 +33,10 @@ MOMENTS = {
 COVERING = ("the zygote runs", "the control's ranks run", "the strike has landed", "the second attempt runs")
 
 
+#: Seconds between two looks.
+PAUSE_S = 0.05
+
+
 class Job:
     """A pytest that runs a case of a scenario, watched from outside."""
 
@@ -49,10 +53,16 @@ class Job:
                 env={k: v for k, v in os.environ.items() if not k.startswith("PYTEST")},
             )
 
+    def await_moment(self, moment: Callable[[Job], object]) -> None:
+        """Return as soon as the moment has come. A look takes as much of a core as the job does, so it has pauses."""
+        while not moment(self):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.owner.wait(PAUSE_S)
+                raise AssertionError("it was over before the moment came")
+
     def kill_at(self, moment: Callable[[Job], object]) -> None:
         """Kill pytest as soon as the moment has come."""
-        while not moment(self):
-            assert self.owner.poll() is None, "it was over before the moment came"
+        self.await_moment(moment)
         self.kill()
 
     def kill(self) -> None:

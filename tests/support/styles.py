@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 
+from breakrank.oracles import all_oracles
 from breakrank.plan.build import Choices
 from breakrank.plan.for_scripts import make_script_plans
 from breakrank.plan.scenario import Job, Scenario
@@ -13,6 +15,7 @@ from breakrank.plan.script import framework_of
 from breakrank.runs.bench import Bench
 from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
+from breakrank_agent.plan import Plan
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 STYLES = sorted(path.name for path in SCRIPTS.glob("*.py"))
@@ -21,6 +24,29 @@ COVERING = ["handlers.py"]
 #: Scripts of TensorFlow, and how many steps some of them make.
 TENSORFLOW = SCRIPTS / "tensorflow"
 STEPS = {"workers.py": 4, "fit.py": 6}
+
+
+PROGRAM = """\
+import runpy
+import sys
+
+
+def run():
+    sys.argv = {words!r}
+    runpy.run_path({path!r}, run_name="__main__")
+"""
+
+
+def as_program(plan: Plan, folder: Path) -> Plan:
+    """Return the plan of a program, laid into a folder, that is the script of a plan, which lies there, too.
+
+    Its ranks are forked from a process that has imported torch, which is most of the time of a script that starts cold.
+    """
+    path = folder / plan.command[0]
+    (folder / "as_program.py").write_text(PROGRAM.format(words=list(plan.command), path=str(path)))
+    # Of a script each oracle is heard, of a program those that its plan names. A reference would be another run.
+    more = tuple(name for name in all_oracles() if name not in (*plan.oracles, "reference"))
+    return replace(plan, command=(), program="as_program:run", pin=True, oracles=plan.oracles + more)
 
 
 def plan_of_script(command, strikes=(), **choices):

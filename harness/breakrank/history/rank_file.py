@@ -77,8 +77,9 @@ def _lines(place: Folder, name: str, schema: str) -> Iterator[Any]:
     A last line that a crash cut short is left out. Raises `HistoryError`, naming file and line, for any other that is
     no event, and `BreakrankError` for a file that is none of a run's.
     """
+    path = str(place.path / name)
     for number, line in enumerate(place.lines(name), 1):
-        yield _event(line, schema, f"{place.path / name}, line {number}")
+        yield _event(line, schema, f"{path}, line {number}")
 
 
 def read_left(place: Folder, name: str) -> Iterator[RankLine]:
@@ -91,8 +92,9 @@ def read_left(place: Folder, name: str) -> Iterator[RankLine]:
             records = peek_log(file.fileno())
         except HistoryError as error:
             raise HistoryError(f"{place.path / name} is damaged: {error}") from None
+    where = f"a record of {place.path / name}"
     for record in records:
-        yield _event(record, "event", f"a record of {place.path / name}")
+        yield _event(record, "event", where)
 
 
 def _event(record: bytes, schema: str, where: str) -> Any:

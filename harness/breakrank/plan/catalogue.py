@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import functools
 import hashlib
 import importlib.util
 import sys
@@ -11,6 +12,7 @@ import traceback
 import types
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 from breakrank.errors import BreakrankError
@@ -22,6 +24,7 @@ ALL = "all"
 FAMILY = "family:"
 
 
+@functools.cache
 def packaged_folder() -> Path:
     """Return the folder of our own scenarios.
 
@@ -92,21 +95,30 @@ def _family(scenario: Scenario) -> str:
 
 
 def _execute(path: Path) -> types.ModuleType:
-    """Run the file as a module under a private name.
-
-    It is compiled here and not imported, so that no `__pycache__` appears in a folder that is not ours.
-    """
+    """Run the file as a module under a private name."""
     name = f"_breakrank_scenario_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}_{path.stem}"
     module = types.ModuleType(name)
     module.__file__ = str(path)
     sys.modules[name] = module
     try:
-        exec(compile(path.read_bytes(), str(path), "exec"), vars(module))
+        exec(_code(name, path), vars(module))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a scenario file may even call sys.exit: that is a broken file, too
         raise BreakrankError(f"{path}, line {_line(error, path)}: {_one_line(error)}") from None
     return module
+
+
+def _code(name: str, path: Path) -> types.CodeType:
+    """Return the code of a file: of ours the bytecode that lies beside it.
+
+    Others are compiled here and not imported, so that no `__pycache__` appears in a folder that is not ours.
+    """
+    if path.parent != packaged_folder():
+        return compile(path.read_bytes(), str(path), "exec")
+    code = SourceFileLoader(name, str(path)).get_code(name)
+    assert code is not None, "a loader of files always has the code"
+    return code
 
 
 def _line(error: BaseException, path: Path) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from breakrank.plugin import command_line, options
+from breakrank.plugin import command_line, options, own_modules
 from breakrank.plugin.usage_errors import usage_errors
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def pytest_load_initial_conftests(
     Another plugin may own `--scenario` (PyPI's `pytest-scenario` does). The plugin that registers an option second
     fails, so we are always second, and print the cure in one line; a run that uses none of our options goes on.
     """
+    own_modules.find_first(early_config.add_cleanup)
     command_line.hide_values(early_config, parser, args)
     result = yield
     command_line.add_command_line(early_config, parser, args)
