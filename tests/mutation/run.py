@@ -48,7 +48,12 @@ TESTS = (
     "tests/unit/host/test_crash_dump.py",
     "tests/mutation",
 )
-MUTATED = ("breakrank/oracles", "breakrank/judge")
+MUTATED = (
+    "breakrank/oracles/[!_]*.py",
+    "breakrank/judge/[!_]*.py",
+    "breakrank/analysis/clip_norms.py",
+    "breakrank/analysis/shard_losses.py",
+)
 #: mutmut reads its settings in the folder from which it is called.
 _SETTINGS = '[tool.mutmut]\nsource_paths = ["src"]\n'
 
@@ -111,7 +116,7 @@ def _lay_out() -> None:
 
 def _mutate() -> list[Mutant]:
     """Put all mutants into the modules that judge, and return them."""
-    modules = [module for folder in MUTATED for module in sorted((SOURCE / folder).glob("[!_]*.py"))]
+    modules = [module for pattern in MUTATED for module in sorted(SOURCE.glob(pattern))]
     with multiprocessing.Pool() as pool:
         return [mutant for found in pool.map(_mutate_module, modules) for mutant in found]
 
