@@ -92,7 +92,7 @@ def find_added_up(ranks: Sequence[RankHistory]) -> AddedUp | None:
 def _read(event: PointEvent) -> tuple[tuple[str, int], int, str] | None:
     """Return the number of a call that adds up, the count and digest of what it read; None for any other."""
     read = event.get("in", ())
-    if event.get("reduce") != "SUM" or len(read) != 1 or "float" not in event.get("dtype", "") or "of" in read[0]:
+    if event.get("reduce") != "SUM" or len(read) != 1 or "of" in read[0]:
         return None
     greatest, least = read[0].get("max"), read[0].get("min")
     if not isinstance(greatest, float) or not isinstance(least, float) or greatest == least or greatest % 1 == 0:
