@@ -115,7 +115,7 @@ def _batches(ranks: Sequence[RankHistory]) -> Iterator[_Batch]:
         for step in sorted({step for own in told.values() for step in own}):
             scored = {rank: own[step] for rank, own in told.items() if step in own}
             for group in by_value({rank: (e["batch"], *e["samples"]) for rank, e in scored.items()}).values():
-                divided = all(shards[rank] for rank in group) and len({shards[rank] for rank in group}) == len(group)
+                divided = len({shards[rank] for rank in group}) == len(group)
                 if len(group) > 1 and divided and all(_exchanged(alike[rank], step) for rank in group):
                     losses = {rank: scored[rank]["loss"] for rank in group}
                     yield _Batch(step, tuple(group), losses, tuple(scored[group[0]]["samples"]))

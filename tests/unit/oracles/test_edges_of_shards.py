@@ -156,17 +156,17 @@ def test_a_norm_that_no_line_of_the_program_adds_up_is_named_without_one() -> No
     (lambda rank, squares: sum(squares), {"squares": [tuple([4.0 ** n * v for v in own] for own in SQUARES[0])
         for n in range(3)]}),
     # Gradients that are not scaled, of which the sum is always the same.
-    (lambda rank, squares: squares[0], {"squares": [([1.0, v, 0.0], [3.0, 2 * v, 0.0]) for v in (1.0, 2.0, 3.0)],
+    (lambda rank, squares: squares[0], {"squares": [([1.0, v, 0.0], [3.0, 2 * v, 0.0]) for v in (1.1, 2.3, 3.7)],
         "most": 100.0}),
     (lambda rank, squares: sum(squares), {"unlike": 0.1}),
     (lambda rank, squares: sum(squares), {"unlike": 2e-5, "most": 0.1}),
-    (lambda rank, squares: sum(squares), {"squares": [(own, [0.0] * 3) for own, _ in SQUARES]}),
-    # Two replicas, of which one is added by each rank, beside a shard.
-    (lambda rank, squares: squares[0] + (0 if rank else squares[1]) + squares[2], {"squares": WIDE, "by": lambda s: 5}),
-    (lambda rank, squares: squares[0] + squares[1] / 2 + squares[1] / 2 * rank, {"squares": WIDE}),
+    (lambda rank, squares: squares[0] + squares[2], {"squares": [(own, [0.0] * 3) for own, _ in SQUARES]}),
+    # The first rank adds a shard and one of two replicas: that is no sum without the replicas, with one twice.
+    (lambda rank, squares: squares[0] + (0 if rank else squares[1]), {"squares": WIDE}),
     # Nothing is divided: anyone may divide afterwards.
     (lambda rank, squares: sum(squares), {"squares": ALIKE}),
-    (lambda rank, squares: squares[0], {"squares": [ranks[:1] for ranks in SQUARES],
+    (lambda rank, squares: squares[2] if rank else sum(squares), {"squares": ALIKE}),
+    (lambda rank, squares: squares[0] + squares[2], {"squares": [ranks[:1] for ranks in SQUARES],
         "before": ("abr",), "gradients": ("uvw",)}),
     (lambda rank, squares: sum(squares), {"squares": [ranks[:1] for ranks in SQUARES]}),
     (lambda rank, squares: sum(squares), {"squares": [(one, other[:2]) for one, other in SQUARES]}),
@@ -186,22 +186,28 @@ def scored(
     reads: tuple[Any, ...] = (0.25, 0.75),
     call: dict[str, Any] | None = None,
     content: dict[str, Any] | None = None,
-    exchanges: bool = True,
+    exchanges: dict[int, str] | None = None,
     samples: tuple[int, ...] = (16,),
     lines: tuple[str, ...] = ("train.py:5",) * 4,
     **begins: Any,
 ) -> list[Finding]:
-    """Return the findings on ranks that exchange activations, and come to these losses of these batches."""
+    """Return the findings on ranks that exchange activations, and come to these losses of these batches.
+
+    `exchanges` has the steps at which they do, with the point after which; by default it is the forward pass of each.
+    """
     job = begun(**begins)
     for step in range(1, 1 + len(losses[0])):
         for one, own, batch, read in zip(job.ranks, losses, batches, reads, strict=True):
-            one.enters("forward")
-            if exchanges:
+            after = {step: "forward"} if exchanges is None else exchanges
+            for point in ("load", "forward", "backward"):
+                one.enters(point)
+                if after.get(step) != point:
+                    continue
                 held = {"digest": f"d{read}", "n": 16, "sum": 8 * read, "abs": 8 * read, "max": read, "min": 0.0}
                 held = {name: value for name, value in {**held, **(content or {})}.items() if value is not None}
                 known = {"c": step, "shapes": [[16, 1]], "site": lines[one.rank], "in": [held]}
                 calls(one, **{**known, **(call or {})})
-            one.enters("backward").enters("optimize")
+            one.enters("optimize")
             one.writes("scored", loss=own[step - 1], samples=[*samples], batch=batch).ends_step(parts=["a", "b", "r"])
     return list(ask("optimizers", job.ends_well().history()))
 
@@ -221,7 +227,13 @@ def test_losses_of_ranks_with_shards_of_one_model_are_named() -> None:
     ((ONE, (2.5, 2.6, 2.7)), {}),
     ((ONE, OTHER), {"before": ("abr", "cds")}),
     ((ONE, OTHER), {"batches": ("b", "c")}),
-    ((ONE, OTHER), {"exchanges": False}),
+    ((ONE, OTHER), {"exchanges": {}}),
+    ((ONE, OTHER), {"exchanges": {1: "forward"}}),
+    ((ONE, OTHER), {"exchanges": dict.fromkeys((1, 2, 3), "load")}),
+    ((ONE, OTHER), {"exchanges": dict.fromkeys((1, 2, 3), "backward")}),
+    ((ONE, OTHER) * 2, {
+        "batches": ("b",) * 4, "reads": (0.25, 0.75) * 2,
+        "before": ("abr", "cdr") * 2, "gradients": ("uvw", "xyw") * 2}),
     ((ONE, OTHER), {"before": ("abr", "abr")}),
     ((ONE, OTHER), {"gradients": ("uvw", "uvw")}),
     ((ONE, ONE, OTHER, OTHER), {
