@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from signal import SIGABRT
 from typing import Any
 
 import pytest
@@ -134,6 +135,21 @@ class TestOrder:
             registers(one=found)
             verdict = judge(history, None, plan(oracles=("one",)))
             assert [note for note in verdict.notes if note in said] == said
+
+
+def test_a_death_that_follows_from_a_call_that_ranks_made_unlike_is_no_finding_of_its_own(registers: Registers) -> None:
+    job = Golden().trains(3)
+    job[1].enters("collective", c=2, site="train.py:8").dies(SIGABRT)
+    job[0].reports("RuntimeError")
+    unlike = Finding("collectives", "dtype mismatch", (1,), 3, evidence={"group": "0", "number": 1})
+    death = Finding("crash", "killed by a signal", (1,), 3)
+    registers(collectives=[unlike], crash=[death])
+    both = judge(job.history(), None, plan(oracles=("collectives", "crash")))
+    assert (both.findings, both.also) == ((unlike,), ())
+    first = judge(job.history(), None, plan(oracles=("collectives",)))
+    assert (first.findings, first.also) == ((unlike,), ())
+    second = judge(job.history(), None, plan(oracles=("crash",)))
+    assert (second.findings, second.also) == ((death,), (unlike,))
 
 
 def _abstains(history: History, control: History | None, terms: Terms) -> Sequence[Finding]:

@@ -1,4 +1,4 @@
-"""How little is too little: what counts as seen, of the run and of its control, and what a launcher alone says."""
+"""Evidence at the edge of too little: things seen of the run or of its control, and launchers without ranks."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_of_differences_of_several_ranks_at_one_step_the_first_rank_is_told() ->
     for job, params in ((one, "a"), (other, "b")):
         for rank in (2, 1):
             job[rank].trains([1], params)
-    found = first_difference(one.ends_well().history(), other.ends_well().history())
+    found = first_difference(one.ends_well().history(), other.ends_well().history(), results=False)
     assert found is not None and found[:3] == (0, 1, 1)
 
 
@@ -110,7 +110,7 @@ def test_a_rank_or_thread_that_one_run_lacks_is_told_of_results_as_well() -> Non
 
 def test_the_step_of_a_difference_is_the_last_that_either_run_had_come_to() -> None:
     one, other = Golden(1).trains(3), Golden(1).trains(2)
-    found = first_difference(one.ends_well().history(), other.ends_well().history())
+    found = first_difference(one.ends_well().history(), other.ends_well().history(), results=False)
     assert found is not None and (found.step, "load in one run, end in the other" in found.words) == (3, True)
 
 

@@ -162,7 +162,8 @@ def test_a_norm_that_no_line_of_the_program_adds_up_is_named_without_one() -> No
     (lambda rank, squares: sum(squares), {"unlike": 2e-5, "most": 0.1}),
     (lambda rank, squares: squares[0] + squares[2], {"squares": [(own, [0.0] * 3) for own, _ in SQUARES]}),
     # The first rank adds a shard and one of two replicas: that is no sum without the replicas, with one twice.
-    (lambda rank, squares: squares[0] + (0 if rank else squares[1]), {"squares": WIDE}),
+    (lambda rank, squares: squares[0] + (0 if rank else squares[1]), {
+        "squares": WIDE, "by": lambda square: math.sqrt({6.0: 12.0, 9.0: 13.0, 5.0: 8.0}[square])}),
     # Nothing is divided: anyone may divide afterwards.
     (lambda rank, squares: sum(squares), {"squares": ALIKE}),
     (lambda rank, squares: squares[2] if rank else sum(squares), {"squares": ALIKE}),
@@ -228,7 +229,7 @@ def test_losses_of_ranks_with_shards_of_one_model_are_named() -> None:
     ((ONE, OTHER), {"before": ("abr", "cds")}),
     ((ONE, OTHER), {"batches": ("b", "c")}),
     ((ONE, OTHER), {"exchanges": {}}),
-    ((ONE, OTHER), {"exchanges": {1: "forward"}}),
+    ((ONE, tuple(loss + 1 for loss in ONE)), {"exchanges": {1: "forward"}}),
     ((ONE, OTHER), {"exchanges": dict.fromkeys((1, 2, 3), "load")}),
     ((ONE, OTHER), {"exchanges": dict.fromkeys((1, 2, 3), "backward")}),
     ((ONE, OTHER) * 2, {
