@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from signal import SIGKILL
 from typing import Any
 
 import pytest
@@ -123,3 +124,16 @@ def test_a_script_whose_oracles_abstain_is_not_void_for_that_and_a_case_is() -> 
 
 def test_a_job_has_as_many_ranks_as_any_of_its_attempts() -> None:
     assert [world_of(history) for history in (History(), sound(ranks=1), sound(ranks=3))] == [0, 1, 3]
+
+
+@pytest.mark.parametrize("of", [{"runner": "join"}, {"elastic": True}])
+def test_a_rank_that_others_of_its_attempt_know_of_and_that_never_came_is_named(of: Any) -> None:
+    job = Golden(3).trains(1)
+    job[2].dies(SIGKILL)
+    job.ended_by_us()
+    job.size = 2
+    history = job.again().trains(3).ends_well().history()
+    lacking = dataclasses.replace(history, ranks={key: one for key, one in history.ranks.items() if key != (0, 1)})
+    of = {"ranks": 4, "oracles": ("ends", "finite"), **of}
+    assert judge(lacking, None, plan(**of)).void == ("rank 1 never started in attempt 0",)
+    assert judge(history, None, plan(**of)).void == ()
