@@ -11,6 +11,7 @@ from support.golden import Golden, plan, sound
 
 from breakrank.history.reader import History
 from breakrank.judge.judge import judge
+from breakrank.judge.run_digest import digest
 from breakrank.oracles import Abstain, Terms
 from breakrank.plan.scenario import DEFAULT_ORACLES
 from breakrank.verdict import Finding
@@ -89,6 +90,10 @@ class TestEvidence:
         judge(sound(), sound(steps=4), plan(oracles=("one", "two")), compared=())
         judge(sound(), sound(steps=4), plan(oracles=("one", "two")))
         assert [control is not None for _, control, _ in asked] == [False, True, False, False, True, True]
+
+
+def test_a_verdict_has_the_digest_of_its_run() -> None:
+    assert judge(sound(), None, plan()).digest == digest(sound())
 
 
 class TestOrder:
