@@ -342,8 +342,10 @@ class TestLimitsOfTheRecord:
 
     def test_a_child_that_nobody_watched_is_named_and_one_that_was_is_not(self) -> None:
         job = Golden().trains(3)
-        job[1].writes("child", name="child-0").writes("child", name="child-1")
+        for number in range(3):
+            job[1].writes("child", name=f"child-{number}")
         job[1].writes("sync", do="start", key="k", seq="child-1/thread-0")
+        job[1].writes("sync", do="start", key="k", seq="child-2")
         job[1].writes("point", point="write", path="p", visit=1, seq="child-0")
         assert judge(job.ends_well().history(), None, plan()).notes == ("child-0 of rank 1 could not be watched",)
 
