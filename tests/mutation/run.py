@@ -4,7 +4,8 @@ mutmut makes the mutants. For each, `trial.py` runs the tests that reach the cha
 rooms with their golden histories, and the runs of the whole catalogue, which are made first and judged again. A mutant
 is noticed if a test fails, or if it never ends. The command fails if fewer than nine of ten are noticed, or if one that
 is not has no reason in `survivors.txt`. A call that was cut short goes on where it stopped. After a change of the code
-or of the tests, functions that changed are mutated anew, and survivors are tried again.
+or of the tests, functions that changed are mutated anew, and survivors are tried again. The runs are kept until a call
+with `--anew`, and names choose modules: `make mutants ARGS='breakrank.judge.blame.*'`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,12 @@ TESTS = (
     "tests/unit/host/test_crash_dump.py",
     "tests/mutation",
 )
-MUTATED = ("breakrank/oracles", "breakrank/judge")
+MUTATED = (
+    "breakrank/oracles/[!_]*.py",
+    "breakrank/judge/[!_]*.py",
+    "breakrank/analysis/clip_norms.py",
+    "breakrank/analysis/shard_losses.py",
+)
 #: mutmut reads its settings in the folder from which it is called.
 _SETTINGS = '[tool.mutmut]\nsource_paths = ["src"]\n'
 
@@ -74,7 +80,9 @@ def main() -> int:
     if not RUNS.is_dir():
         _make_runs(options.scenario or ["all"])
     _lay_out()
-    named = [m for m in _mutate() if any(fnmatch.fnmatchcase(m.name, pattern) for pattern in options.names)]
+    named = [
+        m for m in _mutate(options.names) if any(fnmatch.fnmatchcase(m.name, pattern) for pattern in options.names)
+    ]
     mutants = named[:: max(1, options.every)]
     if not mutants:
         sys.exit(
@@ -109,11 +117,22 @@ def _lay_out() -> None:
     os.chdir(PLACE)
 
 
-def _mutate() -> list[Mutant]:
-    """Put all mutants into the modules that judge, and return them."""
-    modules = [module for folder in MUTATED for module in sorted((SOURCE / folder).glob("[!_]*.py"))]
+def _mutate(names: Sequence[str]) -> list[Mutant]:
+    """Put all mutants into the modules that judge, as far as mutants of these names may be there, and return them."""
+    modules = [module for pattern in MUTATED for module in sorted(SOURCE.glob(pattern))]
+    modules = [module for module in modules if any(_may_hold(_package(module), name) for name in names)]
     with multiprocessing.Pool() as pool:
         return [mutant for found in pool.map(_mutate_module, modules) for mutant in found]
+
+
+def _may_hold(package: str, name: str) -> bool:
+    """Return whether a name with wildcards may be that of a mutant of a module."""
+    begin = re.split(r"[*?[]", name)[0]
+    return package.startswith(begin) or begin.startswith(f"{package}.")
+
+
+def _package(module: Path) -> str:
+    return ".".join(module.relative_to(SOURCE).with_suffix("").parts)
 
 
 def _mutate_module(module: Path) -> list[Mutant]:
@@ -127,8 +146,7 @@ def _mutate_module(module: Path) -> list[Mutant]:
         kept.write_text(json.dumps([made.code, list(made.mutant_names), dict(made.hash_by_function_name)]))
     code, names, hashes = json.loads(kept.read_text())
     module.write_text(code)
-    package = ".".join(module.relative_to(SOURCE).with_suffix("").parts)
-    return [Mutant(f"{package}.{name}", hashes[name.partition("__mutmut_")[0]]) for name in names]
+    return [Mutant(f"{_package(module)}.{name}", hashes[name.partition("__mutmut_")[0]]) for name in names]
 
 
 def _known() -> dict[Mutant, str]:

@@ -107,7 +107,7 @@ def _judge(one: _Sum, names: Sequence[str]) -> tuple[str, float] | None:
     """
     whole, (apart, alike) = _whole(one.before), _by_kind(one.before)
     replicas = sum(one.before[min(one.before)][part] for part in alike)
-    bases = (0.0, replicas) if apart and replicas else (0.0,)
+    bases = (0.0, replicas)
     if any(abs(whole - beside - one.value) <= _RIGHT * whole for beside in bases):
         return None
     for beside in bases:

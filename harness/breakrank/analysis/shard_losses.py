@@ -92,7 +92,7 @@ def find_added_up(ranks: Sequence[RankHistory]) -> AddedUp | None:
 def _read(event: PointEvent) -> tuple[tuple[str, int], int, str] | None:
     """Return the number of a call that adds up, the count and digest of what it read; None for any other."""
     read = event.get("in", ())
-    if event.get("reduce") != "SUM" or len(read) != 1 or "float" not in event.get("dtype", "") or "of" in read[0]:
+    if event.get("reduce") != "SUM" or len(read) != 1 or "of" in read[0]:
         return None
     greatest, least = read[0].get("max"), read[0].get("min")
     if not isinstance(greatest, float) or not isinstance(least, float) or greatest == least or greatest % 1 == 0:
@@ -115,7 +115,7 @@ def _batches(ranks: Sequence[RankHistory]) -> Iterator[_Batch]:
         for step in sorted({step for own in told.values() for step in own}):
             scored = {rank: own[step] for rank, own in told.items() if step in own}
             for group in by_value({rank: (e["batch"], *e["samples"]) for rank, e in scored.items()}).values():
-                divided = all(shards[rank] for rank in group) and len({shards[rank] for rank in group}) == len(group)
+                divided = len({shards[rank] for rank in group}) == len(group)
                 if len(group) > 1 and divided and all(_exchanged(alike[rank], step) for rank in group):
                     losses = {rank: scored[rank]["loss"] for rank in group}
                     yield _Batch(step, tuple(group), losses, tuple(scored[group[0]]["samples"]))

@@ -16,7 +16,7 @@ from breakrank.judge.sufficiency import Account, hear_some, left_words, see_enou
 from breakrank.judge.unseen import note_unseen, say_unseen
 from breakrank.oracles import Abstain, Terms, all_oracles
 from breakrank.plan.scenario import DEFAULT_ORACLES
-from breakrank.verdict import Blame, Ended, Finding, Verdict, decide
+from breakrank.verdict import Ended, Finding, Verdict, decide
 from breakrank_agent.plan import Plan
 
 #: Causes that say no more than that ranks had to be ended.
@@ -72,7 +72,7 @@ def judge(
         outcome=decide(last, named, account.void, launcher_reported=bool(launcher)),
         findings=tuple(named),
         also=tuple(also),
-        blame=blame(history.without_faults(), named) if ends else Blame(),
+        blame=blame(history.without_faults(), named),
         latency_s=_latency(history),
         reported=(*_say(history.last, last, Ended.REPORTED), *(f"the launcher {left_words(e)}" for e in launcher)),
         heard=_heard(history.last, last),

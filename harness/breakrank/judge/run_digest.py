@@ -51,7 +51,7 @@ def explain_difference(a: History, b: History, results: bool = False) -> str:
     return difference.words if difference is not None else ""
 
 
-def first_difference(a: History, b: History, results: bool = False) -> Difference | None:
+def first_difference(a: History, b: History, results: bool) -> Difference | None:
     """Return where two runs part; None if their digests are equal.
 
     Of `results` alone, who came before whom does not count: a thread that nobody schedules may be early or late, and

@@ -132,3 +132,22 @@ class TestStrikes:
         late = Strike(KILL, at(1, 2, attempt=1), ranks=(1,))
         (reason,) = says(judge(job.history(), None, plan(strikes=(late,))))
         assert reason.endswith("never fired: there was no attempt 1")
+
+    def test_points_of_helper_threads_are_not_struck_and_not_told_but_for_ends_of_steps(self) -> None:
+        job = Golden(1)
+        job[0].enters("load").writes("point", point="collective", visit=1, seq="thread-1")
+        job[0].writes("point", point="step", visit=1, seq="thread-1").done = 1
+        of = plan(ranks=1, steps=1, strikes=(struck(KILL, 0, step=1, point="save"),))
+        (reason, *_) = says(judge(job.ends_well().history(), None, of))
+        assert reason.endswith("rank 0 at step 1 has load, step, end")
+
+    def test_the_point_that_was_to_be_struck_is_told_with_its_one_visit(self) -> None:
+        job = Golden(1)
+        job[0].enters("save").enters("write")
+        history = job.ends_well().history()
+        anywhere = dataclasses.replace(KILL @ at(0, point="save", visit=2), ranks=(0,))
+        (reason, *_) = says(judge(history, None, plan(ranks=1, steps=0, strikes=(anywhere,))))
+        assert reason.endswith("rank 0 has save (1 visit), write, end in all")
+        late = struck(KILL, 0, step=3, point="save")
+        (reason, *_) = says(judge(history, None, plan(ranks=1, steps=0, strikes=(late,))))
+        assert "rank 0 has no steps, but save (1 visit), write, end; a trigger" in reason

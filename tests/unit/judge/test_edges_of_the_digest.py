@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from signal import SIGKILL, SIGSEGV, SIGTERM
@@ -251,6 +252,43 @@ class TestLaunchers:
         if "struck" in ends:
             counted[ends.index("struck")] = min(counted[ends.index("struck")], collectives[-1])
         assert counted == collectives
+
+    def counted(self, job: Golden) -> list[int]:
+        """Return how many collectives of each rank count, where a launcher has ended the job."""
+        job.says("launcher", attempt=0, status=1, ended=False, blames=[], closed=[])
+        ranks = range(job.size)
+        return [sum(c.get("point") == "collective" for c in coordinates(job.history(), rank)) for rank in ranks]
+
+    def test_of_several_that_reported_the_first_to_do_so_failed_first(self) -> None:
+        job = Golden(3).trains(1)
+        for one in job.ranks:
+            for _ in range(one.rank):
+                one.enters("collective")
+        for rank in (2, 0, 1):
+            job[rank].reports("ValueError")
+        assert self.counted(job) == [1, 2, 2]
+
+    def test_of_several_that_crashed_the_first_to_fall_silent_failed_first(self) -> None:
+        job = Golden(2).trains(1)
+        job[1].enters("optimize")
+        job[0].enters("collective").enters("collective")
+        job[1].enters("optimize").dies(SIGSEGV)
+        job[0].dies(SIGSEGV)
+        assert self.counted(job) == [2, 1]
+        job = Golden(2).trains(1)
+        job[1].enters("load").dies(SIGSEGV)
+        job[0].enters("collective").enters("collective").dies(SIGSEGV)
+        assert self.counted(job) == [0, 0]
+
+    def test_a_rank_of_which_nothing_is_on_record_failed_first(self) -> None:
+        job = Golden(2).trains(2)
+        for one in job.ranks:
+            one.dies(SIGSEGV)
+        job.says("launcher", attempt=0, status=1, ended=False, blames=[], closed=[])
+        history = job.history()
+        mute = dataclasses.replace(history.ranks[0, 1], events=())
+        found = sequences(dataclasses.replace(history, ranks={**history.ranks, (0, 1): mute}))
+        assert [c.get("point") for c in found[0, 0, "main"] if c["kind"] == "point"] == []
 
     def test_ranks_that_reported_and_that_were_ended_have_both_failed(self) -> None:
         history = self.failed("reports", "ended", "crashes")

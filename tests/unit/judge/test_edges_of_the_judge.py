@@ -261,6 +261,12 @@ class TestEnds:
             "the launcher ended with exit code 1, and blames rank 2",
         )
 
+    def test_of_a_report_the_type_is_heard_without_its_message_and_of_none_nothing(self) -> None:
+        job = Golden().trains(2)
+        job[1].reports("ValueError", "shard 3: 7 bad rows: the first is 5")
+        assert judge(job.ended_by_us().history(), None, plan()).heard == "report: ValueError, rank 1, step 2"
+        assert judge(sound(), None, plan()).heard == ""
+
     def test_a_launcher_that_was_killed_reports_so_and_blames_nobody(self) -> None:
         job = Golden().trains(1)
         job[0].reports("ValueError")
@@ -336,8 +342,10 @@ class TestLimitsOfTheRecord:
 
     def test_a_child_that_nobody_watched_is_named_and_one_that_was_is_not(self) -> None:
         job = Golden().trains(3)
-        job[1].writes("child", name="child-0").writes("child", name="child-1")
+        for number in range(3):
+            job[1].writes("child", name=f"child-{number}")
         job[1].writes("sync", do="start", key="k", seq="child-1/thread-0")
+        job[1].writes("sync", do="start", key="k", seq="child-2")
         job[1].writes("point", point="write", path="p", visit=1, seq="child-0")
         assert judge(job.ends_well().history(), None, plan()).notes == ("child-0 of rank 1 could not be watched",)
 

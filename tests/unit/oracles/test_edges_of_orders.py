@@ -47,6 +47,16 @@ class TestOfJobsThatFail:
             )
         ]
 
+    def test_a_rank_that_makes_calls_of_the_others_in_no_order_of_theirs_is_out_of_turn(self) -> None:
+        found = failing("ABCABC", "ABCAAA", "ABCABC").finding()
+        assert (found.cause, found.ranks, found.evidence["number"]) == ("calls misaligned", (1,), 5)
+        assert found.evidence["held"] == (
+            "rank 1 called all_reduce (train.py:1), where ranks 0 and 2 called all_reduce (train.py:2)"
+        )
+
+    def test_of_two_ranks_that_nothing_tells_apart_no_call_is_out_of_turn_without_a_gap(self) -> None:
+        assert failing("ABCABC", "ABCAAA").found() == []
+
     def test_of_two_ranks_that_which_called_otherwise_than_in_its_step_before_is_named(self) -> None:
         found = failing("ABCABC", "ABCBAC", steps=True).finding()
         assert (found.cause, found.ranks, found.step) == ("order mismatch", (1,), 2)

@@ -365,3 +365,20 @@ def test_one_batch_that_is_begun_again_at_each_step_is_named_without_a_control()
 def test_iterators_that_are_used_as_they_may_be_are_none_to_object_to(loads: Any) -> None:
     with pytest.raises(Abstain):
         firsts(*loads)
+
+
+@pytest.mark.parametrize(("control_too", "cause"), [(True, "first batch again"), (False, "samples lost")])
+def test_batches_that_are_drawn_again_are_told_as_such_where_the_control_draws_so_too(
+    control_too: bool, cause: str
+) -> None:
+    def job(again: bool) -> History:
+        made = Golden()
+        for step in range(6):
+            for one in made.ranks:
+                first = 0 if again else step
+                one.enters("load").writes("payload", of="load", indices=[10 * first + one.rank], samples=None, begins=6)
+                one.enters("forward").enters("optimize").ends_step()
+        return made.ends_well().history()
+
+    found = ask("samples", job(again=True), job(again=control_too), steps=6)
+    assert found[0].cause == cause

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ from typing import Any, Optional
 
 from breakrank_agent.agent.call_sites import Sites
 
+#: The references to a frame's copy of its variables of which the program has none: ours, the frame's, and the call's.
+_OURS = 3
 #: The most frames of the user's code that are looked at for a loop, and the most that is said of a value.
 _FRAMES, _LENGTH = 3, 60
 
@@ -46,11 +49,21 @@ class LoopVariables:
     def _said(self, frame: FrameType, names: Sequence[str]) -> str:
         held = frame.f_locals
         said = {name: _text(held[name]) for name in names if name in held}
+        # Before Python 3.13 a function's frame keeps this copy, and with it what the program deletes later: a wrapper
+        # that outlives its process group can deadlock. A copy that the program has by `locals()` stays as it is.
+        if isinstance(held, dict) and frame.f_code.co_flags & inspect.CO_OPTIMIZED and sys.getrefcount(held) <= _OURS:
+            for name in _variables(frame):
+                held.pop(name, None)
         return ", ".join(f"{name} {text}" for name, text in said.items() if text)
 
 
 def _outwards(frame: Optional[FrameType]) -> Optional[FrameType]:
     return frame.f_back if frame is not None else None
+
+
+def _variables(frame: FrameType) -> tuple[str, ...]:
+    code = frame.f_code
+    return (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
 
 
 def _loops_of(file: str) -> list[tuple[int, int, tuple[str, ...]]]:
