@@ -230,13 +230,18 @@ def sum_up(model):
         dist.all_reduce(parameter.grad)
 
 
-def train_merged(reduce, scaled=lambda loss: loss):
-    """Train on the batches of this rank; a rank that does the work of several has theirs together."""
-    rank, _ = start()
-    merged = int(os.environ.get("BREAKRANK_MERGED", "1"))
+def merged_batches(steps):
+    """Yield the batches of this rank; a rank that does the work of several has theirs together."""
+    rank, merged = dist.get_rank(), int(os.environ.get("BREAKRANK_MERGED", "1"))
     samples = [torch.Generator().manual_seed(one) for one in range(rank, rank + merged)]
-    joined = (torch.cat([torch.randn(16, 8, generator=own) for own in samples]) for _ in range(4))
-    train_by(network(), joined, lambda model, x: scaled(lose(model, x)), reduce)
+    for _ in range(steps):
+        yield torch.cat([torch.randn(16, 8, generator=own) for own in samples])
+
+
+def train_merged(reduce, scaled=lambda loss: loss):
+    """Train on the batches of this rank, with gradients that `reduce` averages."""
+    start()
+    train_by(network(), merged_batches(4), lambda model, x: scaled(lose(model, x)), reduce)
 
 
 def train_on(loader_of):

@@ -81,6 +81,10 @@ class InputsEvent(RankEventBase):
     """A digest of each part as it was before its optimizer's first step, or empty; absent if there was no such step."""
     sums: NotRequired[list[list[float]]]
     """Sums of the gradient of each part, as of a sketch; absent unless there is a reference, and as `before` is."""
+    still: NotRequired[list[Count]]
+    """The number of elements of each part's gradient that are 0; absent where there are no sums."""
+    faint: NotRequired[list[Count]]
+    """The number of those that are not 0, and may be rounding: within four units in the last place of the largest."""
 
 
 class SquaresEvent(RankEventBase):
