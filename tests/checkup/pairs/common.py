@@ -77,6 +77,13 @@ def lose(model, x):
     return (model(x) - x[:, :4].sin()).pow(2).mean()
 
 
+def validate(model):
+    """Make passes without gradients."""
+    with torch.no_grad():
+        for x in batches(2):
+            lose(model, x)
+
+
 def learn(model, optimizer, x, reduce=None):
     """Make a step; `reduce` has the model after its backward pass."""
     optimizer.zero_grad()
@@ -138,6 +145,22 @@ def wrapped_network():
 def normed():
     """Return a small model with batch norm."""
     return nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Tanh(), nn.Linear(16, 4))
+
+
+class Staged(nn.Module):
+    """Two layers, of which train() freezes the first."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 16), nn.Linear(16, 4)
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.first.requires_grad_(False)
+        return self
+
+    def forward(self, x):
+        return self.second(self.first(x).tanh())
 
 
 class Experts(nn.Module):
