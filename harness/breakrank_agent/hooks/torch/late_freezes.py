@@ -8,7 +8,8 @@ step. To freeze layers by a schedule is a choice: only the first `train()` is lo
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from functools import partial
+from typing import Any, Callable, Optional
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
@@ -17,6 +18,8 @@ from breakrank_agent.hooks.torch.training import Training, parameters_of
 
 WAITS_FOR = "torch"
 
+#: The mode of a call of `train()`, and the parameters that it may freeze, by name.
+_Call = tuple[bool, dict[str, Any]]
 #: The last step in whose forward passes wrappers are looked at.
 _STEPS = 4
 
@@ -41,15 +44,16 @@ class _Wrapped:
         """See every wrapper when it decides which gradients to wait for."""
         from torch.nn.parallel import DistributedDataParallel
 
-        def decide(wrapper: Any) -> None:
-            asking = {name: weakref.ref(p) for name, p in wrapper.module.named_parameters() if p.requires_grad}
-            self._made.append((weakref.ref(wrapper), asking))
-
         if not hasattr(DistributedDataParallel, "_build_params_for_reducer"):
             return
-        interpose(DistributedDataParallel, "_build_params_for_reducer", decide)
+        interpose(DistributedDataParallel, "_build_params_for_reducer", partial(self._agent.guard, self._meet))
         self._agent.on.forward.append(self._look)
         self._agent.on.step_end.append(self._end)
+
+    def _meet(self, wrapper: Any) -> None:
+        named = wrapper.module.named_parameters()
+        asking = {name: p for name, p in named if p.requires_grad and name not in wrapper.parameters_to_ignore}
+        self._made.append((weakref.ref(wrapper), {name: weakref.ref(p) for name, p in asking.items()}))
 
     def _end(self) -> None:
         if self._agent.clock.done >= _STEPS:
@@ -95,13 +99,16 @@ class _Trains:
         """See each module that is put into train mode, and after the first step which parameters that freezes."""
         import torch
 
-        def put(module: Any, mode: bool = True) -> None:
-            if mode:
-                self._put.add(module)
-
-        interpose(torch.nn.Module, "train", put)
+        interpose(torch.nn.Module, "train", self._guarded(self._meet))
         self._agent.on.optimize.append(self._look)
         self._agent.on.step_end.append(self._settle)
+
+    def _guarded(self, look: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **kwargs: self._agent.guard(partial(look, **kwargs), *args)
+
+    def _meet(self, module: Any, mode: Any = True, *_: Any, **__: Any) -> None:
+        if mode:
+            self._put.add(module)
 
     def _look(self, _: int, optimizer: Any) -> None:
         self._trained.update(id(p) for p in parameters_of(optimizer) if p.grad is not None)
@@ -118,15 +125,20 @@ class _Trains:
         kinds = {kind: None for module in training.called for kind in type(module).__mro__}
         for kind in kinds:
             if "train" in vars(kind) and kind is not torch.nn.Module and not kind.__module__.startswith("torch."):
-                interpose(kind, "train", self._begin, self._end)
+                interpose(kind, "train", self._guarded(self._begin), self._guarded(self._end))
 
-    def _begin(self, module: Any, mode: bool = True, *_: Any, **__: Any) -> tuple[bool, dict[str, Any]]:
-        """Return the mode, and the parameters that a call may freeze; none after the first call for train mode."""
-        if self._told or module in self._put:
-            return mode, {}
+    def _begin(self, module: Any, mode: Any = True, *rest: Any, **more: Any) -> Optional[_Call]:
+        """Return the mode, and the parameters that a call may freeze; None after the first call for train mode.
+
+        It is None, too, if the method has another use: some call their loop `train`.
+        """
+        if self._told or not isinstance(mode, bool) or rest or more or module in self._put:
+            return None
         return mode, {name: p for name, p in module.named_parameters() if p.requires_grad and id(p) in self._trained}
 
-    def _end(self, call: tuple[bool, dict[str, Any]], _: Any) -> None:
+    def _end(self, call: Optional[_Call], _: Any) -> None:
+        if call is None:
+            return
         mode, asking = call
         frozen = {name: p for name, p in {**self._pending, **asking}.items() if not p.requires_grad}
         self._pending = {} if mode else frozen

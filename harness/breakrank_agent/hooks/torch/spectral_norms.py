@@ -18,26 +18,31 @@ WAITS_FOR = "torch"
 
 #: The least cosine between u and Wv of a norm that was fitted: it is 1 as long as the weight stays as it is.
 _FITTED = 0.9
-#: The largest singular value from which on a norm is far from what it says.
-_LARGE = 1.5
+#: The largest singular value from which on a norm is far from what it says, and the rounds in which it is estimated.
+_LARGE, _ROUNDS = 1.5, 20
+#: The passes that are looked at.
+_PASSES = 4
 
 
 def install(agent: Agent) -> None:
-    """Look at the passes in eval mode before the first step."""
+    """Look at the first passes in eval mode before the first step."""
+    left = [None] * _PASSES
 
     def look(module: Any) -> None:
-        if looking and not agent.clock.done and not module.training:
-            with agent.quietly():
-                for name, ratio in _unfitted(module):
-                    looking.clear()
-                    agent.record("spectral", name=name[:NAME_LIMIT], ratio=ratio, site=agent.sites.here().line)
-                    return
+        if not left or module.training:
+            return
+        left.pop()
+        with agent.quietly():
+            found = next(_unfitted(module), None)
+        if found is not None:
+            left.clear()
+            name, ratio = found
+            agent.record("spectral", name=name[:NAME_LIMIT], ratio=ratio, site=agent.sites.here().line)
 
     def end() -> None:
         agent.on.forward.remove(look)
         agent.on.step_end.remove(end)
 
-    looking = [True]
     agent.on.forward.append(look)
     agent.on.step_end.append(end)
 
@@ -57,8 +62,17 @@ def _unfitted(module: Any) -> Iterator[tuple[str, float]]:
             with torch.no_grad():
                 matrix = hook.reshape_weight_to_matrix(weight).double()
                 image, u = matrix @ v.double(), u.double()
-                estimate = float(u @ image)
-                cosine = abs(estimate) / float(image.norm() * u.norm() or 1)
-                largest = float(torch.linalg.matrix_norm(matrix, 2))
-            if cosine < _FITTED and largest > _LARGE * abs(estimate) > 0:
-                yield f"{path}.{hook.name}".lstrip("."), largest / abs(estimate)
+                estimate = abs(float(u @ image))
+                if estimate >= _FITTED * float(image.norm() * u.norm()):
+                    continue
+                largest = _largest(matrix, image)
+            if largest > _LARGE * estimate > 0:
+                yield f"{path}.{hook.name}".lstrip("."), largest / estimate
+
+
+def _largest(matrix: Any, vector: Any) -> float:
+    """Return a lower bound of a matrix's largest singular value: how much longer it makes a vector of its image."""
+    for _ in range(_ROUNDS):
+        vector = matrix @ (matrix.t() @ vector)
+        vector = vector / vector.norm().clamp_min(1e-300)
+    return float((matrix.t() @ vector).norm())
