@@ -182,5 +182,5 @@ def test_parameters_that_the_person_sets_apart_are_no_replicas(bench):
 
 
 def test_each_pair_is_tried():
-    beside = {"attention_common", "common", "divided_by_hand", "divided_common", "keras_common"}
+    beside = {"attention_common", "common", "divided_by_hand", "divided_common", "frozen_by_choice", "keras_common"}
     assert {path.stem for path in PAIRS.glob("*.py")} - beside == CAUSES.keys()
