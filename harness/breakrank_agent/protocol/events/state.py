@@ -84,7 +84,7 @@ class InputsEvent(RankEventBase):
     still: NotRequired[list[Count]]
     """The number of elements of each part's gradient that are 0; absent where there are no sums."""
     faint: NotRequired[list[Count]]
-    """The number of those that are not 0, and may be rounding: within four units in the last place of the largest."""
+    """The number of those that may be rounding: up to four units in the last place of the largest; absent likewise."""
 
 
 class SquaresEvent(RankEventBase):
