@@ -119,6 +119,11 @@ _GRADIENTS = {
     "batch norm{others}",
     "never trained": "{name} of {who} never had a gradient, from step {step} on: its module is called and an optimizer "
     "has it, and what it returns reaches no loss",
+    "frozen too late": "{who} froze {name}{more} too late, at step {step}{at}: {why}",
+    "optimizer of frozen parameters": "all parameters of optimizer {optimizer} of {who} ({parameters}) are frozen, and "
+    "{unowned}, which has a gradient, is in no optimizer",
+    "spectral norm not fitted": "{who} evaluated a weight before any pass in train mode had fitted its spectral "
+    "norm{at}: the largest singular value of {name} was {ratio} in place of 1",
     "dropout in eval mode": "{who} dropped elements at random in a validation at step {step}{at}: a function does not "
     "know that the model is in eval mode",
     "graph cut": "gradients of {who} end at {op} ({site}) at step {step}: what it reads needs them, and what it "

@@ -119,6 +119,9 @@ CAUSES = {
     "sums_where_it_averages": ("gradients scaled", "from step 1 on: 2 on ranks 0 and 1"),
     "averages_twice": ("gradients scaled", "from step 1 on: 0.5 on ranks 0 and 1"),
     "unscales_by_too_little": ("gradients scaled", "from step 1 on: 0.5 on ranks 0 and 1"),
+    "scales_by_own_width": ("reference mismatch", "at step 1, in 0.weight first"),
+    "clips_before_it_averages": ("reference mismatch", "part from those of one rank on the same batches at step 2"),
+    "divides_by_own_count": ("reference mismatch", "at step 2, in layer.weight first"),
     "detached_for_the_log": ("never trained", "first.weight of ranks 0 and 1 never had a gradient"),
     "rounds_in_the_middle": ("never trained", "first.weight of ranks 0 and 1 never had a gradient"),
     "data_of_a_gate": ("never trained", "gate.weight of ranks 0 and 1 never had a gradient"),
@@ -131,10 +134,24 @@ CAUSES = {
     "keras_not_sharded": ("one batch on all", "ranks 0 and 1 trained on one batch in each of"),
     "keras_shuffled_alike": ("overlapping shards", "ranks 0 and 1 drew 32 of 32 samples on several ranks"),
     "keras_validates_on_the_tail": ("validated on training", "validated on 8 samples, of 24"),
+    "freezes_the_head_too": ("optimizer of frozen parameters", "of ranks 0 and 1 (2) are frozen, and module.1.weight"),
+    "adapters_frozen_with_the_rest": ("optimizer of frozen parameters", "module.0.layer.bias, which has a gradient"),
+    "frozen_by_a_pattern": ("optimizer of frozen parameters", "norm.weight, which has a gradient, is in no optimizer"),
+    "frozen_after_wrapping": (
+        "frozen too late",
+        "froze first.weight and 1 more too late, at step 1: the wrapper, which",
+    ),
+    "freezes_after_an_epoch": ("frozen too late", "at step 4 (freezes_after_an_epoch.py:15): train(), which freezes"),
+    "freezes_at_the_end_of_a_round": ("frozen too late", "was not called before, and 2 steps had trained them"),
+    "evaluates_a_fresh_spectral_norm": ("spectral norm not fitted", "value of module.0.weight was 9.3 in place of 1"),
+    "scores_by_a_fresh_critic": ("spectral norm not fitted", "norm (scores_by_a_fresh_critic.py:28): the largest"),
+    "restores_weights_alone": ("spectral norm not fitted", "singular value of 0.weight was"),
     "copied_after_its_optimizer": ("stray optimizer", "module.0.weight, which has a gradient, is in no optimizer"),
     "head_after_its_optimizer": ("stray optimizer", "has 2 parameters that no module in use has, and module.2.weight"),
     "made_again_for_each_fold": ("stray optimizer", "has 4 parameters"),
 }
+#: The causes that are found by a run of the same training as one rank.
+WITH_A_REFERENCE = ("gradients scaled", "reference mismatch")
 
 
 def _framework(pair: str) -> str:
@@ -148,7 +165,7 @@ PAIRS_TRIED = [pair if pair in FIRST else soak(pair) for pair in CAUSES]
 
 def judged(bench: Bench, program: str, **settings: Any) -> Verdict:
     """Return the verdict on a program that runs undisturbed."""
-    compared = ("reference",) if CAUSES[program.partition(":")[0]][0] == "gradients scaled" else ()
+    compared = ("reference",) if CAUSES[program.partition(":")[0]][0] in WITH_A_REFERENCE else ()
     oracles = (*DEFAULT_ORACLES, "collectives", *compared)
     plan = plan_of(program, steps=0, oracles=oracles, framework=_framework(program))
     return bench.run(Request(replace(plan, **settings), programs=PAIRS)).verdict
@@ -175,5 +192,5 @@ def test_parameters_that_the_person_sets_apart_are_no_replicas(bench):
 
 
 def test_each_pair_is_tried():
-    beside = {"common", "divided_by_hand", "divided_common", "keras_common"}
+    beside = {"attention_common", "common", "divided_by_hand", "divided_common", "frozen_by_choice", "keras_common"}
     assert {path.stem for path in PAIRS.glob("*.py")} - beside == CAUSES.keys()

@@ -47,7 +47,7 @@ def _short(value: str) -> str:
 def first_parting(ranks: Sequence[RankHistory], until: int) -> Parting | None:
     """Return the first setting that is not the same on all of these ranks, up to a step; None if all are."""
     steps = sorted({event["step"] for lived in ranks for event in lived.of_kind("settings") if event["step"] <= until})
-    histories = [_Settings(lived) for lived in ranks]
+    histories = [Settings(lived) for lived in ranks]
     for step in steps:
         now = {own.rank: own.at(step) for own in histories}
         keys = set.intersection(*(set(held) for held in now.values()))
@@ -58,7 +58,7 @@ def first_parting(ranks: Sequence[RankHistory], until: int) -> Parting | None:
     return None
 
 
-class _Settings:
+class Settings:
     """The settings of a rank's optimizers, step by step."""
 
     def __init__(self, lived: RankHistory) -> None:

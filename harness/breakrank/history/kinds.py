@@ -24,6 +24,7 @@ from breakrank_agent.protocol.events import (
     EndEvent,
     EnforcedEvent,
     ExitEvent,
+    FrozenEvent,
     GroupEvent,
     GroupingEvent,
     HeapEvent,
@@ -53,6 +54,7 @@ from breakrank_agent.protocol.events import (
     SettingsEvent,
     SketchEvent,
     SpawnedEvent,
+    SpectralEvent,
     SquaresEvent,
     StacksEvent,
     StrayEvent,
@@ -179,6 +181,12 @@ class RankKinds:
 
     @overload
     def of_kind(self, kind: Literal["dropout"]) -> list[DropoutEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["frozen"]) -> list[FrozenEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["spectral"]) -> list[SpectralEvent]: ...
 
     @overload
     def of_kind(self, kind: Literal["worker"]) -> list[WorkerEvent]: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from math import inf
 
-from breakrank.analysis import endings, rounding
+from breakrank.analysis import endings, faint_gradients, rounding
 from breakrank.analysis.apart import set_apart, without_match
 from breakrank.analysis.lineage import lineage
 from breakrank.history.reader import History, RankHistory
@@ -136,6 +136,7 @@ def _consult(
         except Exception as error:
             account.void.append(f"the oracle {name} raised {type(error).__name__}: {error}")
     account.notes.extend(rounding.remarks(bare, model, terms.ranks, terms.steps) if model is not None else ())
+    account.notes.extend(faint_gradients.remarks(bare.last) if reference is not None else ())
     return sorted(findings, key=_order), abstained
 
 

@@ -35,7 +35,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         *_norms(history),
         *_of_shards(history),
     ]
-    return [*found, *_modes(history), *_dropout(history)]
+    return [*found, *_modes(history), *_dropout(history), *_frozen(history), *_spectral(history)]
 
 
 def _untrained(history: History) -> list[Finding]:
@@ -116,8 +116,40 @@ def _stray(history: History) -> list[Finding]:
         return []
     event = told[min(told)]
     evidence = {"optimizer": event["optimizer"], "parameters": event["parameters"], "unowned": event["unowned"][0]}
+    cause = "optimizer of frozen parameters" if event.get("frozen") else "stray optimizer"
     # It is looked for after the second step, and was so from the first.
-    return [Finding("optimizers", "stray optimizer", tuple(sorted(told)), 1, history.attempts[-1], evidence=evidence)]
+    return [Finding("optimizers", cause, tuple(sorted(told)), 1, history.attempts[-1], evidence=evidence)]
+
+
+def _frozen(history: History) -> list[Finding]:
+    """Return the finding that parameters were frozen after their wrapper was made, or after they were trained."""
+    told = {lived.rank: event for lived in history.last for event in lived.of_kind("frozen")[:1]}
+    if not told:
+        return []
+    event = told[min(told)]
+    evidence = {
+        "name": event["name"],
+        "more": f" and {event['parameters'] - 1} more" if event["parameters"] > 1 else "",
+        "at": f" ({event['site']})" if event["site"] else "",
+        "why": "the wrapper, which was made before, waits for a gradient in vain"
+        if event["wrapped"]
+        else f"train(), which freezes them, was not called before, and {event['steps']} steps had trained them",
+    }
+    places = (event["site"],) if event["site"] else ()
+    step = max(1, int(event["step"]))
+    return [Finding("optimizers", "frozen too late", tuple(sorted(told)), step, history.attempts[-1], places, evidence)]
+
+
+def _spectral(history: History) -> list[Finding]:
+    """Return the finding that a weight was evaluated before its spectral norm was fitted."""
+    told = {lived.rank: event for lived in history.last for event in lived.of_kind("spectral")[:1]}
+    if not told:
+        return []
+    event = told[min(told)]
+    at = f" ({event['site']})" if event["site"] else ""
+    evidence = {"name": event["name"], "ratio": f"{event['ratio']:.3g}", "at": at}
+    places, ranks = (event["site"],) if event["site"] else (), tuple(sorted(told))
+    return [Finding("optimizers", "spectral norm not fitted", ranks, 1, history.attempts[-1], places, evidence)]
 
 
 def _unzeroed(history: History) -> list[Finding]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from breakrank.analysis.digests import by_value
+from breakrank.analysis.faint_gradients import counts, reach
 from breakrank.analysis.gradient_scale import factors
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
@@ -27,11 +28,28 @@ _WRAPPING = re.compile(r"^stage \d+: |_fsdp_wrapped_module\.|_orig_mod\.|_checkp
 
 
 class Held(NamedTuple):
-    """A part of the parameters on one rank: its squared norm, and its elements, None where nothing says it."""
+    """A part of the parameters on one rank: its squared norm, and its elements, None where nothing says it.
+
+    Its first gradient had so many elements that were 0, and so many that may be rounding; None where nothing says it.
+    """
 
     rank: int
     square: float
     size: int | None
+    faint: tuple[int, int] | None
+
+
+class Pair(NamedTuple):
+    """A part that can be compared: the ranks that hold it, its norm there, that of one rank, and elements that stray.
+
+    The name is empty of all parameters together. Elements stray whose gradient is rounding on both sides.
+    """
+
+    name: str
+    ranks: tuple[int, ...]
+    norm: float
+    other: float
+    stray: int
 
 
 #: The parts of the parameters by name, as each rank has them.
@@ -42,7 +60,8 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     """Compare the norms of the parameters, part by part, after each step, within what rounding explains.
 
     A sum over several ranks is rounded in another order than one rank's, and every step builds on the one before. A
-    tolerance that the terms give replaces this bound. Both are relative to the norm of all parameters.
+    tolerance that the terms give replaces this bound. Both are relative to the norm of all parameters. Elements whose
+    gradient is nothing but rounding go their own way, as far as `breakrank.analysis.faint_gradients` has it.
     """
     if terms.reference is None:
         raise Abstain("there is no run of the same training as one rank")
@@ -55,14 +74,14 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     if not shared:
         raise Abstain("no rank ended well and recorded its parameters, here and as one rank")
     eps = max((e["eps"] for e in one.of_kind("names")), default=0.0)
-    compared = 0
+    way, compared = reach([*history.last, one], shared[-1]), 0
     for step in shared:
         limit = (terms.tolerance or ULPS * eps * terms.ranks * step) * _norm(alone[step])
         pairs = list(_pairs(here[step], alone[step]))
         parted: dict[str, tuple[int, ...]] = {}
-        for name, ranks, norm, other in pairs:
-            if not abs(norm - other) <= limit:
-                parted[name] = (*parted.get(name, ()), *ranks)
+        for pair in pairs:
+            if not abs(pair.norm - pair.other) <= limit + way[step] * math.sqrt(pair.stray):
+                parted[pair.name] = (*parted.get(pair.name, ()), *pair.ranks)
         if parted:
             related = factors(history.last, one) if step == shared[0] else {}
             return [_finding(history, step, parted, related)]
@@ -80,11 +99,15 @@ def _by_step(ranks: Sequence[RankHistory]) -> dict[int, Parts]:
         for event in (e for e in lived.payloads("step") if "norms" in e):
             step = int(event["step"])
             parts, own = found.setdefault(step, {}), Counter[str]()
-            for (name, size), norm in zip(_describe(known, step, len(event["norms"])), event["norms"], strict=True):
+            faint = counts(lived, len(event["norms"]))
+            described = _describe(known, step, len(event["norms"]))
+            for number, ((name, size), norm) in enumerate(zip(described, event["norms"], strict=True)):
                 own[name] += 1
                 # Two parts of one rank may have one name: layers of one class, say, that no module has in common.
                 named = name if own[name] == 1 else f"{name} ({own[name]})"
-                parts.setdefault(named, []).append(Held(lived.rank, norm * norm, size))
+                parts.setdefault(named, []).append(
+                    Held(lived.rank, norm * norm, size, faint[number] if faint else None)
+                )
     return found
 
 
@@ -103,40 +126,55 @@ def _norm(alone: Parts) -> float:
     return math.sqrt(sum(one.square for held in alone.values() for one in held))
 
 
-def _pairs(here: Parts, alone: Parts) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
-    """Yield the name of each part that can be compared, the ranks that hold it, its norm there and that of one rank.
+def _pairs(here: Parts, alone: Parts) -> Iterator[Pair]:
+    """Yield each part that can be compared.
 
     If the parts have other names, as those that lie in one flat parameter, only the norm of all is compared.
     """
     if here.keys() == alone.keys():
         for name, (other,) in alone.items():
-            for ranks, norm in _norms(here[name], other.size):
-                yield name, ranks, norm, other.square**0.5
+            for own, norm in _norms(here[name], other.size):
+                yield Pair(name, _ranks(own), norm, other.square**0.5, _stray(own, [other]))
         return
-    sizes = [one.size for held in alone.values() for one in held]
-    size = None if None in sizes else sum(filter(None, sizes))
+    whole = [one for held in alone.values() for one in held]
+    size = None if any(one.size is None for one in whole) else sum(one.size or 0 for one in whole)
     every = [one for held in here.values() for one in held]
     if size is not None and all(one.size is not None for one in every):
-        for ranks, norm in _together(every, size):
-            yield "", ranks, norm, _norm(alone)
+        for own, norm in _together(every, size):
+            yield Pair("", _ranks(own), norm, _norm(alone), _stray(own, whole))
 
 
-def _norms(held: Sequence[Held], size: int | None) -> Iterator[tuple[tuple[int, ...], float]]:
+def _ranks(held: Sequence[Held]) -> tuple[int, ...]:
+    return tuple(sorted({one.rank for one in held}))
+
+
+def _stray(held: Sequence[Held], alone: Sequence[Held]) -> int:
+    """Return how many elements may stray: those of a gradient that both sides have as 0 or rounding, one as rounding.
+
+    Elements that both sides have as 0 stay where they are.
+    """
+    if any(one.faint is None for one in (*held, *alone)):
+        return 0
+    here, there = ([one.faint for one in side if one.faint is not None] for side in (held, alone))
+    return min(sum(map(sum, here)), sum(map(sum, there)), sum(faint for _, faint in (*here, *there)))
+
+
+def _norms(held: Sequence[Held], size: int | None) -> Iterator[tuple[Sequence[Held], float]]:
     """Yield the norms of a part of this size: of each rank that has the whole, and of all shards put together."""
     shards = [one for one in held if None not in (size, one.size) and one.size != size]
     for one in held:
         if one not in shards:
-            yield (one.rank,), one.square**0.5
+            yield (one,), one.square**0.5
     if shards and size:
         yield from _together(shards, size)
 
 
-def _together(shards: Sequence[Held], size: int) -> Iterator[tuple[tuple[int, ...], float]]:
+def _together(shards: Sequence[Held], size: int) -> Iterator[tuple[Sequence[Held], float]]:
     """Yield the norm of the whole that shards make up once, or several times; they may be padded with zeros."""
     elements = sum(one.size or 0 for one in shards)
     times, padding = divmod(elements, size)
     if times and padding < len(shards):
-        yield tuple(sorted({one.rank for one in shards})), (sum(one.square for one in shards) / times) ** 0.5
+        yield shards, (sum(one.square for one in shards) / times) ** 0.5
 
 
 def _finding(

@@ -30,7 +30,6 @@ from breakrank_agent.faults.network import OneWayLink as OneWayLink
 from breakrank_agent.faults.network import Partition as Partition
 from breakrank_agent.faults.network import ResetConnections as ResetConnections
 from breakrank_agent.faults.network import TakePort as TakePort
-from breakrank_agent.faults.numeric import FlipBit as FlipBit
 from breakrank_agent.faults.numeric import ZeroGradients as ZeroGradients
 from breakrank_agent.faults.process import CrowdCores as CrowdCores
 from breakrank_agent.faults.process import Exit as Exit
@@ -47,6 +46,7 @@ from breakrank_agent.faults.process import Throttle as Throttle
 from breakrank_agent.faults.storage import FailCall as FailCall
 from breakrank_agent.faults.storage import FailReads as FailReads
 from breakrank_agent.faults.storage import FillDisk as FillDisk
+from breakrank_agent.faults.storage import FlipBit as FlipBit
 from breakrank_agent.faults.storage import LimitFiles as LimitFiles
 from breakrank_agent.faults.storage import LimitFileSize as LimitFileSize
 from breakrank_agent.faults.storage import RemountReadOnly as RemountReadOnly

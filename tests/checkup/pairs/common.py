@@ -77,6 +77,13 @@ def lose(model, x):
     return (model(x) - x[:, :4].sin()).pow(2).mean()
 
 
+def validate(model):
+    """Make passes without gradients."""
+    with torch.no_grad():
+        for x in batches(2):
+            lose(model, x)
+
+
 def learn(model, optimizer, x, reduce=None):
     """Make a step; `reduce` has the model after its backward pass."""
     optimizer.zero_grad()
@@ -138,6 +145,22 @@ def wrapped_network():
 def normed():
     """Return a small model with batch norm."""
     return nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Tanh(), nn.Linear(16, 4))
+
+
+class Staged(nn.Module):
+    """Two layers, of which train() freezes the first."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 16), nn.Linear(16, 4)
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.first.requires_grad_(False)
+        return self
+
+    def forward(self, x):
+        return self.second(self.first(x).tanh())
 
 
 class Experts(nn.Module):
@@ -230,13 +253,18 @@ def sum_up(model):
         dist.all_reduce(parameter.grad)
 
 
-def train_merged(reduce, scaled=lambda loss: loss):
-    """Train on the batches of this rank; a rank that does the work of several has theirs together."""
-    rank, _ = start()
-    merged = int(os.environ.get("BREAKRANK_MERGED", "1"))
+def merged_batches(steps):
+    """Yield the batches of this rank; a rank that does the work of several has theirs together."""
+    rank, merged = dist.get_rank(), int(os.environ.get("BREAKRANK_MERGED", "1"))
     samples = [torch.Generator().manual_seed(one) for one in range(rank, rank + merged)]
-    joined = (torch.cat([torch.randn(16, 8, generator=own) for own in samples]) for _ in range(4))
-    train_by(network(), joined, lambda model, x: scaled(lose(model, x)), reduce)
+    for _ in range(steps):
+        yield torch.cat([torch.randn(16, 8, generator=own) for own in samples])
+
+
+def train_merged(reduce, scaled=lambda loss: loss):
+    """Train on the batches of this rank, with gradients that `reduce` averages."""
+    start()
+    train_by(network(), merged_batches(4), lambda model, x: scaled(lose(model, x)), reduce)
 
 
 def train_on(loader_of):

@@ -192,3 +192,50 @@ def test_behind_a_collective_that_cuts_the_graph_nothing_is_said_to_lack_a_gradi
     job = seen(Golden(1).trains(2))
     job[0].writes("cut", op="allgather_", site="train.py:9").writes("untrained", parameters=1, names=["gate.weight"])
     assert [found.cause for found in ask("optimizers", job.ends_well().history())] == ["graph cut"]
+
+
+def test_an_optimizer_of_frozen_parameters_is_told_from_one_of_what_is_not_in_use() -> None:
+    job = seen(Golden(1).trains(2))
+    job[0].writes("stray", optimizer=2, parameters=3, unowned=["norm.weight"], frozen=True)
+    (found,) = ask("optimizers", job.ends_well().history())
+    assert found.cause == "optimizer of frozen parameters"
+    assert found.sentence().startswith("all parameters of optimizer 2 of rank 0 (3) are frozen, and norm.weight")
+
+
+@pytest.mark.parametrize(("facts", "said", "places"), [
+    (
+        {"parameters": 1, "steps": 2, "wrapped": False, "site": "train.py:9"},
+        "ranks 0 and 1 froze a.weight too late, at step 3 (train.py:9): train(), which freezes them, was not called "
+        "before, and 2 steps had trained them",
+        ("train.py:9",),
+    ),
+    (
+        {"parameters": 3, "steps": 0, "wrapped": True, "site": ""},
+        "ranks 0 and 1 froze a.weight and 2 more too late, at step 3: the wrapper, which was made before, waits for a "
+        "gradient in vain",
+        (),
+    ),
+])  # fmt: skip
+def test_parameters_that_are_frozen_too_late_are_named(facts: Any, said: str, places: tuple[str, ...]) -> None:
+    job = seen(Golden(2).trains(3))
+    for one in job.ranks:
+        one.writes("frozen", name="a.weight", **facts).writes("frozen", **{**facts, "name": "later"})
+    (found,) = ask("optimizers", job.ends_well().history())
+    assert (found.cause, found.ranks, found.step, found.places) == ("frozen too late", (0, 1), 3, places)
+    assert found.sentence() == said
+
+
+@pytest.mark.parametrize(("site", "places"), [("model.py:3", ("model.py:3",)), ("", ())])
+def test_a_spectral_norm_that_nothing_has_fitted_is_named(site: str, places: tuple[str, ...]) -> None:
+    job = seen(Golden(2).trains(2))
+    job[1].writes("spectral", name="0.weight", ratio=7.25, site=site).writes("spectral", name="1", ratio=2.0, site="")
+    (found,) = ask("optimizers", job.ends_well().history())
+    assert (found.cause, found.ranks, found.step, found.places) == ("spectral norm not fitted", (1,), 1, places)
+    assert found.evidence == {"name": "0.weight", "ratio": "7.25", "at": " (model.py:3)" if site else ""}
+
+
+def test_what_is_frozen_before_the_first_step_is_told_of_the_first() -> None:
+    job = seen(Golden(1))
+    job[0].writes("frozen", name="a", parameters=1, steps=0, wrapped=True, site="")
+    (found,) = ask("optimizers", job.trains(2).ends_well().history())
+    assert found.step == 1

@@ -9,12 +9,15 @@ import pytest
 from support import asking
 from support.golden import Golden, sound
 
+from breakrank.analysis import faint_gradients
 from breakrank.history.reader import History
 from breakrank.oracles import Abstain
 from breakrank.oracles.reference import ULPS
 from breakrank.verdict import Finding
 
 EPS = 2.0**-23
+#: The settings of an optimizer that divides a gradient by its own size.
+ADAM = {"lr": "0.01", "betas": "(0.9, 0.999)", "eps": "1e-08"}
 
 
 def trained(
@@ -238,3 +241,58 @@ class TestSizes:
 
     def test_steps_that_cannot_be_compared_take_nothing_from_those_that_can(self) -> None:
         assert ask(trained([1.0, 2.0], [5.0]), one([1.0, 2.0], [1.0, 2.0])) == []
+
+
+class TestFaintGradients:
+    """Elements whose gradient is nothing but rounding, of which some optimizers make whole steps."""
+
+    def job(self, *norms: list[float], counts: tuple[int, int], settings: dict[str, str], ranks: int = 1) -> Golden:
+        """Return a job whose first part's first gradient has so many elements of 0, and so many of rounding."""
+        job = trained(*norms, ranks=ranks)
+        for one in job.ranks:
+            still, faint = counts
+            one.writes("inputs", gradients=["g"], sums=[[1.0], [1.0]], still=[still, 0], faint=[faint, 0])
+            one._events[-1]["step"] = 1
+            one.writes("settings", optimizer=1, param_group=0, values=settings)
+            one._events[-1]["step"] = 1
+        return job
+
+    def found(self, *norms: list[float], here: Any = (0, 4), there: Any = (0, 4), settings: Any = None) -> list[Any]:
+        used = ADAM if settings is None else settings
+        alone = self.job(*([1.0, 2.0] for _ in norms), counts=there, settings=used).ends_well().history()
+        return ask(self.job(*norms, counts=here, settings=used), alone)
+
+    @pytest.mark.parametrize(("apart", "objects"), [(0.039, False), (0.041, True)])
+    def test_they_may_be_two_steps_of_the_learning_rate_apart(self, apart: float, objects: bool) -> None:
+        assert bool(self.found([1.0 + apart, 2.0])) is objects
+        assert bool(self.found([1.0, 2.0], [1.0 + 2 * apart, 2.0])) is objects
+
+    def test_no_other_part_may(self) -> None:
+        (each,) = self.found([1.0, 2.039])
+        assert each.evidence["first"] == ", in b first"
+
+    def test_an_optimizer_that_takes_gradients_as_they_are_makes_no_such_steps(self) -> None:
+        assert self.found([1.001, 2.0], settings={"lr": "0.01", "momentum": "0.9"})
+
+    def test_the_first_steps_of_rmsprop_are_longer(self) -> None:
+        settings = {"lr": "0.01", "alpha": "0.99", "eps": "1e-08"}
+        assert not self.found([1.39, 2.0], settings=settings)
+        assert self.found([1.41, 2.0], settings=settings)
+
+    @pytest.mark.parametrize("wrong", [{"here": (0, 0)}, {"there": (0, 0)}, {"here": (4, 0), "there": (4, 0)}])
+    def test_a_gradient_that_one_side_alone_lacks_is_compared_as_ever(self, wrong: Any) -> None:
+        assert self.found([1.001, 2.0], **wrong)
+
+    def test_rounding_may_come_to_nothing_on_one_side(self) -> None:
+        assert not self.found([1.039, 2.0], here=(4, 0))
+
+    def test_a_learning_rate_that_is_no_number_is_none(self) -> None:
+        for rate in ("", "nan", "fast"):
+            assert self.found([1.001, 2.0], settings={**ADAM, "lr": rate})
+
+    def test_it_is_noted(self) -> None:
+        history = self.job([1.0, 2.0], counts=(0, 4), settings=ADAM, ranks=2).ends_well().history()
+        (said,) = faint_gradients.remarks(history.last)
+        assert said.startswith("the gradient of a has elements that are 0 but for rounding")
+        sound = self.job([1.0, 2.0], counts=(4, 0), settings=ADAM).ends_well().history()
+        assert list(faint_gradients.remarks(sound.last)) == []

@@ -22,6 +22,9 @@ WAITS_FOR = "torch"
 _MOST_GROUPS = 16
 #: The values that a setting may have to be recorded; a learning rate may be a tensor of one element, too.
 _PLAIN = (bool, int, float, tuple)
+#: The units in the last place of the largest element of all gradients within which another element may be nothing but
+#: rounding: sums that cancel, such as that of the bias of keys in an attention, leave a part of one such unit.
+_FAINT_ULPS = 4
 
 
 def install(agent: Agent) -> None:
@@ -85,17 +88,17 @@ class _Inputs:
         return digest.digest()
 
     def _sketch(self, parts: list[list[Any]]) -> dict[str, Any]:
-        """Return the sums by which gradients are compared with those of one rank; empty where nothing is."""
+        """Return the facts by which gradients are compared with those of one rank; empty where nothing is."""
         import torch
 
         if "norms" not in self._agent.plan.evidence:
             return {}
         with self._agent.quietly(), torch.no_grad():
             sketch = Sketch(lambda signs: torch.frombuffer(bytearray(signs), dtype=torch.int8).double())
-            for part in parts:
-                gradients = [parameter.grad for parameter in part if parameter.grad is not None]
-                sketch.add(numbers_of(held) for gradient in gradients for held in held_of(gradient))
-        return {"sums": sketch.sums} if sketch.facts() else {}
+            held = [[one for p in part if p.grad is not None for one in held_of(p.grad)] for part in parts]
+            for gradients in held:
+                sketch.add(map(numbers_of, gradients))
+            return {"sums": sketch.sums, **_count(held)} if sketch.facts() else {}
 
     def tell(self) -> None:
         """Record the digests of the parts of the parameters that were taken, in the order of their names."""
@@ -109,6 +112,19 @@ class _Inputs:
             facts.update(self._sketch(parts))
         self._before, self._gradients = {}, {}
         self._agent.record("inputs", **facts)
+
+
+def _count(held: list[list[Any]]) -> dict[str, Any]:
+    """Return how many elements of each part's gradient are 0, and how many faint: not 0, but maybe rounding."""
+    import torch
+
+    floating = [[one for one in part if one.is_floating_point() and one.numel()] for part in held]
+    every = [one for part in floating for one in part]
+    largest = max((float(one.abs().max()) for one in every), default=0.0)
+    least = _FAINT_ULPS * max((torch.finfo(one.dtype).eps for one in every), default=0.0) * largest
+    still = [sum(int((one == 0).sum()) for one in part) for part in floating]
+    small = [sum(int((one.abs() <= least).sum()) for one in part) for part in floating]
+    return {"still": still, "faint": [count - zeros for count, zeros in zip(small, still)]}
 
 
 def _joined(part: list[Any], digests: dict[int, bytes]) -> str:

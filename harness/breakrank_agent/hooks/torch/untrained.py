@@ -32,15 +32,18 @@ def install(agent: Agent) -> None:
 
 
 class _Untrained:
-    """The parameters of the optimizers that had a gradient by now."""
+    """The parameters of the optimizers that had a gradient by now, and those that asked for one in vain."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._trained: set[int] = set()
+        self._lacking: set[int] = set()
 
     def look(self, _: int, optimizer: Any) -> None:
-        """Take down which parameters have a gradient before a step."""
-        self._trained.update(id(p) for p in parameters_of(optimizer) if p.grad is not None)
+        """Take down which parameters have a gradient before a step, and which ask for one and have none."""
+        parameters = parameters_of(optimizer)
+        self._trained.update(id(p) for p in parameters if p.grad is not None)
+        self._lacking.update(id(p) for p in parameters if p.grad is None and p.requires_grad)
 
     def tell(self) -> None:
         """Record, once, the parameters without a gradient whose modules were called in the first step."""
@@ -49,7 +52,9 @@ class _Untrained:
             return
         self._agent.on.optimize.remove(self.look)
         self._agent.on.step_end.remove(self.tell)
-        owned = {id(p) for p in training.parameters() if p.requires_grad and p.numel()} - self._trained
+        owned = {id(p) for p in training.parameters() if p.requires_grad and p.numel()}
+        # One that was frozen until now, and is freed, asked for none.
+        owned = owned & self._lacking - self._trained
         found = {}
         for outermost in (known() for known in training.modules):
             for name, inner in outermost.named_modules() if outermost is not None else ():

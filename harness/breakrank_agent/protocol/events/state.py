@@ -81,6 +81,10 @@ class InputsEvent(RankEventBase):
     """A digest of each part as it was before its optimizer's first step, or empty; absent if there was no such step."""
     sums: NotRequired[list[list[float]]]
     """Sums of the gradient of each part, as of a sketch; absent unless there is a reference, and as `before` is."""
+    still: NotRequired[list[Count]]
+    """The number of elements of each part's gradient that are 0; absent where there are no sums."""
+    faint: NotRequired[list[Count]]
+    """The number of those that may be rounding: up to four units in the last place of the largest; absent likewise."""
 
 
 class SquaresEvent(RankEventBase):
@@ -203,6 +207,8 @@ class StrayEvent(RankEventBase):
     """The number of its parameters."""
     unowned: list[str]
     """The names of the first parameters that have a gradient and no optimizer."""
+    frozen: NotRequired[Literal[True]]
+    """These parameters are those of a module that is used, and all of them are frozen; absent otherwise."""
 
 
 class UnzeroedEvent(RankEventBase):
@@ -333,10 +339,38 @@ class UntrainedEvent(RankEventBase):
     """The names of the first of them."""
 
 
+class FrozenEvent(RankEventBase):
+    """Parameters were frozen after their wrapper was made, or after the first steps had trained them."""
+
+    kind: Literal["frozen"]
+    parameters: Ordinal
+    """The number of them."""
+    name: str
+    """The name of the first of them."""
+    steps: Count
+    """The number of steps that had been made."""
+    wrapped: bool
+    """A wrapper waits for their gradients; else `train()` froze them, which had not been called before."""
+    site: str
+    """The line of the user's code that called `train()`, as `file:line`; empty if there is none."""
+
+
 class DropoutEvent(RankEventBase):
     """A function of the program drops elements at random while the model is in eval mode."""
 
     kind: Literal["dropout"]
+    site: str
+    """The line of the user's code that calls, as `file:line`; empty if there is none."""
+
+
+class SpectralEvent(RankEventBase):
+    """A pass in eval mode came before any in train mode, which is what fits a spectral norm to its weight."""
+
+    kind: Literal["spectral"]
+    name: str
+    """The name of the first weight that is normed so."""
+    ratio: float
+    """The largest singular value of the weight as it was used, which is to be 1."""
     site: str
     """The line of the user's code that calls, as `file:line`; empty if there is none."""
 
