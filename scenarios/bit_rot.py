@@ -13,7 +13,7 @@ KILLED = faults.Kill() @ at(rank=0, step=5, point="save")
 
 def rot(path: str, share: float = 0.5) -> tuple:
     """Return the strikes: the bit flips when the rank comes to the next step, which is never saved."""
-    return faults.FlipBit(path=path, share=share) @ at(rank=0, step=5, point="collective"), KILLED
+    return faults.RotFile(path=path, share=share) @ at(rank=0, step=5, point="collective"), KILLED
 
 
 RESTORED = silent(oracle="checkpoint", cause="torn checkpoint")
@@ -27,7 +27,6 @@ SCENARIO = Scenario(
         Case("torch-falling-back", "guarded:falling_back", expect=SURVIVED),
         Case("torch-refusing", "guarded:refusing", expect=DETECTED),
         Case("torch-header", "guarded:trusting", strikes=rot("**/*.pt", share=0.0), expect=DETECTED),
-        Case("torch-sharded", "sharded:in_turn", strikes=rot("checkpoints/step-4/__0_0.distcp"), expect=RESTORED),
         Case(
             "tf-checkpoint",
             "digits_workers:resuming",

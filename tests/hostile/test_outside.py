@@ -155,7 +155,7 @@ def test_what_leads_out_is_not_struck_without_walls_either(bench, project, disk)
     before = canary.seen(disk), canary.seen(project)
     _, phases = strike(bench, project, "process", *FREE)
     assert refused(phases[0], f"{FOLDER}/old.bin leads out of the working folder, to {disk}/checkpoints/old.bin")
-    _, phases = strike(bench, project, "process", faults.FlipBit(path=f"{FOLDER}/old.bin"))
+    _, phases = strike(bench, project, "process", faults.RotFile(path=f"{FOLDER}/old.bin"))
     assert refused(phases[0], f"{FOLDER}/old.bin leads out of the working folder, to {disk}/checkpoints/old.bin")
     assert (canary.seen(disk), canary.seen(project)) == before
 
@@ -165,7 +165,7 @@ def test_a_bit_flips_in_the_copy_alone(bench, project, disk, runner):
     canary.lay(project / "real")
     (project / "data").symlink_to("real")
     before = canary.seen(project)
-    result, phases = strike(bench, project, runner, faults.FlipBit(path=f"{FOLDER}/ol*.bin", share=0.0, bit=9))
+    result, phases = strike(bench, project, runner, faults.RotFile(path=f"{FOLDER}/ol*.bin", share=0.0, bit=9))
     assert [phase for phase, _ in phases[0]] == ["landed"], phases
     assert canary.seen(project) == before
     old, new = (
@@ -181,7 +181,7 @@ def test_a_file_that_has_another_name_keeps_its_bits(bench, project, disk):
     (project / "train.py").write_text(
         f"import os\nif os.environ['RANK'] == '0':\n    os.link('{FOLDER}/old.bin', 'b')\n" + SCRIPT
     )
-    result, phases = strike(bench, project, "process", faults.FlipBit(path=f"{FOLDER}/old.bin"))
+    result, phases = strike(bench, project, "process", faults.RotFile(path=f"{FOLDER}/old.bin"))
     assert refused(phases[0], f"{FOLDER}/old.bin has another name, too")
     assert (result.folder / "work/b").read_bytes() == (project / FOLDER / "old.bin").read_bytes()
 

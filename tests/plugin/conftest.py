@@ -18,6 +18,8 @@ HERE = Path(__file__).parent
 HARNESS = HERE.parents[1] / "harness"
 
 #: A pytest inside of pytest forgets afterwards the modules that it has imported. Those that are here before it stay.
+#: Of docker a part would stay, and not fit what is imported again.
+importlib.import_module("docker")
 for _room in (analysis, judge, memory, plan, plugin, report, runs, timeline):
     for _module in pkgutil.iter_modules(_room.__path__, f"{_room.__name__}."):
         importlib.import_module(_module.name)

@@ -63,8 +63,8 @@ def validate(asked: Validation) -> int:
     comparison = Comparison(*standings)
     for standing in standings:
         stand(standing, cases, asked)
-    print("\n" + "\n".join(comparison.lines()))
     _draw(asked)
+    print("\n" + "\n".join(comparison.lines()))
     ours = any(stood.sentence.startswith(_OWN) for one in standings for stood in one.cases.values())
     return comparison.status or (2 if ours else 0)
 

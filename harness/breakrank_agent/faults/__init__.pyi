@@ -30,6 +30,7 @@ from breakrank_agent.faults.network import OneWayLink as OneWayLink
 from breakrank_agent.faults.network import Partition as Partition
 from breakrank_agent.faults.network import ResetConnections as ResetConnections
 from breakrank_agent.faults.network import TakePort as TakePort
+from breakrank_agent.faults.numeric import FlipBit as FlipBit
 from breakrank_agent.faults.numeric import ZeroGradients as ZeroGradients
 from breakrank_agent.faults.process import CrowdCores as CrowdCores
 from breakrank_agent.faults.process import Exit as Exit
@@ -46,10 +47,10 @@ from breakrank_agent.faults.process import Throttle as Throttle
 from breakrank_agent.faults.storage import FailCall as FailCall
 from breakrank_agent.faults.storage import FailReads as FailReads
 from breakrank_agent.faults.storage import FillDisk as FillDisk
-from breakrank_agent.faults.storage import FlipBit as FlipBit
 from breakrank_agent.faults.storage import LimitFiles as LimitFiles
 from breakrank_agent.faults.storage import LimitFileSize as LimitFileSize
 from breakrank_agent.faults.storage import RemountReadOnly as RemountReadOnly
+from breakrank_agent.faults.storage import RotFile as RotFile
 from breakrank_agent.faults.sync import BypassWrapper as BypassWrapper
 from breakrank_agent.faults.sync import LeaveUnsynced as LeaveUnsynced
 from breakrank_agent.protocol.fault import Fault

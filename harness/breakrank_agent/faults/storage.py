@@ -198,7 +198,7 @@ _BITS = 8 * _WORD
 
 
 @dataclass(frozen=True)
-class FlipBit(
+class RotFile(
     Fault,
     side="outside",
     witness="one_bit",

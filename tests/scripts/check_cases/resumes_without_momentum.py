@@ -30,4 +30,6 @@ for step in range(begin, 12):
             torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1}, "new.pt")
             os.replace("new.pt", "last.pt")
         dist.barrier()
+# The wrapper goes before the group: its reducer, freed later, can wait for ever for gloo's loop (torch 2.13).
+del model
 dist.destroy_process_group()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +12,7 @@ from breakrank.plan.build import Choices, make_plan
 from breakrank.plan.catalogue import load_scenarios, select
 from breakrank.report.compare import Comparison, Standing, Stood, key, load_standing
 from breakrank.runs.request import Request
+from breakrank.runs.result import Result
 from breakrank.verdict import Outcome, Verdict
 
 FINE, LOUD, QUIET = Stood("SURVIVED"), Stood("DETECTED", sentence="it raised"), Stood("SILENT", "race: lost update")
@@ -164,13 +164,13 @@ class Failing:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def run(self, request: Request) -> SimpleNamespace:
+    def run(self, request: Request) -> Result:
         self._number += 1
         if self._number == self.interrupted:
             raise KeyboardInterrupt
         if self._number == 1:
             raise ZeroDivisionError("nobody has thought of it")
-        return SimpleNamespace(verdict=Verdict(Outcome.SURVIVED))
+        return Result(request.plan, Verdict(Outcome.SURVIVED), Path("run"), 1.0, request.record)
 
 
 @pytest.fixture
@@ -182,11 +182,16 @@ def failing(monkeypatch) -> type[Failing]:
     return Failing
 
 
+def asked_of(runs):
+    """Return a validation whose runs lie in a folder."""
+    return images.Validation("new", "old", ["race_condition"], 0, runs, runs / "site")
+
+
 def test_what_goes_wrong_with_one_case_ends_no_other_and_what_was_run_is_kept(failing, tmp_path, monkeypatch):
     monkeypatch.setattr(failing, "interrupted", 3)
     cases = select(load_scenarios(), ["baseline::torch-ddp", "killed_rank::torch-plain", "race_condition"])
     with pytest.raises(KeyboardInterrupt):
-        images.stand(Standing("some", "1", {}), cases, 0, tmp_path)
+        images.stand(Standing("some", "1", {}), cases, asked_of(tmp_path))
     kept = load_standing(tmp_path, "some").cases
     assert [(stood.outcome, stood.sentence) for stood in kept.values()] == [
         ("", "an error of Breakrank's own: ZeroDivisionError: nobody has thought of it"),
@@ -195,7 +200,7 @@ def test_what_goes_wrong_with_one_case_ends_no_other_and_what_was_run_is_kept(fa
 
 
 def test_an_error_of_our_own_is_not_passed_over_though_no_image_is_worse(failing, tmp_path, capsys):
-    assert images.validate("new", "old", ["race_condition"], 0, tmp_path) == 2
+    assert images.validate(asked_of(tmp_path)) == 2
     assert "an error of Breakrank's own: ZeroDivisionError: nobody has thought of it" in capsys.readouterr().out
 
 

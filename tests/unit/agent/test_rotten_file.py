@@ -1,4 +1,4 @@
-"""`FlipBit` names a word and a bit that there is."""
+"""`RotFile` names a word and a bit that there is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from breakrank_agent.protocol.trigger import PlanError
 )
 def test_another_place_is_refused(wrong, said):
     with pytest.raises(PlanError, match=said):
-        faults.FlipBit(**wrong)
+        faults.RotFile(**wrong)
 
 
 @pytest.mark.parametrize(("share", "place"), [(0.0, 0), (0.5, 8), (1.0, 16)])
@@ -24,7 +24,7 @@ def test_the_word_lies_at_its_share_of_the_file(tmp_path, share, place):
     """The last bytes of a file that has no whole number of words are in no word."""
     (tmp_path / "f").write_bytes(bytes(22))
     file = os.open(tmp_path / "f", os.O_RDWR)
-    faults.FlipBit(share=share, bit=31)._flip(file, os.fstat(file))
+    faults.RotFile(share=share, bit=31)._flip(file, os.fstat(file))
     os.close(file)
     content = bytearray(22)
     content[place + 3] = 0x80
