@@ -14,7 +14,7 @@ from typing import Any, Callable, Optional
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.parameter_digest import NAME_LIMIT
-from breakrank_agent.hooks.torch.training import Training, parameters_of
+from breakrank_agent.hooks.torch.training import Training, with_gradient
 
 WAITS_FOR = "torch"
 
@@ -111,7 +111,7 @@ class _Trains:
             self._put.add(module)
 
     def _look(self, _: int, optimizer: Any) -> None:
-        self._trained.update(id(p) for p in parameters_of(optimizer) if p.grad is not None)
+        self._trained |= with_gradient(optimizer)
 
     def _settle(self) -> None:
         """Wrap the classes that put their modules into train mode by a method of their own, once a step was made."""

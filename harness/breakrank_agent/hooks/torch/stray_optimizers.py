@@ -11,7 +11,7 @@ from typing import Any
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.parameter_digest import NAME_LIMIT
-from breakrank_agent.hooks.torch.training import Training, parameters_of
+from breakrank_agent.hooks.torch.training import Training, parameters_of, with_gradient
 
 WAITS_FOR = "torch"
 
@@ -26,7 +26,7 @@ def install(agent: Agent) -> None:
     trained: set[int] = set()
 
     def meet(_: int, optimizer: Any) -> None:
-        trained.update(id(p) for p in parameters_of(optimizer) if p.grad is not None)
+        trained.update(with_gradient(optimizer))
 
     def look() -> None:
         training = agent.model.handles

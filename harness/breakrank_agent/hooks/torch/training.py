@@ -186,6 +186,11 @@ def parameters_of(optimizer: Any) -> list[Any]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
+def with_gradient(optimizer: Any) -> set[int]:
+    """Return the parameters of one optimizer that have a gradient, by identity."""
+    return {id(p) for p in parameters_of(optimizer) if p.grad is not None}
+
+
 def flatten(value: Any, into: list[Any]) -> list[Any]:
     """Append what is not None in nested lists to `into`, and return that."""
     if isinstance(value, (list, tuple)):

@@ -13,7 +13,7 @@ from typing import Any
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.parameter_digest import NAME_LIMIT
-from breakrank_agent.hooks.torch.training import Training, parameters_of
+from breakrank_agent.hooks.torch.training import Training, parameters_of, with_gradient
 
 WAITS_FOR = "torch"
 
@@ -41,9 +41,8 @@ class _Untrained:
 
     def look(self, _: int, optimizer: Any) -> None:
         """Take down which parameters have a gradient before a step, and which ask for one and have none."""
-        parameters = parameters_of(optimizer)
-        self._trained.update(id(p) for p in parameters if p.grad is not None)
-        self._lacking.update(id(p) for p in parameters if p.grad is None and p.requires_grad)
+        self._trained |= with_gradient(optimizer)
+        self._lacking.update(id(p) for p in parameters_of(optimizer) if p.grad is None and p.requires_grad)
 
     def tell(self) -> None:
         """Record, once, the parameters without a gradient whose modules were called in the first step."""
