@@ -31,9 +31,13 @@ import runpy
 import sys
 
 
+kept = {{}}
+
+
 def run():
     sys.argv = {words!r}
-    runpy.run_path({path!r}, run_name="__main__")
+    # As in a script, its values outlive it: a wrapper that is freed here can deadlock with a thread of gloo.
+    kept.update(runpy.run_path({path!r}, run_name="__main__"))
 """
 
 
