@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import io
 import itertools
 import platform
@@ -24,7 +25,11 @@ _USAGE = 4
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Answer one command; return its exit code, or 4 for bad usage."""
-    options = _parser().parse_args(_spelled_out(sys.argv[1:] if arguments is None else arguments))
+    words = _spelled_out(sys.argv[1:] if arguments is None else arguments)
+    if words and not words[0].startswith("-") and words[0] not in all_commands():
+        note(_no_command(words[0]))
+        return _USAGE
+    options = _parser().parse_args(words)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # The name of a folder may be no UTF-8: it is written as well as it can be.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -38,6 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _USAGE
     except (KeyboardInterrupt, BrokenPipeError):
         return 130
+
+
+def _no_command(word: str) -> str:
+    """Say of a word that is no command which ones there are, the nearest first."""
+    names = sorted(all_commands())
+    near = difflib.get_close_matches(word, names, n=1)
+    return f"there is no command {word!r}; " + (f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}")
 
 
 def _spelled_out(arguments: Sequence[str]) -> list[str]:

@@ -101,6 +101,10 @@ class Record:
     cause: str | None = None
 
     def __post_init__(self) -> None:
+        for name, value, kind in (("oracle", self.oracle, str), ("rank", self.rank, int), ("step", self.step, int)):
+            if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+                words = "the name of one" if kind is str else "one whole number"
+                raise BreakrankError(f"a record has {name}={value!r}; it has to be {words}, or to be left out")
         if self.cause is not None and self.cause not in CAUSES:
             raise BreakrankError(f"a record names the cause {self.cause!r}; causes are {', '.join(CAUSES)}")
 

@@ -38,7 +38,7 @@ def test_a_bad_run_directory_is_one_line(command, tmp_path, capsys):
     assert captured.err.count("\n") == 1 and "is no run directory" in captured.err and not captured.out
 
 
-@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["why"], ["why", "train.py"]])
+@pytest.mark.parametrize("arguments", [[], ["why"], ["why", "train.py"]])
 def test_bad_usage_has_the_exit_code_of_pytest(arguments):
     with pytest.raises(SystemExit) as exit:
         main(arguments)
@@ -88,3 +88,16 @@ def test_the_version_is_said_with_those_that_it_runs_on(capsys):
         main(["--version"])
     assert not ended.value.code
     assert capsys.readouterr().out.startswith(f"breakrank {breakrank.__version__} (Python 3")
+
+
+@pytest.mark.parametrize(
+    ("word", "words"),
+    [
+        ("chek", "there is no command 'chek'; did you mean check?"),
+        ("zzz", "there is no command 'zzz'; there are check, "),
+    ],
+)
+def test_a_misspelt_command_is_one_line_with_the_nearest_name(word, words, capsys):
+    assert main([word, "train.py"]) == 4
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and words in err

@@ -182,6 +182,17 @@ def test_a_record_with_an_unknown_cause_is_refused_with_the_known_ones() -> None
         silent(cause="gremlins")
 
 
+@pytest.mark.parametrize(("field", "words"), [
+    ({"oracle": 3}, "oracle=3; it has to be the name of one"),
+    ({"rank": (0, 1)}, r"rank=\(0, 1\); it has to be one whole number"),
+    ({"step": "3"}, "step='3'; it has to be one whole number"),
+    ({"rank": True}, "rank=True; it has to be one whole number"),
+])  # fmt: skip
+def test_a_record_with_a_value_of_the_wrong_kind_is_refused(field: dict[str, Any], words: str) -> None:
+    with pytest.raises(BreakrankError, match=f"a record has {words}, or to be left out"):
+        silent(**field)
+
+
 def test_a_finding_with_an_unknown_cause_is_refused() -> None:
     with pytest.raises(ValueError, match="gremlins"):
         Finding("replicas", "gremlins")
