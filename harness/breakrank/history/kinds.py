@@ -42,6 +42,7 @@ from breakrank_agent.protocol.events import (
     NoteEvent,
     NotKeptEvent,
     OverwrittenEvent,
+    PassedEvent,
     PayloadEvent,
     PlacedEvent,
     PointEvent,
@@ -85,6 +86,9 @@ class RankKinds:
 
     @overload
     def of_kind(self, kind: Literal["payload"]) -> list[PayloadEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["passed"]) -> list[PassedEvent]: ...
 
     @overload
     def of_kind(self, kind: Literal["raised"]) -> list[RaisedEvent]: ...

@@ -44,7 +44,7 @@ LIGHT, CONTENTS, CENSUS, REFERENCE, RESUME = "light", "contents", "census", "ref
 #: The evidence of each run.
 EVIDENCE = {
     LIGHT: ("crashes",),
-    CONTENTS: ("accesses", "contents", "crashes"),
+    CONTENTS: ("phases", "accesses", "contents", "crashes"),
     CENSUS: ("census", "crashes"),
     REFERENCE: ("norms",),
     RESUME: ("crashes",),

@@ -93,6 +93,8 @@ class Thread:
             self._close_call(key(event), now, event)  # type: ignore[arg-type]
         elif kind in ("rendezvous", "grouping"):
             self._meet(kind, event, now)
+        elif kind == "passed":
+            self._pass(str(event["point"]), now)
         elif kind == "payload":
             self._paid(str(event.get("of")), now)
         elif kind in ("access", "sync"):
@@ -163,6 +165,12 @@ class Thread:
             self._add(self._inner, now, DONE)
             self._inner = None
         elif self._phase is not None and of == self._phase.name and of != "end":
+            self._add(self._phase, now, DONE)
+            self._phase = None
+
+    def _pass(self, point: str, now: float) -> None:
+        """End a forward or a backward pass; one in whose midst another phase began has its end already."""
+        if self._phase is not None and self._phase.name == point:
             self._add(self._phase, now, DONE)
             self._phase = None
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 
 #: Each kind of evidence, and the oracles that can say nothing, or little, without it.
 EVIDENCE: Mapping[str, tuple[str, ...]] = {
+    # The ends of forward and backward passes: no oracle reads them, a picture draws how long each lasted.
+    "phases": (),
     # Reads and writes of tensors and files, and what orders them.
     "accesses": ("race", "files"),
     # The contents of collectives, before and after, in sums and digests.
@@ -26,7 +28,7 @@ EVIDENCE: Mapping[str, tuple[str, ...]] = {
 
 
 def evidence_for(oracles: Iterable[str]) -> tuple[str, ...]:
-    """Return the evidence that these oracles need, in the order of `EVIDENCE`."""
+    """Return the evidence that pictures and these oracles need, in the order of `EVIDENCE`."""
     wanted = set(oracles)
-    found = [name for name, readers in EVIDENCE.items() if not wanted.isdisjoint(readers)]
+    found = [name for name, readers in EVIDENCE.items() if not readers or not wanted.isdisjoint(readers)]
     return tuple(name for name in found if name != "heap" or "census" not in found)

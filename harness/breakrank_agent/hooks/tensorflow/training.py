@@ -368,5 +368,13 @@ def _wrap_tape(agent: Agent, training: Training) -> None:
         if isinstance(error, Exception) and not training.ours:
             agent.raised("backward", error)
 
+    def passed(point: str) -> None:
+        if not training.ours and context.executing_eagerly():
+            agent.record("passed", point=point)
+
     interpose(backprop.GradientTape, "__enter__", begin)
-    interpose(backprop.GradientTape, "gradient", around=taking, failed=fail)
+    if "phases" not in agent.plan.evidence:
+        interpose(backprop.GradientTape, "gradient", around=taking, failed=fail)
+        return
+    interpose(backprop.GradientTape, "__exit__", after=lambda *_: passed("forward"))
+    interpose(backprop.GradientTape, "gradient", around=taking, after=lambda *_: passed("backward"), failed=fail)

@@ -104,6 +104,14 @@ class PayloadEvent(RankEventBase, ParameterFacts):
     """The number of steps that a save holds; absent but for `save`."""
 
 
+class PassedEvent(RankEventBase):
+    """A forward or a backward pass returned, or raised; on record where the plan's evidence has `phases`."""
+
+    kind: Literal["passed"]
+    point: PointName
+    """The point that the rank entered as it began."""
+
+
 class RaisedEvent(RankEventBase):
     """An exception passes through a point."""
 
