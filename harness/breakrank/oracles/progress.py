@@ -88,16 +88,21 @@ def _say_circle(circle: Sequence[WaitingRank]) -> str:
 
 def _told(waiting: Sequence[WaitingRank], peers: Sequence[int]) -> list[str]:
     """Say who waits where, a clause for each place; first the one that somebody else is to blame for."""
+    ordered = _by_place(waiting, peers)
+    clauses = [f"{name_ranks([w['rank'] for w in who])} {_verb(who)} {place}" for place, who in ordered]
+    return clauses or ["the job waits"]
+
+
+def _by_place(waiting: Sequence[WaitingRank], peers: Sequence[int]) -> list[tuple[str, list[WaitingRank]]]:
+    """Return the places with those who wait there, in the order in which they are told."""
     places: dict[str, list[WaitingRank]] = {}
     for one in waiting:
         verb = "in" if one.get("op") else "last seen in"
         places.setdefault(f"{verb} {describe(one)}", []).append(one)
-    ordered = sorted(
+    return sorted(
         places.items(),
         key=lambda item: (not any(w.get("lacks") for w in item[1]), any(w["rank"] in peers for w in item[1])),
     )
-    clauses = [f"{name_ranks([w['rank'] for w in who])} {_verb(who)} {place}" for place, who in ordered]
-    return clauses or ["the job waits"]
 
 
 def _verb(who: Sequence[WaitingRank]) -> str:
@@ -109,8 +114,8 @@ def _verb(who: Sequence[WaitingRank]) -> str:
 
 def _whom(waiting: Sequence[WaitingRank], peers: Sequence[int]) -> str:
     """Name the ranks that the wait told first will never be complete without."""
-    lacks = sorted({rank for w in waiting if w["rank"] not in peers for rank in w.get("lacks") or ()})
-    whom = list(peers) or lacks
+    first = _by_place(waiting, peers)[:1]
+    whom = list(peers) or sorted({rank for _, who in first for w in who for rank in w.get("lacks") or ()})
     return name_ranks(whom) if whom else "another rank"
 
 

@@ -54,6 +54,12 @@ class TestWaits:
         assert (found.evidence["wait"], found.evidence["whom"]) == ("the job waits", "another rank")
         assert found.evidence["shown"] == ""
 
+    def test_of_two_waits_that_nobody_is_to_blame_for_the_first_lacks_its_own_alone(self) -> None:
+        found = hung(waiting(0, op="barrier", lacks=[1]), waiting(1, lacks=[0]))
+        assert found.sentence() == (
+            "rank 0 waits in barrier, which rank 1 will never enter; rank 1 waits in all_reduce"
+        )
+
     def test_the_shortest_time_out_that_a_collective_has_would_have_ended_it(self) -> None:
         found = hung(
             waiting(0, timeout_s=90.0), waiting(1, timeout_s=2.5), waiting(2, op="", timeout_s=1.0), waiting(3)
