@@ -108,6 +108,11 @@ def test_a_run_that_stops_at_its_first_failure_goes_on_after_it(project):
     project.pytest("--scenario=stopped", "-x", "--scenario-resume").assert_outcomes(passed=1, deselected=2)
 
 
+def test_a_list_of_the_cases_leaves_nothing_to_go_on_with(project):
+    project.scenario("stopped", THREE.format("void"))
+    assert "not run" not in project.pytest("--scenario=stopped", "--collect-only", "-q").stdout.str()
+
+
 def test_where_the_history_cannot_be_written_the_cases_are_named(project):
     project.scenario("stopped", THREE.format("void"))
     (project.path / ".breakrank").mkdir()

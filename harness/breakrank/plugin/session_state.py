@@ -284,7 +284,8 @@ class Active:
             terminalreporter.ensure_newline()
             terminalreporter.section("breakrank")
             write_table(terminalreporter, rows)
-        for line in [*self._compared, *filter(None, [self.selection.words()] * (not self.options.dry_run))]:
+        meant_to_run = not (self.options.dry_run or self._config.option.collectonly)
+        for line in [*self._compared, *filter(None, [self.selection.words()] * meant_to_run)]:
             terminalreporter.write_line(line)
 
     def _rows(self, reporter: pytest.TerminalReporter) -> list[Row]:
