@@ -1,6 +1,7 @@
 """The shared memory through which a loader's workers hand over batches is too small for a batch.
 
-Seen in the wild: pytorch/pytorch#5040 (a container's /dev/shm of 64 MB, and workers that die of it).
+Seen in the wild: pytorch/pytorch#5040 and pytorch/pytorch#1355 (a container's /dev/shm of 64 MB: workers that died of
+it, and ranks that waited for them; today an error says so: `torch-plain`).
 """
 
 from __future__ import annotations
