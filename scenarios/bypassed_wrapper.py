@@ -1,8 +1,8 @@
 """Training goes past the wrapper that reduces gradients: the inner module is called, or gets a layer afterwards.
 
 Seen in the wild: jingyaogong/minimind#853, OpenTSLM/OpenTSLM#PR49 and kohya-ss/sd-scripts#PR989 (the inner module is
-called, each rank trains alone, and one of them is saved) and pytorch/pytorch#104336 (parameters that the wrapper has
-lost sight of).
+called, each rank trains alone, and one of them is saved: `torch-bypassing`), pytorch/pytorch#104336 and
+pytorch/pytorch#12603 (parameters that the wrapper has lost sight of: `torch-late-head`).
 """
 
 from __future__ import annotations

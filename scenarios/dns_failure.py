@@ -1,6 +1,9 @@
 """No name can be looked up from the host of rank 1 as the job begins: its questions to the name server are dropped.
 
 Seen from the rank, the master might not exist. A program that takes this for a job without a master trains alone.
+
+Seen in the wild: pytorch/pytorch#73682 (a name that is not known yet, and a rank that gives up at once:
+`torch-known-master`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A rank leaves with exit code 0 before the last collective of the others.
 
-Seen in the wild: tensorflow/tensorflow#58434 (a worker that leaves early, and a chief that fails after its success).
+Seen in the wild: tensorflow/tensorflow#58434 (a worker that leaves early, and a chief that fails after its success:
+`tf-plain`) and pytorch/pytorch#75512 (a rank that begins to send, and leaves: `torch-sends-and-leaves`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,20 @@ SCENARIO = Scenario(
             expect=DETECTED,
         ),
         Case("torch-stops-together", "stopping:together", strikes=(), control="stopping:together", expect=SURVIVED),
+        Case(
+            "torch-sends-and-leaves",
+            "stopping:sending_and_leaving",
+            strikes=(),
+            control="stopping:sending_and_waiting",
+            expect=DETECTED,
+        ),
+        Case(
+            "torch-sends-and-waits",
+            "stopping:sending_and_waiting",
+            strikes=(),
+            control="stopping:sending_and_waiting",
+            expect=SURVIVED,
+        ),
         Case("tf-plain", "workers:plain", framework="tensorflow", expect=detected(**LEFT)),
     ],
 )

@@ -1,6 +1,8 @@
 """A worker is forked from a rank whose parallel operators have started threads, which the worker then waits for.
 
-Seen in the wild: pytorch/pytorch#17199 and pytorch/pytorch#41197 (a forked process that hangs in its first operator).
+Seen in the wild: pytorch/pytorch#17199 and pytorch/pytorch#41197 (a forked process that hangs in its first operator),
+pytorch/pytorch#45198 (a loader's worker, after OpenMP had started) and huggingface/tokenizers#258 (a library with
+threads, used before the loader forked).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A rank can read its shard no more from a step on; or one read, write or fsync of it fails, and the next does not."""
+"""A rank can read its shard no more from a step on; or one read, write or fsync of it fails, and the next does not.
+
+Seen in the wild: Lightning-AI/pytorch-lightning#8130 (one process raises, and the others wait: `torch-plain`).
+"""
 
 from __future__ import annotations
 

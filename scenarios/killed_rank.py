@@ -1,8 +1,9 @@
 """A rank is killed in the middle of training: inside the gradients' all-reduce, and between it and the update.
 
-Seen in the wild: pytorch/pytorch#44353 (an error caught on one rank, and training that goes on without the others),
-huggingface/accelerate#PR4071 (resuming within an epoch with the sampler of another one) and
-huggingface/transformers#PR23111 (resuming without the whole state of the optimizer).
+Seen in the wild: pytorch/pytorch#17113 (one rank dies, and the others: `torch-plain`), pytorch/pytorch#44353 (an error
+caught on one rank, and training that goes on without the others: `torch-alone`), huggingface/accelerate#PR4071
+(resuming within an epoch with the sampler of another one: `torch-forgetful`) and huggingface/transformers#PR23111
+(resuming without the whole state of the optimizer: `torch-sharded-weights-only`).
 """
 
 from __future__ import annotations

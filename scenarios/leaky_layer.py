@@ -1,7 +1,9 @@
 """Something of every step is kept for good: activations, graphs, hooks, caches, groups, files, threads.
 
 Seen in the wild: BatsResearch/labelmodels#4 (the losses of an epoch summed as tensors, each with its graph, until the
-process was gone without an exception) and pytorch/pytorch#11201 (descriptors kept until there are no more).
+process was gone without an exception: `torch-graph`), pytorch/pytorch#11201 (descriptors kept until there are no more:
+`torch-descriptors`), tensorflow/tensorflow#62854, tensorflow/tensorflow#37057 and tensorflow/tensorflow#42616
+(functions traced anew, and graphs that grow: `tf-retrace`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """One rank calls a collective with another shape, dtype, count, reduction or root than its peers.
 
-Seen in the wild: NVIDIA/nccl#1394 (tensors of another size on one rank: a hang, an abort, or a wrong sum)
-and pytorch/pytorch#97191 (twice as many elements on one rank, and a job that hangs on after its time-out).
+Seen in the wild: NVIDIA/nccl#1394 (tensors of another size on one rank: a hang, an abort, or a wrong sum:
+`torch-shape`, `torch-count`), pytorch/pytorch#97191 (twice as many elements on one rank, and a job that hangs on after
+its time-out: `torch-count`) and tensorflow/tensorflow#56885 (other shapes, and a check that names both: `tf-shape`).
 """
 
 from __future__ import annotations

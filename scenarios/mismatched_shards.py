@@ -3,8 +3,7 @@
 A form that does not fit the network raises on that rank, and the others lose their connection to it. A form that fits,
 such as columns in another order or classes with other numbers, trains on in silence.
 
-Seen in the wild: NVIDIA/nccl#1394 (ranks whose tensors differ in shape, and no cheap check) and
-tensorflow/tensorflow#56885 (the same, and a check that names both shapes).
+Seen in the wild: NVIDIA/nccl#1394 (ranks whose tensors differ in shape, and no cheap check: `torch-trusting-width`).
 """
 
 from __future__ import annotations

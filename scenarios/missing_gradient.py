@@ -1,7 +1,9 @@
 """One rank's gradient is missing from an update: its batch passed a parameter by, or its own update was skipped.
 
 Seen in the wild: facebookresearch/optimizers#PR149 and allenai/allennlp#3574 (ranks without a gradient for what their
-batch passed by) and hpcaitech/ColossalAI#PR1175 (gradients that overflow on one rank, which alone skips its step).
+batch passed by: `torch-reducing-what-there-is`), Lightning-AI/pytorch-lightning#12190 (a zero that no network has made,
+for a batch without labels: `torch-zero-for-nothing`) and hpcaitech/ColossalAI#PR1175 (gradients that overflow on one
+rank, which alone skips its step: `torch-wrapped`).
 """
 
 from __future__ import annotations
@@ -28,6 +30,20 @@ SCENARIO = Scenario(
             strikes=(),
             control="experts:reducing_all",
             expect=silent(oracle="replicas", rank=1, step=3, cause="unused parameter"),
+        ),
+        Case(
+            "torch-zero-for-nothing",
+            "wrapped:zero_for_nothing",
+            strikes=(),
+            control="wrapped:zero_of_the_scores",
+            expect=silent(oracle="progress", rank=-1, step=3, cause="parameters frozen"),
+        ),
+        Case(
+            "torch-zero-of-the-scores",
+            "wrapped:zero_of_the_scores",
+            strikes=(),
+            control="wrapped:zero_of_the_scores",
+            expect=SURVIVED,
         ),
         Case("torch-reducing-all", "experts:reducing_all", strikes=(), control="experts:reducing_all", expect=SURVIVED),
     ],

@@ -1,6 +1,7 @@
 """A rank never comes to the meeting: it is gone before it has imported anything.
 
-Seen in the wild: pytorch/pytorch#23074 (ranks that are counted twice, so that others are never seen).
+Seen in the wild: pytorch/pytorch#23074 (ranks that are counted twice, so that others are never seen) and
+tensorflow/tensorflow#53098 (a worker that never starts, and no limit on the wait for it: `tf-waiting-for-all`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Memory of a C library is taken at every step and never freed: no tensor and no object of Python shows it.
 
-Seen in the wild: pytorch/pytorch#7702 (gloo kept a buffer for each length of tensor that it had ever reduced). The heap
-is measured in a run of its own, as a census of what is alive would show in it; it settles in 40 steps.
+The heap is measured in a run of its own, as a census of what is alive would show in it; it settles in 40 steps.
+
+Seen in the wild: pytorch/pytorch#7702 (gloo kept a buffer for each length of tensor that it had ever reduced) and
+pytorch/pytorch#116923 (parameters that are averaged on the CPU, through copies).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Other processes compute on the cores of a rank from a step on: it is late, and comes; that is never a hang."""
+"""Other processes compute on the cores of a rank from a step on: it is late, and comes; that is never a hang.
+
+Seen in the wild: pytorch/pytorch#22260 (processes with more threads than the machine has cores).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A batch does not fit into the memory that one rank has left.
 
-Seen in the wild: pytorch/pytorch#44353 (the error is caught on one rank, whose batch is skipped while the others wait
-for it in the reduction) and pytorch/pytorch#18853 (a recovery that works in one process, and not under DDP).
+Seen in the wild: pytorch/pytorch#44353 and pytorch/pytorch#18853 (the error is caught on one rank, whose batch is
+skipped or halved, which works in one process; under DDP the others wait for it in the reduction: `torch-skipping`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A dataset does not fit into the memory that one worker has left: its shuffle buffer holds all of it.
 
-Seen in the wild: tensorflow/tensorflow#32052 (a shuffle buffer the size of the dataset, and a process that is killed).
+Seen in the wild: tensorflow/tensorflow#32052 and tensorflow/tensorflow#42586 (a shuffle buffer the size of the dataset,
+and a process without memory).
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 A worker that stands still is never given up: the coordinator waits for the work that it has scheduled. If it raises
 instead, it cannot end either, since TensorFlow has each worker forget the functions that Python finalizes.
+
+Seen in the wild: tensorflow/tensorflow#15660 (a worker is lost, and today another one does its work:
+`tf-killed-worker`).
 """
 
 from __future__ import annotations

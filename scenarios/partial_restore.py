@@ -1,6 +1,10 @@
 """A job goes on with a part of what it had saved: the optimizer begins anew, or nothing was found under its name.
 
 `expect_partial` is meant for jobs that want only a part; in other jobs it hides that only a part was restored.
+
+Seen in the wild: tensorflow/tensorflow#33424 (an optimizer that begins anew, and a warning at the end:
+`tf-without-the-optimizer`, `tf-renamed`) and zsylvester/segmenteverygrain#5 (slots of an older optimizer that do not
+fit: `tf-renamed-strictly`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The port at which the ranks are to meet is taken: a process of an earlier job, or a stranger, listens there.
 
-Seen in the wild: pytorch/pytorch#129367 (the first rank knows it, and the others wait for a stranger to answer) and
-facebookresearch/detectron2#91 (two jobs on one machine).
+Seen in the wild: pytorch/pytorch#129367 (the first rank knows it, and the others wait for a stranger to answer:
+`torch-taken`, `torch-stranger`), meta-pytorch/torchtune#392 and facebookresearch/detectron2#91 (two jobs on one
+machine: `torch-taken`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
 """The replicas of one process diverge: each updates its own copy of the weights, or one copy alone is updated.
 
 Or all update the same one, in turn, since it was made outside of the strategy's scope.
+
+Seen in the wild: tensorflow/tensorflow#35601 (made under one strategy, and trained under another:
+`tf-of-another-strategy`).
 """
 
 from __future__ import annotations
 
-from breakrank import SURVIVED, Case, Job, Scenario, silent
+from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, silent
 
 SCENARIO = Scenario(
     family="sync",
@@ -33,6 +36,13 @@ SCENARIO = Scenario(
             framework="tensorflow",
             control="mirrored:aggregating",
             expect=silent(oracle="placement", rank=0, step=1, cause="variable not mirrored"),
+        ),
+        Case(
+            "tf-of-another-strategy",
+            "mirrored:of_another_strategy",
+            framework="tensorflow",
+            control="mirrored:aggregating",
+            expect=DETECTED,
         ),
         Case(
             "tf-aggregating",

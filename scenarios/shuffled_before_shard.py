@@ -3,6 +3,8 @@
 A shuffle before sharding is often given as the cure for shards of similar samples. It is one if all workers shuffle
 alike: `tf.random.set_seed` with another seed on each worker changes every shuffle, one that names no seed and one that
 names its own.
+
+Seen in the wild: tensorflow/tensorflow#36846 (one file for two workers: `tf-fewer-files-than-workers`).
 """
 
 from __future__ import annotations

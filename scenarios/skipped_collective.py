@@ -1,7 +1,8 @@
 """A branch that not all ranks take has a collective in it: the others wait for it, or pair it with the next one.
 
-Seen in the wild: pytorch/audio#3749 (a rank returns early on a loss that is NaN, and leaves its all-gather out),
-KempnerInstitute/KempnerForge#49 (some ranks leave a broadcast out) and pytorch/pytorch#138322 (one rank, a barrier).
+Seen in the wild: pytorch/audio#3749 (a rank returns early on a loss that is NaN, and leaves its all-gather out:
+`torch-by-hand`), KempnerInstitute/KempnerForge#49 (some ranks leave a broadcast out: `torch-broadcast-of-one`) and
+pytorch/pytorch#138322 (one rank, a barrier: `torch-then-barrier`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 """One rank's shard is larger than the others': it has a batch more, or its last batch has more samples.
 
-Seen in the wild: microsoft/PyMarlin#80 and Lightning-AI/pytorch-lightning#20404 (the rank with one batch more waits for
-ever), pytorch/torchtitan#PR2206 and huggingface/transformers#34242 (means over unequal numbers averaged as equals).
+Seen in the wild: microsoft/PyMarlin#80, Lightning-AI/pytorch-lightning#20404 and horovod/horovod#498 (the rank with one
+batch more waits for ever: `torch-looping`), tensorflow/tensorflow#36153 (the data of one worker ends first:
+`tf-looping`), tensorflow/tensorflow#36224 (a last batch without a sample, whose mean loss is NaN: `tf-running-out`),
+pytorch/torchtitan#PR2206 and huggingface/transformers#34242 (means over unequal numbers averaged as equals:
+`torch-averaging`, `tf-averaging`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """A Keras model is made outside of the scope of the workers' strategy: each worker fits its own, and they diverge.
 
 Inside of the scope, `fit` of Keras 3 fails as soon as it begins; a custom training loop works.
+
+Seen in the wild: dmonterom/face_recognition_TF2#4 (a layer whose variables are made outside of the scope).
 """
 
 from __future__ import annotations

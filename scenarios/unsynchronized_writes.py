@@ -1,8 +1,8 @@
 """Two ranks write the same checkpoint, metrics or folder, with nothing between them.
 
-Seen in the wild: NVIDIA/apex#886 (two processes that save to one path, and a file that cannot be loaded later),
-huggingface/datasets#1942 (a race for the file of a metric) and huggingface/transformers#20988 (several processes that
-clear the same folder).
+Seen in the wild: NVIDIA/apex#886 (two processes that save to one path, and a file that cannot be loaded later:
+`torch-shared-checkpoint`), huggingface/datasets#1942 (a race for the file of a metric: `torch-shared-metrics`) and
+huggingface/transformers#20988 (several processes that clear the same folder: `torch-shared-folder`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """A stage is put on a device that is not there, or of a name that does not exist; or the devices come in another order.
 
 With soft placement, TensorFlow takes another device without a word. Another order is no fault: the result is the same.
+
+Seen in the wild: tensorflow/tensorflow#23697 (a device of a server that the process is not connected to:
+`tf-missing-strictly`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write the parts of docs/ that come from the code: the table of scenarios, and the list of options.
+"""Write the parts of docs/ that come from the code: the tables of scenarios and of reports, and the list of options.
 
 `make docs` runs this file. Each page keeps its text above the mark; all below the mark is written anew.
 """
@@ -13,8 +13,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from breakrank.plan.catalogue import load_scenarios
 from breakrank.plan.scenario import Scenario
+from support.reported import field
 
 ROOT = Path(__file__).parents[2]
 MARK = "<!-- Written by `make docs`: edits below this line are lost. -->\n"
@@ -86,7 +89,7 @@ def _table(title: str, entries: Iterable[tuple[str, str]]) -> list[str]:
 
 
 #: Each page below docs/, and the function that writes all of it below the mark.
-PAGES: dict[str, Callable[[], str]] = {"scenarios.md": scenarios, "options.md": options}
+PAGES: dict[str, Callable[[], str]] = {"scenarios.md": scenarios, "field.md": field, "options.md": options}
 
 
 def written(name: str) -> str:
