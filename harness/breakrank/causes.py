@@ -53,6 +53,8 @@ _REPLICAS = {
     "gradients differ": "replicas part {at}{first}: its gradient differed on {who} when the optimizer took it",
     "reduction dropped": "replicas part {at}{first}: {op} ({site}) reduced a copy of its gradient, and the optimizers "
     "of {who} took the gradient as it was",
+    "reduced over another group": "replicas part {at}{first}: {op} ({site}) reduced its gradient over {over}, and "
+    "{who} hold it",
     "unused parameter": "replicas part {at}{first}: {who} had no gradient for it, and others had",
     "reduction incomplete": "replicas part {at}{first}: for lack of {lacking}, {who} did not reduce it",
     "buffers differ": "the buffers of {who} differ before each forward pass from step {step} on, in {first} first: "
@@ -132,6 +134,8 @@ _GRADIENTS = {
     "which are means over {said}",
     "loss scale differs": "the losses of {who} are scaled unlike from step {step} on, and the wrapper averages them: "
     "{said}",
+    "loss scaled otherwise": "the result of {who} differs from the control's at step {step}, where their losses were "
+    "scaled otherwise: {said}",
     "norm miscounted": "{who} clip their gradients by a wrong norm from step {step} on{at}: {said}",
     "losses differ": "the losses of {who} differ from step {step} on, although these ranks hold shards of one model "
     "and were handed one batch: {said}",
