@@ -189,6 +189,7 @@ _CHECKPOINT = {
     "loaded from it changes with it",
     "no checkpoint": "nothing can be resumed from: {what}",
     "torn checkpoint": "the checkpoint {path}, read by {who}, is not as it was written",
+    "state of another": "{who} went on with the state of another: {path} holds what {whose} had saved as {other}",
     "partial restore": "{who} went on at step {step} with less of the checkpoint {path} than the control: {said}",
 }
 
