@@ -26,7 +26,7 @@ SCENARIO = Scenario(
         case(
             "share-of-the-old-world",
             "fewer_ranks:share_of_the_old_world",
-            silent(oracle="samples", cause="samples lost"),
+            silent(oracle="samples", rank=0, step=1, cause="share of the old world"),
         ),
         case(
             "mean-of-the-old-world",

@@ -89,6 +89,8 @@ _SAMPLES = {
     "samples lost": "{count} of {expected} samples did not reach the final state, the first at step {step}",
     "samples duplicated": "{count} samples were trained on more often than in the control, the first at step {step}",
     "samples changed": "{count} of the samples of {who} are none of the control's, the first at step {step}",
+    "share of the old world": "{who} went on with the same share of each batch from step {step} on, although the ranks "
+    "are {now} now in place of {before}: nobody took the {count} samples of those that are gone",
     "duplicate shard": "{who} trained on the same samples, from step {step} on: "
     "{count} of {expected} took others' places",
     "batch mismatch": "the result differs from the control's at step {step}, where {who} alone had another batch{how}",
