@@ -53,6 +53,8 @@ _REPLICAS = {
     "gradients differ": "replicas part {at}{first}: its gradient differed on {who} when the optimizer took it",
     "reduction dropped": "replicas part {at}{first}: {op} ({site}) reduced a copy of its gradient, and the optimizers "
     "of {who} took the gradient as it was",
+    "reduced over another group": "replicas part {at}{first}: {op} ({site}) reduced its gradient over {over}, and "
+    "{who} hold it",
     "unused parameter": "replicas part {at}{first}: {who} had no gradient for it, and others had",
     "reduction incomplete": "replicas part {at}{first}: for lack of {lacking}, {who} did not reduce it",
     "buffers differ": "the buffers of {who} differ before each forward pass from step {step} on, in {first} first: "
@@ -87,6 +89,8 @@ _SAMPLES = {
     "samples lost": "{count} of {expected} samples did not reach the final state, the first at step {step}",
     "samples duplicated": "{count} samples were trained on more often than in the control, the first at step {step}",
     "samples changed": "{count} of the samples of {who} are none of the control's, the first at step {step}",
+    "share of the old world": "{who} went on with the same share of each batch from step {step} on, although the ranks "
+    "are {now} now in place of {before}: nobody took the {count} samples of those that are gone",
     "duplicate shard": "{who} trained on the same samples, from step {step} on: "
     "{count} of {expected} took others' places",
     "batch mismatch": "the result differs from the control's at step {step}, where {who} alone had another batch{how}",
@@ -132,6 +136,8 @@ _GRADIENTS = {
     "which are means over {said}",
     "loss scale differs": "the losses of {who} are scaled unlike from step {step} on, and the wrapper averages them: "
     "{said}",
+    "loss scaled otherwise": "the result of {who} differs from the control's at step {step}, where their losses were "
+    "scaled otherwise: {said}",
     "norm miscounted": "{who} clip their gradients by a wrong norm from step {step} on{at}: {said}",
     "losses differ": "the losses of {who} differ from step {step} on, although these ranks hold shards of one model "
     "and were handed one batch: {said}",
@@ -185,6 +191,7 @@ _CHECKPOINT = {
     "loaded from it changes with it",
     "no checkpoint": "nothing can be resumed from: {what}",
     "torn checkpoint": "the checkpoint {path}, read by {who}, is not as it was written",
+    "state of another": "{who} went on with the state of another: {path} holds what {whose} had saved as {other}",
     "partial restore": "{who} went on at step {step} with less of the checkpoint {path} than the control: {said}",
 }
 

@@ -4,6 +4,8 @@ A group adds up one number of each rank; the squares of the gradients that were 
 part whose squares are the same on several ranks is a replica on these. A sum is the norm that clips if the gradients
 are scaled afterwards, each time by a number over its square root. It is wrong if it is exactly what comes of some parts
 left out, or counted too often.
+
+Ranks that hold shards of one model, and whose own gradients come to one norm, step after step, clip each by its own.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from breakrank.analysis.kinship import part_names
+from breakrank.analysis.kinship import find_kin, part_names
 from breakrank.history.reader import RankHistory
 from breakrank.verdict import name_ranks
 
@@ -77,6 +79,55 @@ def find_miscounted(ranks: Sequence[RankHistory]) -> Miscounted | None:
         if len(clipped) >= _STEPS and _is_norm(clipped):
             return Miscounted(clipped[0].step, site, group, said)
     return None
+
+
+def find_own_norms(ranks: Sequence[RankHistory]) -> Miscounted | None:
+    """Return the norm to which each rank scales what it has for itself, of a model that is divided; None without one.
+
+    Shards are those that are marked as such, and those that ranks begin with otherwise, beside replicas.
+    """
+    names = part_names(ranks)
+    steps = _taken_by_step(ranks)
+    divided = _divided(ranks, len(names))
+    if len(ranks) < 2 or not divided:
+        return None
+    found: dict[int, float] = {}
+    for step, squares in steps.items():
+        norms = [math.sqrt(sum(own)) for own in squares.values()]
+        shards = {sum(own[part] for part in divided if part < len(own)) for own in squares.values()}
+        if len(norms) == len(ranks) and len(shards) > 1 and min(norms) > 0 and _spread(norms) <= _ONE_SCALE:
+            found[step] = norms[0]
+    usual = max(found.values(), key=lambda one: sum(_alike(one, other) for other in found.values()), default=0.0)
+    clipped = [step for step, norm in found.items() if _alike(norm, usual)]
+    if len(clipped) < _STEPS:
+        return None
+    said = f"each scales its own to {usual:.3g}, by a norm without the shards of others"
+    return Miscounted(clipped[0], "", tuple(sorted(lived.rank for lived in ranks)), said)
+
+
+def _alike(one: float, other: float) -> bool:
+    return abs(one - other) <= _ONE_SCALE * max(one, other)
+
+
+def _taken_by_step(ranks: Sequence[RankHistory]) -> dict[int, dict[int, Sequence[float]]]:
+    """Return the squares that optimizers took, by step and rank."""
+    found: dict[int, dict[int, Sequence[float]]] = {}
+    for lived in ranks:
+        for event in lived.of_kind("squares"):
+            if event.get("taken") and event["squares"]:
+                found.setdefault(int(event["step"]), {})[lived.rank] = event["squares"]
+    return found
+
+
+def _divided(ranks: Sequence[RankHistory], count: int) -> frozenset[int]:
+    """Return the parts of which each rank has a shard."""
+    marked = {part for lived in ranks for event in lived.of_kind("names") for part in event.get("sharded", ())}
+    if marked:
+        return frozenset(marked)
+    whole = [kin.parts for kin in find_kin(ranks) if len(kin.ranks) == len(ranks)]
+    if len(whole) != 1 or whole[0] is None:
+        return frozenset()
+    return frozenset(range(count)) - whole[0]
 
 
 def _is_norm(clipped: Sequence[_Sum]) -> bool:

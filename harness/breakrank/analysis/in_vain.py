@@ -1,4 +1,8 @@
-"""Reductions in vain: a collective reduced a copy of a gradient, and the optimizer took the gradient itself."""
+"""Reductions in vain: a collective reduced a copy of a gradient, and the optimizer took the gradient itself.
+
+The copy is known by its digest. A copy of a part of a gradient, of several of them or in another precision is known by
+the sums of all that one line reduces in a step, in rows of one length.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +13,23 @@ from breakrank.analysis.collectives import Call, calls_of
 from breakrank.history.reader import RankHistory
 
 _REDUCES = ("allreduce_", "allreduce_coalesced_", "reduce_")
+#: The difference between sums that are one, relative to the magnitudes: in single precision, and in a narrower one.
+_EQUAL, _NARROW = 1e-5, 1e-2
+_WIDE = ("float32", "float64")
 
 
-def reduced_in_vain(ranks: Sequence[RankHistory], step: int, part: int) -> Call | None:
-    """Return the call which read, at a step, just what the optimizer of each rank took of a part; None without one.
+def reduced_in_vain(ranks: Sequence[RankHistory], step: int, parts: Sequence[int]) -> Call | None:
+    """Return the call which read, at a step, just what each rank's optimizer took of the first of the parts.
 
-    Contents have to be on record, and of a large tensor only some elements are, so that nothing is found of it.
+    Or of all of them. None without such a call. Contents have to be on record, and of a large tensor only some elements
+    are, so that nothing is found of it.
     """
     found: Call | None = None
     for lived in ranks:
         taken = next((e["gradients"] for e in lived.of_kind("inputs") if e["step"] == step), ())
         reads = [call for call in calls_of(lived) if call.step == step and call.op in _REDUCES and call.site]
-        own = next((c for c in reads if part < len(taken) and _reads(c, taken[part])), None)
+        own = next((c for c in reads if parts[0] < len(taken) and _reads(c, taken[parts[0]])), None)
+        own = own or _by_sums(lived, step, parts, reads)
         if own is None:
             return None
         found = found or own
@@ -33,3 +42,26 @@ def _reads(call: Call, taken: str) -> bool:
         hashlib.blake2b(bytes.fromhex(tensor["digest"]), digest_size=4).hexdigest() == taken
         for tensor in call.inputs or ()
     )
+
+
+def _kind(call: Call) -> tuple[object, ...]:
+    """Return the line of a call, the dtype, and the length of the rows."""
+    return call.site, call.dtype, tuple(shape[1:] for shape in call.shapes)
+
+
+def _by_sums(lived: RankHistory, step: int, parts: Sequence[int], reads: Sequence[Call]) -> Call | None:
+    """Return the first of the calls of one kind that read in a step what the optimizer took, by its sums."""
+    totals = next((e.get("totals", ()) for e in lived.of_kind("inputs") if e["step"] == step), ())
+    if not totals or max(parts) >= len(totals):
+        return None
+    for kind in dict.fromkeys(map(_kind, reads)):
+        calls = [call for call in reads if _kind(call) == kind]
+        sums = [(one.get("sum"), one.get("abs")) for call in calls for one in call.inputs or () if "of" not in one]
+        plain = [(one, size) for one, size in sums if isinstance(one, float) and isinstance(size, float)]
+        error = _EQUAL if all(call.dtype in _WIDE for call in calls) else _NARROW
+        for chosen in dict.fromkeys((tuple(parts[:1]), tuple(parts))):
+            here = [sum(totals[part][field] for part in chosen) for field in range(2)]
+            apart = [abs(sum(own[field] for own in plain) - here[field]) for field in range(2)]
+            if plain and here[1] and len(plain) == len(sums) and max(apart) <= error * here[1]:
+                return calls[0]
+    return None

@@ -5,6 +5,9 @@ each rank has for itself, is divided between the ranks: a shard of tensor parall
 begin alike hold the same shard. One that ranks begin with otherwise although they reduce its gradient is a replica that
 nobody has brought into line; of one without a gradient nothing is known. Shards of a bias may begin alike, as zeros:
 beside a divided parameter of the same module, one whose gradient each rank has for itself tells nothing.
+
+Of a parameter that a mesh divides, ranks that have one place along the axes that divide it, and that begin alike, hold
+the same shard: along the other axes of the mesh they are replicas.
 """
 
 from __future__ import annotations
@@ -19,12 +22,14 @@ from breakrank.history.reader import RankHistory
 class Kin(NamedTuple):
     """Ranks that hold the same parts of the parameters. `parts` is None for all parts, where nothing tells them apart.
 
-    `unlike` are those parts among them with which the ranks did not begin alike.
+    `unlike` are those parts among them with which the ranks did not begin alike. `shards` says that a mesh divides the
+    parts.
     """
 
     ranks: tuple[int, ...]
     parts: frozenset[int] | None = None
     unlike: frozenset[int] = frozenset()
+    shards: bool = False
 
 
 class Taken(NamedTuple):
@@ -68,6 +73,28 @@ def find_kin(ranks: Sequence[RankHistory]) -> list[Kin]:
         # Nothing is divided where nothing is whole: stages of a pipeline send to each other, and others train alone.
         return [] if any(map(_sends, ranks)) else [Kin(world, None, frozenset(apart))]
     return [*([Kin(world, whole, unlike)] if whole else []), *found]
+
+
+def find_kin_of_shards(ranks: Sequence[RankHistory]) -> list[Kin]:
+    """Return who holds the same shards as whom, of parameters that a mesh divides along some of its axes."""
+    taken = {lived.rank: _first_taken(lived) for lived in ranks}
+    groups: dict[tuple[int, ...], set[int]] = {}
+    shards = {lived.rank: _shards_on_meshes(lived) for lived in ranks}
+    for part in sorted({part for own in shards.values() for part in own}):
+        held = {
+            rank: (own[part], taken[rank][part].before)
+            for rank, own in shards.items()
+            if own.get(part) and part in taken[rank]
+        }
+        for same in by_value(held).values():
+            groups.setdefault(tuple(same), set()).add(part)
+    return [Kin(same, frozenset(parts), shards=True) for same, parts in groups.items() if len(same) > 1]
+
+
+def _shards_on_meshes(lived: RankHistory) -> dict[int, str]:
+    """Return by part which shard a rank has, as its names say that were recorded last."""
+    known = next(reversed(lived.of_kind("names")), None)
+    return dict(zip(known.get("sharded", ()), known.get("shards", ()), strict=False)) if known is not None else {}
 
 
 def _beside(divided: Sequence[int], taken: Mapping[int, Mapping[int, Taken]], names: Sequence[str]) -> frozenset[int]:

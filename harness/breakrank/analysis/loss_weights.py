@@ -1,4 +1,4 @@
-"""The weight of a sample in the losses of ranks whose gradients a wrapper averages."""
+"""The weight of a sample in the losses of ranks: of those whose gradients a wrapper averages, and beside a control."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def find_unequal(ranks: Sequence[RankHistory]) -> Unequal | None:
     A weight that changes from step to step is one of the samples, such as the number of their tokens.
     """
     last = min((lived.last_step for lived in ranks), default=0)
-    tables = {lived.rank: _by_step(lived, last) for lived in ranks}
+    bare = any("bare" in event for lived in ranks for event in lived.of_kind("loss"))
+    tables = {} if bare else {lived.rank: _by_step(lived, last) for lived in ranks}
     if len(tables) < 2 or last < _STEPS or not all(tables.values()):
         return None
     # The steps in which nothing changes on any rank; the last batch of an epoch may be another.
@@ -43,6 +44,20 @@ def find_unequal(ranks: Sequence[RankHistory]) -> Unequal | None:
         return None
     batches = len({factor for factor, _, _ in usual.values()}) == 1
     return Unequal(kept[0], batches, _said({rank: (usual[rank][2] if batches else usual[rank][0]) for rank in usual}))
+
+
+def find_rescaled(pairs: Sequence[tuple[RankHistory, RankHistory]], step: int) -> str:
+    """Say by what ranks multiply their losses at a step, if the control multiplies the same mean or sum by another."""
+    here: dict[int, float] = {}
+    there: dict[int, float] = {}
+    for lived, model in pairs:
+        facts = [_by_step(one, step).get(step) for one in (lived, model)]
+        if facts[0] is None or facts[1] is None or facts[0][1:] != facts[1][1:]:
+            return ""
+        here[lived.rank], there[lived.rank] = facts[0][0], facts[1][0]
+    if all(abs(here[rank] - there[rank]) <= _EQUAL * abs(there[rank]) for rank in here):
+        return ""
+    return f"by {_said(here)}, in the control by {_said(there)}"
 
 
 def _by_step(lived: RankHistory, last: int) -> dict[int, tuple[float, str, int]]:

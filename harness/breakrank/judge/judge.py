@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from math import inf
 
 from breakrank.analysis import endings, faint_gradients, rounding
@@ -137,17 +138,19 @@ def _consult(
             account.void.append(f"the oracle {name} raised {type(error).__name__}: {error}")
     account.notes.extend(rounding.remarks(bare, model, terms.ranks, terms.steps) if model is not None else ())
     account.notes.extend(faint_gradients.remarks(bare.last) if reference is not None else ())
-    return sorted(findings, key=_order), abstained
+    return sorted(findings, key=partial(_order, findings)), abstained
 
 
-def _order(finding: Finding) -> tuple[int, float, bool]:
+def _order(findings: Sequence[Finding], finding: Finding) -> tuple[int, float, bool]:
     """Sort by attempt and step; last the result of a job that was resumed, which what else was found explains.
 
     Last, too, is a file that was written over: a rank notices that a step sooner or later, as the timing has it. At one
-    step, gradients of replicas that differ are explained by what else was found.
+    step, gradients of replicas that differ are explained by what else was found, unless it is that the result is wrong.
     """
     late = finding.cause == "mapped file overwritten" or (finding.cause == "wrong result" and finding.attempt)
-    return finding.attempt, inf if late else finding.step, finding.cause == "gradients differ"
+    there = {one.cause for one in findings if (one.attempt, one.step) == (finding.attempt, finding.step)}
+    explained = finding.cause == "gradients differ" and not there <= {"gradients differ", "wrong result"}
+    return finding.attempt, inf if late else finding.step, explained
 
 
 def _set_aside(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from breakrank.analysis.happens_before import overwritten_in_turns
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
-from breakrank.verdict import Finding
+from breakrank.verdict import Finding, name_ranks
 from breakrank_agent.protocol.events import AccessEvent, LeftEvent, LoadedEvent, PayloadEvent, PointEvent
 
 PROPERTY = "checkpoint"
@@ -44,7 +44,13 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     first = min((int(e["step"]) for lived in control.ranks.values() for e in lived.payloads("save")), default=None)
     if first is None and not _left(history) and not any(lived.of_kind("restored") for lived in control.last):
         raise Abstain("the control saved no checkpoint")
-    wrong = [*_torn(history, control), *_mixed(history), *_lost(history, control), *_destroyed(history, control)]
+    wrong = [
+        *_torn(history, control),
+        *_of_another(history),
+        *_mixed(history),
+        *_lost(history, control),
+        *_destroyed(history, control),
+    ]
     wrong += _in_part(history, control)
     if wrong or first is None or any(lived.payloads("save") for lived in history.ranks.values()):
         return wrong
@@ -98,6 +104,31 @@ def _torn(history: History, control: History) -> list[Finding]:
         Finding("checkpoint", "torn checkpoint", tuple(ranks), step, attempt, evidence={"path": path})
         for (attempt, step, path), ranks in sorted(wrong.items())
     ]
+
+
+def _of_another(history: History) -> list[Finding]:
+    """Return the restores of a file that its rank had written, and that holds what another wrote under another name.
+
+    A rank that reads what it wrote itself, too, looks for it, and one that takes no step refuses what it has read.
+    """
+    writes = [(lived.rank, str(e["path"]), e["file"]) for lived in history.ranks.values() for e in _written(lived)]
+    wrong: dict[tuple[int, int], dict[int, tuple[str, str, int]]] = {}
+    for (attempt, rank), lived in sorted(history.ranks.items()):
+        own = {(path, content) for writer, path, content in writes if writer == rank}
+        reads = lived.payloads("restore") if lived.last_step else ()
+        if {event["file"] for event in reads} & {content for _, content in own}:
+            continue
+        for event in reads:
+            path, content = str(event["path"]), event["file"]
+            others = sorted((p, who) for who, p, held in writes if held == content is not None and p != path)
+            if path in {p for p, _ in own} and others and not _unclear(history, path):
+                wrong.setdefault((attempt, int(event["step"])), {})[rank] = (path, *others[0])
+    found = []
+    for (attempt, step), restores in sorted(wrong.items()):
+        path, other, writer = restores[min(restores)]
+        evidence = {"path": path, "other": other, "whose": name_ranks((writer,))}
+        found.append(Finding("checkpoint", "state of another", tuple(sorted(restores)), step, attempt, (), evidence))
+    return found
 
 
 def _in_part(history: History, control: History) -> list[Finding]:

@@ -4,8 +4,8 @@ Equal means bit for bit. Only where the order of sums over ranks can differ (the
 number of ranks) a difference that rounding explains is none; `breakrank.analysis.rounding` has the bound, and what an
 unstable training makes of a last bit is beyond it. A number that the program named as its result is compared alike.
 
-If only some ranks had another batch, the finding names them. It also names replicas whose gradients go into no update,
-if that is on record here and not in the control.
+If only some ranks had another batch, the finding names them. It says so where losses were scaled otherwise. It also
+names replicas whose gradients go into no update, if that is on record here and not in the control.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from breakrank.analysis import digests, rounding
 from breakrank.analysis.happens_before import Access, overwritten_in_turns
 from breakrank.analysis.lineage import first_parting
+from breakrank.analysis.loss_weights import find_rescaled
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, listed, name_ranks
@@ -116,6 +117,11 @@ def _parameters(history: History, pairs: Sequence[Pair], terms: Terms) -> list[F
     lacking = _lacking(guilty, step, evidence) if parted else None
     if lacking is not None:
         return [lacking]
+    rescaled = find_rescaled(pairs, step) if parted else ""
+    if rescaled:
+        evidence["said"] = rescaled
+        ranks = tuple(pair.lived.rank for pair in pairs)
+        return [Finding("control", "loss scaled otherwise", ranks, step, guilty[0].lived.attempt, evidence=evidence)]
     return [Finding("control", "wrong result", tuple(wrong), step, guilty[0].lived.attempt, evidence=evidence)]
 
 

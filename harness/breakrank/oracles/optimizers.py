@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from breakrank.analysis.clip_norms import find_miscounted
+from breakrank.analysis.clip_norms import find_miscounted, find_own_norms
 from breakrank.analysis.loss_weights import find_unequal
 from breakrank.analysis.shard_losses import find_added_up, find_parted
 from breakrank.analysis.wait_for import SPOKEN
@@ -86,7 +86,7 @@ def _weights(history: History) -> list[Finding]:
 
 def _norms(history: History) -> list[Finding]:
     """Return the finding that ranks clip by a norm which leaves out parts of the gradients, or counts them often."""
-    wrong = find_miscounted(history.last)
+    wrong = find_miscounted(history.last) or find_own_norms(history.last)
     if wrong is None:
         return []
     evidence = {"said": wrong.said, "at": f" ({wrong.site})" if wrong.site else ""}

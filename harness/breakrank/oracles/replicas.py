@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from breakrank.analysis import digests
 from breakrank.analysis.in_vain import reduced_in_vain
-from breakrank.analysis.kinship import Kin, find_kin, part_names
+from breakrank.analysis.kinship import Kin, find_kin, find_kin_of_shards, part_names
 from breakrank.analysis.lineage import steps_before
+from breakrank.analysis.other_groups import reduced_elsewhere
 from breakrank.analysis.settings import first_parting
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
@@ -49,17 +50,22 @@ def _parted_kin(
 ) -> tuple[list[Finding], bool]:
     """Return the finding about the first replicas of a group that part, and whether any were compared."""
     found, compared = [], False
-    for kin in find_kin(group):
+    for kin in (*find_kin(group), *find_kin_of_shards(group)):
         ranks = [lived for lived in group if lived.rank in kin.ranks]
-        table = _digests(ranks, kin.parts)
+        table = _digests(ranks, kin)
         compared = compared or any(len(values) > 1 for values in table.values())
         broken = digests.breaches(table, digests.alike)
-        if control is None or digests.breaches(_digests(control.last, kin.parts), digests.alike):
+        if control is None or digests.breaches(_digests(_same_ranks(control, kin), kin), digests.alike):
             broken = _for_good(broken, table, ranks, kin)
         if broken:
             since = digests.looked_at_before(table, broken[0].place)
             found.append(_finding(broken[0], since, ranks, kin, model))
     return sorted(found, key=lambda finding: finding.step)[:1], compared
+
+
+def _same_ranks(control: History, kin: Kin) -> Sequence[RankHistory]:
+    """Return the control's ranks that are to hold the same shards; of whole parameters all of its ranks."""
+    return [lived for lived in control.last if lived.rank in kin.ranks or not kin.shards]
 
 
 def _in_training(history: History, finding: Finding) -> Finding:
@@ -171,16 +177,20 @@ def _assigned(
     return None
 
 
-def _digests(ranks: Sequence[RankHistory], parts: frozenset[int] | None = None) -> digests.Table:
-    """Return the ranks' digests after each step and, last, at the end, of all `parts` that are not sharded."""
+#: All ranks as replicas of each other.
+_ALL = Kin(())
+
+
+def _digests(ranks: Sequence[RankHistory], kin: Kin = _ALL) -> digests.Table:
+    """Return the ranks' digests after each step and, last, at the end, of all parts that they hold alike."""
     table = digests.steps(ranks)
     if ranks:
         last = max(lived.last_step for lived in ranks)
         table[digests.Place(ranks[0].attempt, last, "result")] = digests.results(ranks)
-    divided = {lived.rank: lived for lived in ranks if _sharded(lived) or parts is not None}
+    divided = {lived.rank: lived for lived in ranks if _sharded(lived) or kin.parts is not None}
     for place, values in table.items() if divided else ():
         for rank in values.keys() & divided.keys():
-            values[rank] = _whole(_parts(divided[rank], place), divided[rank], parts)
+            values[rank] = _whole(_parts(divided[rank], place), divided[rank], kin)
     return {place: {r: v for r, v in values.items() if v} for place, values in table.items()}
 
 
@@ -192,10 +202,12 @@ def _parts(lived: RankHistory, place: digests.Place) -> Sequence[str]:
     return next((e.get("parts", []) for e in steps if e["step"] == place.step), [])
 
 
-def _whole(parts: Sequence[str], lived: RankHistory, chosen: frozenset[int] | None) -> str:
-    """Return the digests of the chosen parts (None: of all) that are not sharded, as one."""
-    sharded = set(_sharded(lived))
-    held = [part for number, part in enumerate(parts) if chosen is None or number in chosen if number not in sharded]
+def _whole(parts: Sequence[str], lived: RankHistory, kin: Kin) -> str:
+    """Return the digests of the parts that kin hold, as one: of those that are not sharded, or of their shards."""
+    sharded = set() if kin.shards else set(_sharded(lived))
+    held = [
+        part for number, part in enumerate(parts) if kin.parts is None or number in kin.parts if number not in sharded
+    ]
     return " ".join(held)
 
 
@@ -244,14 +256,19 @@ def _by_inputs(
         return "replicas differ from the start", breach.ranks
     if breach.place.name == "result":
         return None
-    taken = {lived.rank: _gradients(lived, breach.place.step) for lived in well}
+    step = _last_taken(well, breach.place.step)
+    taken = {lived.rank: _gradients(lived, step) for lived in well}
     unreduced = [part for part in parted if len({own[part] for own in taken.values() if part < len(own)}) > 1]
     if unreduced and all(taken.values()):
         _name_parted(evidence, unreduced, well)
-        in_vain = reduced_in_vain(well, breach.place.step, unreduced[0])
+        in_vain = reduced_in_vain(well, step, unreduced)
         if in_vain is not None:
             evidence.update(op=in_vain.name, site=in_vain.site)
             return "reduction dropped", breach.ranks
+        elsewhere = reduced_elsewhere(well, step, unreduced[0])
+        if elsewhere is not None:
+            evidence.update(op=elsewhere.call.name, site=elsewhere.call.site, over=name_ranks(elsewhere.ranks))
+            return "reduced over another group", breach.ranks
         return "gradients differ", digests.outside_majority({rank: own[unreduced[0]] for rank, own in taken.items()})
     return None
 
@@ -263,6 +280,13 @@ def _who_loaded(well: Sequence[RankHistory]) -> str:
         return ""
     site = loaded[min(loaded)]
     return f": {name_ranks(sorted(loaded))} alone loaded a state{f' ({site})' if site else ''}"
+
+
+def _last_taken(well: Sequence[RankHistory], step: int) -> int:
+    """Return the last step up to this one of which gradients are on record: a step of length 0 parts no replicas."""
+    return max(
+        (int(event["step"]) for lived in well for event in lived.of_kind("inputs") if event["step"] <= step), default=0
+    )
 
 
 def _gradients(lived: RankHistory, step: int) -> Sequence[str]:
@@ -281,7 +305,7 @@ def _who(breach: digests.Breach, control: History | None) -> Sequence[int]:
 def _parted(breach: digests.Breach, well: Sequence[RankHistory], kin: Kin) -> list[int]:
     """Return the parts of the parameters that are not the same on all ranks, in order."""
     there = [lived for lived in well if lived.rank in breach.values]
-    sharded = {number for lived in there for number in _sharded(lived)}
+    sharded = set() if kin.shards else {number for lived in there for number in _sharded(lived)}
     parts = [parts for lived in there if (parts := _parts(lived, breach.place))]
     apart = [number for number, values in enumerate(zip(*parts, strict=False)) if len(set(values)) > 1]
     return [number for number in apart if number not in sharded and (kin.parts is None or number in kin.parts)]

@@ -69,7 +69,25 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         *_shared(history, control, doubled, len(expected)),
         *_finding("samples lost", attempt, lost, len(expected)),
         *_finding("samples duplicated", attempt, doubled, len(expected)),
+        # By their content, samples that are alike are not told apart.
+        *(_orphaned(history, here, there, well) if name == "indices" else []),
     ]
+
+
+def _orphaned(history: History, here: Sequence[Trained], there: Sequence[Trained], well: set[int]) -> list[Finding]:
+    """Return the finding that fewer ranks than at first go on with just the shares that they had among all.
+
+    Ranks that share a batch out anew, each a larger part of it, have other samples than in the control.
+    """
+    last = history.attempts[-1]
+    fewer = len(history.last) < len(history.attempt(history.attempts[0]))
+    own = [Counter(t.sample for t in side if t.rank in well) for side in (here, there)]
+    gone = _beyond(there, Counter(t.sample for t in here)) if fewer and own[0] == own[1] else []
+    resumed = [t.step for t in here if t.attempt == last]
+    if not gone or not resumed or len(well) < len(history.last):
+        return []
+    evidence = {"count": len(gone), "before": len(history.attempt(history.attempts[0])), "now": len(history.last)}
+    return [Finding("samples", "share of the old world", tuple(sorted(well)), min(resumed), last, evidence=evidence)]
 
 
 def _told_apart_by(history: History, control: History) -> Told:

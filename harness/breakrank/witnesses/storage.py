@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from breakrank.host.blocked.threads import fields
 from breakrank.witnesses import Evidence, Witness
@@ -90,6 +90,38 @@ class OneBit(Witness[Mapping[str, tuple[bytes, ...]]]):
             return None
         ((path, number, count),) = others
         return f"{os.path.basename(path)} read again: block {number + 1} of {count} is another"
+
+
+class Exchanged(Witness[Mapping[str, bytes]]):
+    """Two of the fault's files, read again, hold what the other one held before, and the others what they held."""
+
+    def look(self, fault: Fault, target: Target) -> Mapping[str, bytes]:
+        """Return the digest of each of the fault's files, as the rank sees them."""
+        found = {}
+        with contextlib.suppress(OSError), target.seen() as files:
+            for path in files.glob(getattr(fault, "path", "")):
+                with contextlib.suppress(OSError), os.fdopen(files.open(path), "rb") as file:
+                    found[path] = _digest(file)
+        return found
+
+    def judge(self, fault: Fault, evidence: Evidence[Mapping[str, bytes]]) -> str | None:
+        """Compare the two looks."""
+        before, after = evidence.before or {}, evidence.after or {}
+        others = [path for path in after if before.get(path) != after[path]]
+        if before.keys() != after.keys() or len(others) != 2:
+            return None
+        one, other = others
+        if (after[one], after[other]) != (before[other], before[one]):
+            return None
+        return f"read again: {os.path.basename(one)} holds what {os.path.basename(other)} held, and the other way round"
+
+
+def _digest(file: BinaryIO) -> bytes:
+    """Return a digest of what is left of a file."""
+    digest = hashlib.sha256()
+    for block in iter(lambda: file.read(_BLOCK), b""):
+        digest.update(block)
+    return digest.digest()
 
 
 class Traced(NamedTuple):

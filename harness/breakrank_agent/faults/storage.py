@@ -245,6 +245,36 @@ class RotFile(
         os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
+#: The most bytes of a file that is put in the place of another.
+_EXCHANGED_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class ExchangeFiles(
+    Fault,
+    side="outside",
+    witness="exchanged",
+    certifies="a file that lies under the name of another; says nothing about a file that is damaged",
+):
+    """Two files change places, as where each host is given back the files of another one, or a script mixes up names.
+
+    `path` is below the working folder, and has wildcards: of what matches, in the order of names, the first file and
+    the last one are exchanged. Each is whole, and up to 64 MB large.
+    """
+
+    path: str = "*.bin"
+
+    def strike(self, target: Target) -> None:
+        """Write each file in the place of the other. Raises `OSError` where there are no two files."""
+        with target.files() as files:
+            paths = files.glob(self.path)
+            if len(paths) < 2:
+                raise FileNotFoundError(f"fewer than two files are {self.path} in the working folder")
+            first, last = (files.read(path, _EXCHANGED_BYTES) for path in (paths[0], paths[-1]))
+            files.replace(paths[0], last)
+            files.replace(paths[-1], first)
+
+
 #: The system calls behind what a program asks for: which of them it is depends on the library and the machine.
 _CALLS = {
     "read": "read,pread64,readv,preadv",

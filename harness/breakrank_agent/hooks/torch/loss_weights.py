@@ -1,7 +1,8 @@
 """The weight of one element in a loss: what the mean or the sum at the root of its graph is over, and what scales it.
 
-Ranks whose gradients a wrapper averages have to give each sample the same weight. Only what the graph says without
-doubt is told: a mean or a sum, and numbers by which that is multiplied or divided.
+Ranks whose gradients a wrapper averages have to give each sample the same weight; without a wrapper, weights are told
+where contents are asked for, to be compared with another run's. Only what the graph says without doubt is told: a mean
+or a sum, and numbers by which that is multiplied or divided.
 """
 
 from __future__ import annotations
@@ -54,14 +55,17 @@ class _Weights:
         self._count += 1
         loss = roots[0] if isinstance(roots, (list, tuple)) and len(roots) == 1 else roots
         agent = self._agent
-        if agent.over or agent.services.packs or not agent.digests_now() or not self._averages():
+        if agent.over or agent.services.packs or not agent.digests_now():
+            return
+        bare = not self._averages()
+        if bare and "contents" not in agent.plan.evidence:
             return
         # A mode of ours would be handed a number where torch keeps a tensor of it.
         with unseen():
             weight = _weight_of(loss)
         if weight is not None and self._told.get(self._count) != weight:
             self._told[self._count] = weight
-            self._agent.record("loss", backward=self._count, **weight._asdict())
+            self._agent.record("loss", backward=self._count, **weight._asdict(), **({"bare": True} if bare else {}))
 
     def _averages(self) -> bool:
         """Return whether a wrapper averages the gradients of a module in use, as it is made to and nothing else."""

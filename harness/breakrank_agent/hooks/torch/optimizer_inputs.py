@@ -100,6 +100,16 @@ class _Inputs:
                 sketch.add(map(numbers_of, gradients))
             return {"sums": sketch.sums, **_count(held)} if sketch.facts() else {}
 
+    def _totals(self, parts: list[list[Any]]) -> dict[str, Any]:
+        """Return the sums by which a gradient is known in a collective; empty where nothing asks for them."""
+        import torch
+
+        if "contents" not in self._agent.plan.evidence:
+            return {}
+        with self._agent.quietly(), torch.no_grad():
+            held = [[one for p in part if p.grad is not None for one in held_of(p.grad)] for part in parts]
+            return {"totals": [_total(part) for part in held]}
+
     def tell(self) -> None:
         """Record the digests of the parts of the parameters that were taken, in the order of their names."""
         training = self._agent.model.handles
@@ -110,6 +120,7 @@ class _Inputs:
         if self._before:
             facts["before"] = [_joined(part, self._before) for part in parts]
             facts.update(self._sketch(parts))
+            facts.update(self._totals(parts))
         self._before, self._gradients = {}, {}
         self._agent.record("inputs", **facts)
 
@@ -125,6 +136,13 @@ def _count(held: list[list[Any]]) -> dict[str, Any]:
     still = [sum(int((one == 0).sum()) for one in part) for part in floating]
     small = [sum(int((one.abs() <= least).sum()) for one in part) for part in floating]
     return {"still": still, "faint": [count - zeros for count, zeros in zip(small, still)]}
+
+
+def _total(held: list[Any]) -> list[float]:
+    """Return the sum of numbers, and of their magnitudes; 0 where one is not finite."""
+    numbers = [numbers_of(one) for one in held if one.is_floating_point()]
+    found = [sum(float(one.sum()) for one in numbers), sum(float(one.abs().sum()) for one in numbers)]
+    return found if found[1] - found[1] == 0 else [0.0, 0.0]
 
 
 def _joined(part: list[Any], digests: dict[int, bytes]) -> str:

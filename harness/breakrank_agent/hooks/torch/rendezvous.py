@@ -6,6 +6,7 @@ In both, every rank waits for all others in the store, which no operator shows.
 from __future__ import annotations
 
 import os
+import sys
 from functools import partial
 from typing import Any, Callable, Optional
 
@@ -16,7 +17,7 @@ WAITS_FOR = "torch"
 
 
 def install(agent: Agent) -> None:
-    """Wrap the functions, in both modules that have them."""
+    """Wrap the functions, in each module that has them."""
     import torch
 
     if not torch.distributed.is_available():
@@ -48,7 +49,12 @@ def _watch(agent: Agent, name: str, kind: str, describe: Callable[[tuple[Any, ..
         if facts is not None:
             agent.record(kind, phase="leave", error=type(error).__name__, **facts)
 
-    setattr(dist, name, interpose(dist.distributed_c10d, name, enter, leave, fail))
+    before = getattr(dist, name)
+    wrapped = interpose(dist.distributed_c10d, name, enter, leave, fail)
+    # A mesh makes its groups by a name of its own.
+    for module in (dist, sys.modules.get("torch.distributed.device_mesh")):
+        if getattr(module, name, None) is before:
+            setattr(module, name, wrapped)
 
 
 def _watch_end(agent: Agent) -> None:

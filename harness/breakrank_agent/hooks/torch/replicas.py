@@ -149,7 +149,9 @@ def _sharded(training: Training, parts: list[list[Any]]) -> dict[str, Any]:
     modules = [inner for module in _alive(training.modules) for inner in module.modules() if isinstance(inner, kind)]
     flat = any(module.sharding_strategy.name != "NO_SHARD" for module in modules)
     sharded = _which(parts, lambda parameter: flat or _is_sharded(parameter))
-    return {"sharded": sharded} if sharded else {}
+    if not sharded:
+        return {}
+    return {"sharded": sharded, "shards": [".".join(map(_shard_of, parts[number])) for number in sharded]}
 
 
 def _is_sharded(parameter: Any) -> bool:
@@ -162,8 +164,19 @@ def _is_sharded(parameter: Any) -> bool:
         or getattr(parameter, "allreduce", True) is False
     ):
         return True
+    return bool(_divided_along(parameter))
+
+
+def _divided_along(parameter: Any) -> list[int]:
+    """Return the axes of its mesh along which a DTensor is divided."""
     placements, mesh = getattr(parameter, "placements", ()), getattr(parameter, "device_mesh", None)
-    return any(p.is_shard() and mesh.size(axis) > 1 for axis, p in enumerate(placements) if mesh is not None)
+    return [axis for axis, p in enumerate(placements) if mesh is not None and p.is_shard() and mesh.size(axis) > 1]
+
+
+def _shard_of(parameter: Any) -> str:
+    """Return which shard of a DTensor a rank has, by its place along the axes that divide it; empty if none says it."""
+    place = parameter.device_mesh.get_coordinate() if _divided_along(parameter) else None
+    return "-".join(str(place[axis]) for axis in _divided_along(parameter)) if place is not None else ""
 
 
 def _sizes(parts: list[list[Any]]) -> list[int]:

@@ -1,5 +1,7 @@
 """The squares of all gradients, each time that ranks add up one number: it may be their share of a norm.
 
+And those that an optimizer takes: a norm that a rank has for itself is added up by nobody.
+
 The norm by which ranks clip has each shard once, and each replica once. Only the program knows what its own sum is of;
 the squares that are there at that moment, and those that the optimizer takes, tell it afterwards.
 """
@@ -45,8 +47,8 @@ class SummedSquares:
             self._agent.record("squares", squares=squares)
 
     def take(self, number: int, _: Any) -> None:
-        """Record the squares that the optimizers take, if a number was added up before."""
-        if number and self._sums:
+        """Record the squares that the optimizers take, in the first steps or if a number was added up before."""
+        if (number and self._sums) or (number == 1 and self._agent.clock.step <= _STEPS):
             self._sums = 0
             self._agent.record("squares", squares=self._squares(), taken=True)
 

@@ -37,6 +37,8 @@ class NamesEvent(RankEventBase):
     """A name for each part of the parameters, in the optimizer's order."""
     sharded: NotRequired[list[int]]
     """The parts of which each rank has a shard; absent if there are none."""
+    shards: NotRequired[list[str]]
+    """The shard that this rank has of each of these parts, by its place on a mesh; empty where no mesh divides it."""
     sizes: NotRequired[list[Count]]
     """The number of elements that this rank has of each part; absent where each rank has all that it trains."""
     eps: float
@@ -81,6 +83,9 @@ class InputsEvent(RankEventBase):
     """A digest of each part as it was before its optimizer's first step, or empty; absent if there was no such step."""
     sums: NotRequired[list[list[float]]]
     """Sums of the gradient of each part, as of a sketch; absent unless there is a reference, and as `before` is."""
+    totals: NotRequired[list[list[float]]]
+    """The sum of each part's gradient, and that of the magnitudes, 0 where one is not finite; absent unless contents
+    are recorded, and as `before` is."""
     still: NotRequired[list[Count]]
     """The number of elements of each part's gradient that are 0; absent where there are no sums."""
     faint: NotRequired[list[Count]]
@@ -98,7 +103,7 @@ class SquaresEvent(RankEventBase):
 
 
 class LossEvent(RankEventBase):
-    """The weight of an element in a loss is new, of gradients that a wrapper averages."""
+    """The weight of an element in a loss is new."""
 
     kind: Literal["loss"]
     backward: Ordinal
@@ -109,6 +114,8 @@ class LossEvent(RankEventBase):
     """The reduction of the loss."""
     elements: Count
     """The number of elements that are reduced."""
+    bare: NotRequired[Literal[True]]
+    """No wrapper averages the gradients; absent where one does."""
 
 
 class ScoredEvent(RankEventBase):
