@@ -10,7 +10,6 @@ from breakrank.plan.scenario import DEFAULT_ORACLES
 
 SCENARIO = Scenario(
     family="numeric",
-    without={"tensorflow": "see uneven_batches"},
     job=Job(ranks=2, steps=6, data="digits"),
     oracles=(*DEFAULT_ORACLES, "collectives"),
     cases=[
@@ -32,6 +31,20 @@ SCENARIO = Scenario(
             "torch-shards-by-all",
             "fully_sharded:counted_by_all",
             control="fully_sharded:counted_by_all",
+            expect=SURVIVED,
+        ),
+        Case(
+            "tf-by-worker",
+            "summing_workers:counted_by_worker",
+            framework="tensorflow",
+            control="summing_workers:summed",
+            expect=silent(oracle="control", step=1, cause="wrong result"),
+        ),
+        Case(
+            "tf-by-all",
+            "summing_workers:summed",
+            framework="tensorflow",
+            control="summing_workers:summed",
             expect=SURVIVED,
         ),
     ],

@@ -21,7 +21,6 @@ def case(name: str, program: str, control: str, expect: Record) -> Case:
 
 SCENARIO = Scenario(
     family="numeric",
-    without={"tensorflow": "its strategies keep replicas, of which each worker has the whole norm"},
     job=Job(ranks=2, steps=6, data="digits"),
     oracles=(*DEFAULT_ORACLES, "collectives"),
     cases=[
@@ -35,5 +34,19 @@ SCENARIO = Scenario(
         case("flat-by-torch", "fully_sharded:flat_and_clipped_by_torch", "flat_and_clipped", OWN),
         case("flat", "fully_sharded:flat_and_clipped", "flat_and_clipped", SURVIVED),
         case("mixed", "fully_sharded:mixed_in_a_norm", "left_out_and_averaged", DETECTED),
+        Case(
+            "tf-by-each",
+            "summing_workers:clipped_by_each",
+            framework="tensorflow",
+            control="summing_workers:clipped",
+            expect=silent(oracle="control", step=1, cause="wrong result"),
+        ),
+        Case(
+            "tf-clipped",
+            "summing_workers:clipped",
+            framework="tensorflow",
+            control="summing_workers:clipped",
+            expect=SURVIVED,
+        ),
     ],
 )

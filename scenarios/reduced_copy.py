@@ -22,7 +22,6 @@ def case(name: str, function: str, control: str, expect: Record = DROPPED) -> Ca
 
 SCENARIO = Scenario(
     family="collectives",
-    without={"tensorflow": "its collectives return what they reduce; see unreduced_updates"},
     job=Job(ranks=2, steps=5, data="digits"),
     oracles=(*DEFAULT_ORACLES, "collectives"),
     cases=[
@@ -35,5 +34,19 @@ SCENARIO = Scenario(
         case("half-precision-and-back", "half_precision_and_back", "half_precision_and_back", SURVIVED),
         case("returned-and-dropped", "returned_and_dropped", "returned_and_taken"),
         case("returned-and-taken", "returned_and_taken", "returned_and_taken", SURVIVED),
+        Case(
+            "tf-dropped",
+            "summing_workers:dropped",
+            framework="tensorflow",
+            control="summing_workers:summed",
+            expect=silent(oracle="replicas", step=1, cause="replicas differ"),
+        ),
+        Case(
+            "tf-summed",
+            "summing_workers:summed",
+            framework="tensorflow",
+            control="summing_workers:summed",
+            expect=SURVIVED,
+        ),
     ],
 )

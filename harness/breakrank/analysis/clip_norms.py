@@ -94,7 +94,7 @@ def find_own_norms(ranks: Sequence[RankHistory]) -> Miscounted | None:
     found: dict[int, float] = {}
     for step, squares in steps.items():
         norms = [math.sqrt(sum(own)) for own in squares.values()]
-        shards = {sum(own[part] for part in divided if part < len(own)) for own in squares.values()}
+        shards = {tuple(own[part] for part in divided if part < len(own)) for own in squares.values()}
         if len(norms) == len(ranks) and len(shards) > 1 and min(norms) > 0 and _spread(norms) <= _ONE_SCALE:
             found[step] = norms[0]
     usual = max(found.values(), key=lambda one: sum(_alike(one, other) for other in found.values()), default=0.0)

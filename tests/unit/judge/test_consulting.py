@@ -142,6 +142,15 @@ class TestOrder:
             assert [note for note in verdict.notes if note in said] == said
 
 
+def test_gradients_that_differ_stand_before_the_result_that_is_wrong_for_them(registers: Registers) -> None:
+    found = [Finding("one", cause, (0,), 2) for cause in ("gradients differ", "wrong result")]
+    registers(one=found)
+    assert [one.cause for one in judge(sound(), None, plan(oracles=("one",))).findings] == [
+        "gradients differ",
+        "wrong result",
+    ]
+
+
 def test_a_death_that_follows_from_a_call_that_ranks_made_unlike_is_no_finding_of_its_own(registers: Registers) -> None:
     job = Golden().trains(3)
     job[1].enters("collective", c=2, site="train.py:8").dies(SIGABRT)
