@@ -13,6 +13,7 @@ HIGHEST, SAMPLE = 7, 640
 FINDS = dict.fromkeys(("comparing", "bounding"), DETECTED) | {"rolling_back": SURVIVED}
 APART = silent(oracle="replicas", rank=1, step=3, cause="replicas differ")
 LATER = silent(oracle="replicas", rank=1, step=4, cause="replicas differ")
+HUGE = silent(oracle="finite", rank=1, step=4, cause="non-finite value")
 WRONG = silent(oracle="control", step=3, cause="wrong result")
 
 
@@ -39,7 +40,7 @@ SCENARIO = Scenario(
     family="numeric",
     job=Job(ranks=2, steps=6, data="digits"),
     cases=[
-        *cases("weights", faults.CorruptWeights(tensor=3, bit=HIGHEST), LOADING, LATER, "comparing", "rolling_back"),
+        *cases("weights", faults.CorruptWeights(tensor=3, bit=HIGHEST), LOADING, HUGE, "comparing", "rolling_back"),
         *cases("weights-mantissa", faults.CorruptWeights(field="mantissa"), LOADING, LATER, "comparing"),
         *cases("weights-sign", faults.CorruptWeights(field="sign"), LOADING, LATER, "comparing"),
         *cases("weights-stuck", faults.CorruptWeights("stuck", "mantissa"), LOADING, LATER, "comparing"),
