@@ -11,7 +11,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help setup scenario test conformance lint schemas tox soak mutants bench matrix claims docs screenshots gpu docker image clean
+.PHONY: help setup scenario test conformance lint schemas tox soak mutants bench bits matrix claims docs screenshots gpu docker image clean
 
 BIN := $(VENV)/bin
 
@@ -248,6 +248,9 @@ bench: setup ## set up, then measure: launching, a scenario, what the agent cost
 
 claims: setup ## set up, then run what tries each claim about crashes: docs/claims.md; some minutes
 	@'$(BIN)/python' tests/bench/claims.py $(ARGS)
+
+bits: setup ## set up, then measure what comes of a wrong bit, by place and number: docs/bits.md; some minutes
+	@'$(BIN)/python' tests/bench/bits.py $(ARGS)
 
 matrix: setup ## set up, then measure who notices which mismatch of collectives: docs/collectives.md; some minutes
 	@'$(BIN)/python' tests/bench/matrix.py $(ARGS)

@@ -24,7 +24,11 @@ FAULTS = [pytest.param(kind, id=name) for name, kind in all_faults().items()]
 DEADLINES_S = {"spin": 4.0}
 
 #: The programs of faults that land only when a rank does a certain thing.
-PROGRAMS = {"fail_call": "small:keeps_notes", "page_out": "small:reads_what_is_mapped"}
+PROGRAMS = {
+    "corrupt_optimizer_state": "small:with_momentum",
+    "fail_call": "small:keeps_notes",
+    "page_out": "small:reads_what_is_mapped",
+}
 
 #: Appended to each file of faults in a copy of the agent: from then on no fault there does anything.
 NO_OP = """

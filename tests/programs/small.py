@@ -42,11 +42,16 @@ def train(each_step=lambda number, model: None):
     dist.destroy_process_group()
 
 
-def wrapped():
+def with_momentum():
+    """Train a linear model with a momentum, which the optimizer keeps."""
+    wrapped(momentum=0.9)
+
+
+def wrapped(momentum=0.0):
     """Train a linear model in DistributedDataParallel."""
     dist.init_process_group("gloo")
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=momentum)
     for _ in range(STEPS):
         optimizer.zero_grad()
         model(torch.full((4, 4), 1.0 + RANK)).sum().backward()

@@ -103,9 +103,10 @@ def _runner(wanted: str, strikes: Sequence[Strike], name: str) -> str:
 
 
 def resolve(strike: Strike, index: int, ranks: int, seed: int, scenario: str) -> Strike:
-    """Return a strike with the ranks that its selector comes to; chance is drawn from the seed and its place."""
-    draw = random.Random(f"{seed}:{scenario}:{index}").randrange(ranks)
-    return replace(strike, ranks=strike.trigger.select(ranks, draw))
+    """Return a strike with its ranks and the chance of its fault drawn from the seed and its place."""
+    draw = random.Random(f"{seed}:{scenario}:{index}")
+    ranks_struck = strike.trigger.select(ranks, draw.randrange(ranks))
+    return replace(strike, fault=strike.fault.drawn(draw), ranks=ranks_struck)
 
 
 def reference_plan(plan: Plan) -> Plan:

@@ -26,3 +26,25 @@ class Gradients(Witness[None]):
         if not seen or seen["before"] == seen["after"]:
             return None
         return f"gradients read again: {seen['before']} became {seen['after']}"
+
+
+class OptimizerState(Witness[None]):
+    """The digest of the optimizers' state, read again by the recorder, is another one."""
+
+    def judge(self, fault: Fault, evidence: Evidence[None]) -> str | None:
+        """Compare the two digests."""
+        seen = evidence.seen
+        if not seen or seen["before"] == seen["after"]:
+            return None
+        return f"optimizer state read again: {seen['before']} became {seen['after']}"
+
+
+class Output(Witness[None]):
+    """The output of a layer or an operator, read again before anything takes it, has another digest."""
+
+    def judge(self, fault: Fault, evidence: Evidence[None]) -> str | None:
+        """Compare the two digests."""
+        seen = evidence.seen
+        if not seen or seen["before"] == seen["after"]:
+            return None
+        return f"output read again: {seen['before']} became {seen['after']}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections import Counter
@@ -16,7 +17,11 @@ from breakrank_agent.protocol.clock import MAIN
 from breakrank_agent.protocol.fault import Strike
 
 #: Names, for messages, of what a hook hands to a strike that waits.
-_AWAITED = {"batch": "a batch from a loader", "wrapper": "a call of a wrapper that reduces gradients, such as DDP's"}
+_AWAITED = {
+    "batch": "a batch from a loader",
+    "wrapper": "a call of a wrapper that reduces gradients, such as DDP's",
+    "computation": "a forward pass of a module with parameters",
+}
 
 #: A strike and its index in the plan.
 Indexed = tuple[int, Strike]
@@ -45,6 +50,8 @@ class Injector:
         self._entered: Counter[str] = Counter()
         #: Strikes of lasting faults that have begun, here or in an earlier attempt, by point.
         self._lasting: dict[str, list[Indexed]] = {}
+        #: Strikes from inside that have fired: one that lasts is on record once.
+        self._begun: set[int] = set()
         #: Strikes that have fired and wait for what a hook is to hand to them, by what that is.
         self.awaiting: dict[str, list[Indexed]] = {}
         for index, strike in enumerate(plan.strikes):
@@ -71,15 +78,20 @@ class Injector:
             if strike.fault.lasts():
                 self._lasting.setdefault(point, []).append((index, strike))
         for index, strike in struck:
+            if index in self._begun:
+                self._strike_again(index, strike)
+                continue
             self._recorder.record("strike", strike=index, phase="fired", point=point, visit=visit)
             if strike.fault.side != "outside":
+                self._begun.add(index)
                 self._strike_inside(index, strike)
             elif self._channel is not None:
                 self._channel.ask({"park": index})
 
     def strikes_on(self, what: str) -> bool:
         """Return whether a strike is armed that waits for a hook to hand this to it."""
-        return any(strike.fault.on == what for due in self._due.values() for _, strike in due)
+        armed = [*self._due.values(), *self._lasting.values()]
+        return any(strike.fault.on == what for due in armed for _, strike in due)
 
     def take_collective_strikes(self) -> list[Indexed]:
         """Fire and return the strikes that are due on the collective which the main thread is about to issue.
@@ -112,11 +124,12 @@ class Injector:
                 self._recorder.record("note", text=text, limits=True)
 
     def _strike_inside(self, index: int, strike: Strike) -> None:
-        if strike.fault.on in ("batch", "wrapper"):
+        if strike.fault.on in _AWAITED:
             # It is not there yet: its hook strikes it as soon as it is.
             self.awaiting.setdefault(strike.fault.on, []).append((index, strike))
             return
-        look = self._model.gradients if strike.fault.witness == "gradients" else self._model.parameters
+        looks = {"gradients": self._model.gradients, "optimizer_state": self._model.optimizer_state}
+        look = looks.get(strike.fault.witness, self._model.parameters)
         before, ahead = look(), self._ahead(strike)
         wall, computed = time.monotonic(), time.thread_time()
         with self._quiet:
@@ -126,6 +139,14 @@ class Injector:
         if ahead is not None:
             took["ahead_s"] = [ahead, self._ahead(strike)]
         self._recorder.record("strike", strike=index, phase="seen", before=before, after=look(), **took)
+
+    def _strike_again(self, index: int, strike: Strike) -> None:
+        """Strike with a lasting fault from inside that is on record; what it wants may be gone by now."""
+        if strike.fault.on in _AWAITED:
+            self.awaiting.setdefault(strike.fault.on, []).append((index, strike))
+            return
+        with self._quiet, contextlib.suppress(LookupError, RuntimeError):
+            strike.fault.strike_inside(self._model.handles or NoHandles())
 
     def _ahead(self, strike: Strike) -> Optional[float]:
         """Return how far the wall clock is ahead of the kernel's own, by which it dates files, where that is asked."""

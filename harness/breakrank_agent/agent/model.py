@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Callable, Optional, Protocol
 
-from breakrank_agent.protocol.payload import Call, Part, Payload, Wrapper
+from breakrank_agent.protocol.bits import Words
+from breakrank_agent.protocol.payload import Call, Computation, Part, Payload, Wrapper
 
 #: Appends a note to the record.
 Note = Callable[[str], None]
@@ -97,6 +98,13 @@ class Model:
             digest.update(raw)
         return digest.hexdigest()
 
+    def optimizer_state(self) -> str:
+        """Return a digest of the bytes of the optimizers' state."""
+        digest = hashlib.blake2b(digest_size=8)
+        for words in (self.handles or NoHandles()).words("optimizer state"):
+            digest.update(words.raw)
+        return digest.hexdigest()
+
 
 class NoHandles:
     """The handles of a fault that strikes before any framework has offered some."""
@@ -113,6 +121,10 @@ class NoHandles:
         """Raise `RuntimeError`: there are no parameters yet."""
         raise RuntimeError("no parameters are known at this point")
 
+    def words(self, of: str) -> list[Words]:
+        """Raise `LookupError`: nothing is known."""
+        raise LookupError(f"no {of} are known at this point")
+
     def batch(self) -> list[Part]:
         """Raise `RuntimeError`: nothing is being loaded."""
         raise RuntimeError("no batch is known at this point")
@@ -124,3 +136,7 @@ class NoHandles:
     def wrapper(self) -> Wrapper:
         """Raise `RuntimeError`: nothing is being called."""
         raise RuntimeError("no wrapper is known at this point")
+
+    def computation(self) -> Computation:
+        """Raise `RuntimeError`: nothing is being computed."""
+        raise RuntimeError("no forward pass is known at this point")

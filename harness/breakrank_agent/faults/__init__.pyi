@@ -30,7 +30,13 @@ from breakrank_agent.faults.network import OneWayLink as OneWayLink
 from breakrank_agent.faults.network import Partition as Partition
 from breakrank_agent.faults.network import ResetConnections as ResetConnections
 from breakrank_agent.faults.network import TakePort as TakePort
+from breakrank_agent.faults.numeric import CorruptActivations as CorruptActivations
+from breakrank_agent.faults.numeric import CorruptGradients as CorruptGradients
+from breakrank_agent.faults.numeric import CorruptMessage as CorruptMessage
+from breakrank_agent.faults.numeric import CorruptOptimizerState as CorruptOptimizerState
+from breakrank_agent.faults.numeric import CorruptWeights as CorruptWeights
 from breakrank_agent.faults.numeric import FlipBit as FlipBit
+from breakrank_agent.faults.numeric import MultiplyWrongly as MultiplyWrongly
 from breakrank_agent.faults.numeric import ZeroGradients as ZeroGradients
 from breakrank_agent.faults.process import CrowdCores as CrowdCores
 from breakrank_agent.faults.process import Exit as Exit

@@ -5,16 +5,20 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Callable, ClassVar, Optional, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, Optional, Protocol, runtime_checkable
 
 from breakrank_agent.protocol.payload import Payload
 from breakrank_agent.protocol.target import Target
 from breakrank_agent.protocol.trigger import POINTS, PlanError, Trigger
 
+if TYPE_CHECKING:
+    # A rank draws nothing: its plan has all of it.
+    from random import Random
+
 #: The sides that a fault strikes from: in the rank itself, or in the Conductor while the rank is parked.
 SIDES = ("inside", "outside")
 #: The objects that a hook hands to a fault from inside, other than the parameters.
-OFFERS = ("batch", "collective", "wrapper")
+OFFERS = ("batch", "collective", "wrapper", "computation")
 #: The capabilities of a machine, as the doctor's table names them.
 CAPABILITIES = (
     "ptrace",
@@ -103,6 +107,10 @@ class Fault:
     def lasts(self) -> bool:
         """Return whether the fault strikes again whenever its rank enters the point, in later attempts, too."""
         return False
+
+    def drawn(self, draw: Random) -> Fault:
+        """Return the fault with all of its chance drawn; one without chance is itself."""
+        return self
 
     def own_act(self) -> Optional[int]:
         """Return the exit status (signals negative) that the fault delivers, or None if its rank lives on."""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Callable, Protocol
+
+from breakrank_agent.protocol.bits import Words
+
+#: Changes the memory of some tensors.
+Change = Callable[[list[Words]], None]
 
 
 class Payload(Protocol):
@@ -14,6 +19,9 @@ class Payload(Protocol):
     def gradients(self) -> list[tuple[str, memoryview]]:
         """Return the gradients of the rank's parameters as (name, writable bytes); those that there are."""
 
+    def words(self, of: str) -> list[Words]:
+        """Return the memory of the rank's `parameters`, `gradients` or `optimizer state`. Raises `LookupError`."""
+
     def batch(self) -> list[Part]:
         """Return the tensors of the batch that a data loader is about to hand out; only at the point `load`."""
 
@@ -22,6 +30,9 @@ class Payload(Protocol):
 
     def wrapper(self) -> Wrapper:
         """Return the wrapper whose forward pass is about to begin; only at the point `forward`."""
+
+    def computation(self) -> Computation:
+        """Return the forward pass that is about to begin; only at the point `forward`."""
 
 
 class Part(Protocol):
@@ -53,6 +64,12 @@ class Call(Protocol):
         `to` None is the next value. Raises `LookupError` for a call that has no such thing.
         """
 
+    def send_changed(self, change: Change) -> None:
+        """Issue it with a copy of its tensors that was changed on its way out."""
+
+    def receive_changed(self, change: Change) -> None:
+        """Change its tensors on this rank alone, as soon as it is complete."""
+
 
 class Wrapper(Protocol):
     """A wrapper that has a module inside and reduces its gradients, for one forward pass."""
@@ -62,3 +79,13 @@ class Wrapper(Protocol):
 
     def bypass(self) -> None:
         """Call the module inside in its place."""
+
+
+class Computation(Protocol):
+    """A forward pass of one rank, and the products of matrices that it computes from then on."""
+
+    def change_output(self, layer: int, change: Change) -> None:
+        """Change the output of one layer without layers inside, modulo their number, in this pass."""
+
+    def change_products(self, change: Change) -> None:
+        """Change each product of matrices of the rank from now on."""

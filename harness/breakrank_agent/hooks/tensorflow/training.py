@@ -33,7 +33,9 @@ from breakrank_agent.hooks.tensorflow.variables import (
     raw_bytes,
     sketch_of,
     summary_of_replica,
+    words_of,
 )
+from breakrank_agent.protocol.bits import Words
 
 WAITS_FOR = "tensorflow"
 
@@ -250,6 +252,22 @@ class Training(NoHandles):
     def gradients(self) -> list[tuple[str, memoryview]]:
         """Raise `RuntimeError`: gradients are values on their way, which nothing keeps."""
         raise RuntimeError("TensorFlow keeps no gradients between operations")
+
+    def words(self, of: str) -> list[Words]:
+        """Return the memory of variables. Raises `LookupError` when there is none; gradients are not kept."""
+        known = {"parameters": self.parameters, "optimizer state": self._state}
+        if of not in known:
+            raise LookupError(f"TensorFlow keeps no {of} between operations")
+        with self._agent.quietly():
+            found = [words_of(of, here) for variable in known[of]() for here in components(variable)]
+        if not found:
+            raise LookupError(f"no {of} are known at this point")
+        return found
+
+    def _state(self) -> list[Any]:
+        """Return the variables that optimizers keep for each parameter; a number alone, such as a count, is none."""
+        kept = [v for one in self.optimizers.all() for v in _bare(getattr(one, "variables", ()))]
+        return [v for v in kept if len(v.shape) and not is_served(v)]
 
     def summarize(self) -> dict[str, Any]:
         """Return the digest, the norm and the finiteness of the parameters, and of their parts; empty without any.

@@ -8,6 +8,7 @@ from typing import Any
 
 from breakrank_agent.agent.parameter_digest import NAME_LIMIT, in_parts, summary_of
 from breakrank_agent.agent.sketch import Sketch
+from breakrank_agent.protocol.bits import Words
 
 
 def components(variable: Any) -> list[Any]:
@@ -94,3 +95,10 @@ def raw_bytes(variable: Any) -> memoryview:
     if array.nbytes == 0:
         return memoryview(bytearray())
     return memoryview((ctypes.c_ubyte * array.nbytes).from_address(array.ctypes.data)).cast("B")
+
+
+def words_of(name: str, variable: Any) -> Words:
+    """Return the memory of a dense variable on a CPU."""
+    return Words(
+        name, raw_bytes(variable), str(variable.dtype.name), int(variable.shape[-1]) if len(variable.shape) else 1
+    )

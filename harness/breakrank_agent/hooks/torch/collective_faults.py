@@ -14,9 +14,10 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.model import NoHandles
-from breakrank_agent.hooks.torch.tensor_memory import raw_bytes
+from breakrank_agent.hooks.torch.tensor_memory import raw_bytes, words_of
 from breakrank_agent.hooks.torch.training import flatten
 from breakrank_agent.protocol.fault import Strike
+from breakrank_agent.protocol.payload import Change
 
 #: Arguments that name a rank of the group.
 ROOTS = ("root_rank", "dst", "src")
@@ -62,10 +63,12 @@ def changeable(agent: Agent, name: str, operator: Any, issue: Issue, said: Any) 
             return _issue_swapped(agent, held, call, keyset)
         if call.swapped:
             return _hold(call, keyset, strikes)
-        for number in strikes if call.args is not None else ():
+        for number in strikes if call.args is not None and not call.received else ():
             _seen(agent, number, form.describe(args), form.describe(call.args))
         before = counted(call.group) if strikes else None
         result = call.issue(keyset)
+        if call.received:
+            _change_received(agent, call, result, strikes)
         for number in strikes if call.args is None else ():
             # Torch's own count shows that a call was not issued, once it could have been.
             _seen(agent, number, form.describe(args), "", counted=[before, counted(call.group)])
@@ -112,6 +115,18 @@ def _issue_swapped(agent: Agent, held: Held, call: Call, keyset: Any) -> Any:
     if not held.future.done():
         held.future.set_result(None)
     return result
+
+
+def _change_received(agent: Agent, call: Call, result: Any, strikes: list[int]) -> None:
+    """Change what a call has brought, and have it read before and after."""
+    with agent.quietly():
+        _wait(result)
+        before = call.form.describe(call.args)
+        for change in call.received:
+            change(words_of("messages", call.form.tensors_of(call.args)))
+        after = call.form.describe(call.args)
+    for number in strikes:
+        _seen(agent, number, before, after)
 
 
 def _seen(agent: Agent, number: int, before: str, after: str, **counters: Any) -> None:
@@ -175,6 +190,8 @@ class Call:
         self.form = form
         self.args: Any = args
         self.swapped = False
+        #: Changes of what it brings to this rank.
+        self.received: list[Change] = []
         self.group = torch.distributed.ProcessGroup.unbox(args[form.group])
         self._issue = issue
         self._said = said
@@ -202,6 +219,15 @@ class Call:
             self._reduce = str(to)
         else:
             self._remake(*_REMADE[what](to))
+
+    def send_changed(self, change: Change) -> None:
+        """Issue it with a copy of its tensors that was changed on its way out."""
+        self._remake(lambda tensor: tensor.clone(), lambda tensor, copy: tensor.copy_(copy))
+        change(words_of("messages", self.form.tensors_of(self.args)))
+
+    def receive_changed(self, change: Change) -> None:
+        """Change its tensors as soon as it is complete."""
+        self.received.append(change)
 
     def issue(self, keyset: Any) -> Any:
         """Issue it as it is now; what was made of copies is put back before anybody looks."""

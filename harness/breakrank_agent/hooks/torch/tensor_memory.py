@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+from breakrank_agent.protocol.bits import Words
 
 #: The tensors that one of a sparse layout consists of.
 _PARTS = {
@@ -93,3 +95,17 @@ def raw_bytes(tensor: Any) -> memoryview:
     # It may be a copy that nobody else has: of what lies on a device, or not in one piece.
     memory.tensor = tensor
     return memoryview(memory).cast("B")
+
+
+def words_of(name: str, tensors: Iterable[Any]) -> list[Words]:
+    """Return the memory of those tensors that lie on a CPU in one piece. Raises `LookupError` when there is none."""
+    import torch
+
+    found = [
+        Words(f"{name} {number}", raw_bytes(tensor), str(tensor.dtype)[6:], tensor.shape[-1] if tensor.dim() else 1)
+        for number, tensor in enumerate(tensors)
+        if tensor.device.type == "cpu" and tensor.layout is torch.strided and tensor.is_contiguous()
+    ]
+    if not found:
+        raise LookupError(f"no {name} are known at this point")
+    return found

@@ -21,7 +21,8 @@ from breakrank_agent.agent.optimizers import Optimizers
 from breakrank_agent.agent.parameter_digest import in_parts, summary_of
 from breakrank_agent.agent.sketch import Sketch
 from breakrank_agent.hooks import after_import
-from breakrank_agent.hooks.torch.tensor_memory import feed, held_of, numbers_of, raw_bytes
+from breakrank_agent.hooks.torch.tensor_memory import feed, held_of, numbers_of, raw_bytes, words_of
+from breakrank_agent.protocol.bits import Words
 
 WAITS_FOR = "torch"
 IN_CHILDREN = True
@@ -121,6 +122,22 @@ class Training(NoHandles):
         if not found:
             raise RuntimeError("no parameter has a gradient at this point")
         return found
+
+    def words(self, of: str) -> list[Words]:
+        """Return the memory of dense tensors on a CPU. Raises `LookupError` when there is none."""
+        known: dict[str, Callable[[], list[Any]]] = {
+            "parameters": self.parameters,
+            "gradients": lambda: [p.grad for p in self.parameters() if p.grad is not None],
+            "optimizer state": self._state,
+        }
+        return words_of(of, (held for tensor in known[of]() for held in held_of(tensor)))
+
+    def _state(self) -> list[Any]:
+        """Return the tensors that the optimizers keep for each parameter; a number alone, such as a count, is none."""
+        import torch
+
+        states = [one.state.get(p, {}) for one in self.optimizers.all() for p in parameters_of(one)]
+        return [v for state in states for v in state.values() if isinstance(v, torch.Tensor) and v.dim()]
 
     def summarize(self) -> dict[str, Any]:
         """Return the digest, the norm and the finiteness of the parameters, and of their parts; empty without any.
