@@ -196,6 +196,8 @@ _CHECKPOINT = {
 }
 
 _RESUME = {
+    "content mismatch": "the result of {who} differs from the control's, first {at}: its samples are the control's by "
+    "their numbers, with other contents",
     "wrong result": "the result of {who} differs from the control's, first {at}",
 }
 
