@@ -73,12 +73,16 @@ _SAMPLES = {
     "the {workers} workers of the loader hands out the whole stream",
     "one order": "{who} drew the same batches in one order epoch after epoch, again at step {step}: nothing told the "
     "sampler, which shuffles, that the epoch is another (set_epoch)",
+    "shuffled once": "{who} drew the same batches in one order epoch after epoch, again at step {step}: what "
+    "shuffles draws the order of the first one anew",
     "one batch on all": "{who} trained on one batch in each of {steps} steps, the first at step {step}: the ranks "
     "share nothing out",
     "first batch again": "{who} trained on one batch at {steps} steps in a row, the first at step {step}: each began a "
     "new iterator of {batches} batches",
     "alike in workers": "several of the {workers} workers of a loader of {who} draw the same random numbers from "
     "{generator}, first seen at step {step}",
+    "alike on ranks": "the loaders of {who} draw the same random numbers from {generator} in their workers, and those "
+    "of the control do not, first seen at step {step}: the seed of a worker leaves the rank out",
     "shared file position": "workers of a loader of {who} read {path} from one position: it was open before they were "
     "forked, first seen at step {step}",
     "overlapping shards": "{who} drew {count} of {drawn} samples on several ranks within one epoch, the first at step "
@@ -86,6 +90,9 @@ _SAMPLES = {
     "samples never drawn": "{count} of {total} samples were drawn by no rank in {epochs} whole epochs",
     "validated on training": "{who} validated on {count} samples, of {of}, on which {whose} had trained, the first at "
     "step {step}",
+    "counted twice": "{who} counted {count} of {of} samples twice in a validation, the first at step {step}: the "
+    "sampler draws some again, so that all ranks have as many, and the sums of the ranks are added up",
+    "validated otherwise": "{who} validated on other samples than the control, first at step {step}: {said}",
     "samples lost": "{count} of {expected} samples did not reach the final state, the first at step {step}",
     "samples duplicated": "{count} samples were trained on more often than in the control, the first at step {step}",
     "samples changed": "{count} of the samples of {who} are none of the control's, the first at step {step}",
@@ -196,6 +203,8 @@ _CHECKPOINT = {
 }
 
 _RESUME = {
+    "content mismatch": "the result of {who} differs from the control's, first {at}: its samples are the control's by "
+    "their numbers, with other contents",
     "wrong result": "the result of {who} differs from the control's, first {at}",
 }
 

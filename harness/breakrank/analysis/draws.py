@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from breakrank.analysis.epochs import Epoch, Told, epochs_of, told_apart_by, trains_at
 from breakrank.analysis.held_out import SHARE, find_leak
 from breakrank.analysis.kinship import find_kin
+from breakrank.analysis.padding import find_padding
 from breakrank.history.reader import History, RankHistory
 from breakrank.verdict import Finding
 from breakrank_agent.protocol.events import PayloadEvent
@@ -19,6 +20,8 @@ _STEPS = 4
 _SAMPLES, _MOST = 8, 0.9
 #: The fewest epochs in one order that are a fault: a second one may have been begun for a few steps more.
 _EPOCHS = 3
+#: Causes that a comparison with a control's samples names as well, by what it lost and doubled.
+COMPARED = frozenset(("first batch again", "one batch on all", "overlapping shards", "samples never drawn"))
 
 
 def drawn_wrong(history: History) -> list[Finding]:
@@ -67,6 +70,19 @@ def _one_order(history: History) -> list[Finding]:
             if len({(event["epoch"], _batch(event)) for event in window}) == 1:
                 found.setdefault(lived.rank, int(window[1]["step"]))
     return _finding(history, "one order", [*found], min(found.values())) if found else []
+
+
+def _shuffled_once(history: History) -> list[Finding]:
+    """Return the finding that iterators that shuffle hand out the same batches epoch after epoch."""
+    found: dict[int, int] = {}
+    for lived in history.last:
+        epochs = [epoch for epoch in epochs_of(lived) if epoch.trains and "shuffles" in epoch.first]
+        for window in zip(*(epochs[i:] for i in range(_EPOCHS)), strict=False):
+            fewest = min(len(epoch.loads) for epoch in window)
+            orders = {tuple(map(_batch, epoch.loads[:fewest])) for epoch in window}
+            if fewest > 1 and len(orders) == 1 and all(orders.pop()):
+                found.setdefault(lived.rank, int(window[1].first["step"]))
+    return _finding(history, "shuffled once", [*found], min(found.values())) if found else []
 
 
 def _one_batch_on_all(history: History) -> list[Finding]:
@@ -173,6 +189,15 @@ def _validated_on_training(history: History) -> list[Finding]:
     return _finding(history, "validated on training", leak.ranks, leak.step, **evidence)
 
 
+def _counted_twice(history: History) -> list[Finding]:
+    """Return the finding that ranks add up a validation in which samples come twice that only fill up the shares."""
+    padding = find_padding(history.last)
+    if padding is None:
+        return []
+    evidence = {"count": padding.samples, "of": padding.of}
+    return _finding(history, "counted twice", padding.ranks, padding.step, **evidence)
+
+
 def _once_per_worker(history: History) -> list[Finding]:
     """Return the finding that each worker of a loader hands out all samples of a stream, so that each comes again.
 
@@ -218,6 +243,34 @@ def _alike_in_workers(history: History) -> list[Finding]:
     return _finding(history, "alike in workers", [*found], max(1, step), generator=name, workers=workers)
 
 
+def drawn_alike(history: History) -> list[Finding]:
+    """Return the finding that workers of loaders draw the same random numbers on all ranks, which hold replicas.
+
+    Ranks that are seeded alike do so, and few mean to: it is a finding beside a control alone, whose ranks do not. A
+    stream may be shuffled alike on purpose, before it is shared out: only samples that have an index count.
+    """
+    ranks = history.last
+    if not reduce_as_replicas(ranks) or any(not e.get("indices") for one in ranks for e in one.payloads("load")):
+        return []
+    drawn = [_states(lived) for lived in ranks]
+    shared = sorted(set.intersection(*({name for _, name in own} for own in drawn)))
+    for name in shared:
+        of_ranks = [{place: state for place, state in own.items() if place[1] == name} for own in drawn]
+        if all(own == of_ranks[0] for own in of_ranks):
+            step = min(int(event["step"]) for lived in ranks for event in lived.of_kind("worker"))
+            return _finding(history, "alike on ranks", [lived.rank for lived in ranks], max(1, step), generator=name)
+    return []
+
+
+def _states(lived: RankHistory) -> dict[tuple[int, str], str]:
+    """Return the state in which each worker of the first loader found each generator that it used."""
+    found: dict[tuple[int, str], str] = {}
+    for event in lived.of_kind("worker"):
+        for name, state in event["random"].items():
+            found.setdefault((event["worker"], name), state)
+    return found
+
+
 def _shared_position(history: History) -> list[Finding]:
     """Return the finding that several workers read a file which was open before, from one position for all."""
     found: dict[int, tuple[int, str]] = {}
@@ -256,10 +309,12 @@ _LAWS: tuple[Callable[[History], list[Finding]], ...] = (
     _first_batch_again,
     _once_per_worker,
     _one_order,
+    _shuffled_once,
     _one_batch_on_all,
     _shared_position,
     _alike_in_workers,
     _validated_on_training,
+    _counted_twice,
     _overlapping_shards,
     _never_drawn,
 )

@@ -33,8 +33,27 @@ class Leak(NamedTuple):
 
 
 def find_leak(ranks: Sequence[RankHistory]) -> Leak | None:
-    """Return what leaks from the training of some ranks into a validation; None if nothing does, or it is meant."""
-    epochs = [epoch for lived in ranks for epoch in epochs_of(lived)]
+    """Return what leaks from the training of some ranks into a validation; None if nothing does, or it is meant.
+
+    A split that is another one in each epoch has all samples on both sides in the end, as one that is meant: it shows
+    at the first validation.
+    """
+    every = [epochs_of(lived) for lived in ranks]
+    return _leak(ranks, every) or _leak(ranks, [_until_validated(epochs) for epochs in every])
+
+
+def _until_validated(epochs: Sequence[Epoch]) -> list[Epoch]:
+    """Return the first validation of a rank with the training before it; nothing if an epoch was under way then."""
+    first = next((epoch for epoch in epochs if epoch.validates), None)
+    if first is None:
+        return []
+    before = [epoch for epoch in epochs if epoch.trains and epoch.first["n"] < first.first["n"]]
+    return [*before, first] if all(epoch.loads[-1]["n"] < first.first["n"] for epoch in before) else []
+
+
+def _leak(ranks: Sequence[RankHistory], of_ranks: Sequence[Sequence[Epoch]]) -> Leak | None:
+    """Return what leaks from the epochs in which ranks train into those in which they validate."""
+    epochs = [epoch for own in of_ranks for epoch in own]
     trained = [epoch for epoch in epochs if epoch.trains]
     wholes = {epoch.dataset for epoch in trained}
     validated = [e for e in epochs if e.validates and (e.dataset not in wholes or not e.dataset or _is_part(e))]

@@ -114,6 +114,8 @@ def _parameters(history: History, pairs: Sequence[Pair], terms: Terms) -> list[F
     if alone:
         evidence["how"] = next(filter(None, alone.values()), "")
         return [Finding("control", "batch mismatch", tuple(alone), step, guilty[0].lived.attempt, evidence=evidence)]
+    if parted and _same_samples(guilty, step):
+        return [Finding("control", "content mismatch", tuple(wrong), step, guilty[0].lived.attempt, evidence=evidence)]
     lacking = _lacking(guilty, step, evidence) if parted else None
     if lacking is not None:
         return [lacking]
@@ -177,6 +179,18 @@ def _batches(pairs: Sequence[Pair], step: int) -> dict[int, str]:
         if here and there and [e["batch"] for e in here] != [e["batch"] for e in there]:
             other[lived.rank] = _form(here, there)
     return other if len(other) < len(pairs) else {}
+
+
+def _same_samples(pairs: Sequence[Pair], step: int) -> bool:
+    """Return whether each rank had the control's samples at a step, by their indices, with other contents."""
+    for lived, model in pairs:
+        here, there = _loaded(lived, step), _loaded(model, step)
+        indices = [e.get("indices") for e in here]
+        if not here or None in indices or indices != [e.get("indices") for e in there]:
+            return False
+        if [e["batch"] for e in here] == [e["batch"] for e in there]:
+            return False
+    return True
 
 
 def _loaded(lived: RankHistory, step: int) -> list[PayloadEvent]:

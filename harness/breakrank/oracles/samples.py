@@ -1,6 +1,7 @@
 """Objects to samples lost or doubled: the final state must be trained on the same samples as the control's.
 
-Without a control, it objects to batches that are drawn as no training wants them.
+Without a control, it objects to batches that are drawn as no training wants them. Beside a control that draws as it
+should, this is the reason for samples that are lost or doubled, and is told in their place.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from breakrank.analysis.draws import drawn_wrong
+from breakrank.analysis.draws import COMPARED, drawn_alike, drawn_wrong
+from breakrank.analysis.epochs import epochs_of
 from breakrank.analysis.lineage import lineage
+from breakrank.analysis.validations import validated_otherwise
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
@@ -45,10 +48,13 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     that a rank which takes over a lost rank's samples is not blamed for them.
     """
     own = drawn_wrong(history)
-    if own and (control is None or drawn_wrong(control)):
+    if own and (control is None or own[0].cause not in COMPARED or drawn_wrong(control)):
         return own
     if control is None:
         raise Abstain("there is no control to count samples in")
+    alike = drawn_alike(history)
+    if alike and not drawn_alike(control):
+        return alike
     well = {lived.rank for lived in history.last if lived.ended_well}
     if not well:
         raise Abstain("no rank ended well")
@@ -71,6 +77,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         *_finding("samples duplicated", attempt, doubled, len(expected)),
         # By their content, samples that are alike are not told apart.
         *(_orphaned(history, here, there, well) if name == "indices" else []),
+        *_validated(history, control),
     ]
 
 
@@ -88,6 +95,15 @@ def _orphaned(history: History, here: Sequence[Trained], there: Sequence[Trained
         return []
     evidence = {"count": len(gone), "before": len(history.attempt(history.attempts[0])), "now": len(history.last)}
     return [Finding("samples", "share of the old world", tuple(sorted(well)), min(resumed), last, evidence=evidence)]
+
+
+def _validated(history: History, control: History) -> list[Finding]:
+    """Return the finding that ranks validate on other samples than the control's."""
+    other = validated_otherwise(history, control)
+    if other is None:
+        return []
+    evidence = {"said": other.said()}
+    return [Finding("samples", "validated otherwise", other.ranks, other.step, history.attempts[-1], evidence=evidence)]
 
 
 def _told_apart_by(history: History, control: History) -> Told:
@@ -125,7 +141,9 @@ def _trained(lived: RankHistory, steps: int, name: Told, paces: Mapping[int, Pac
     if pace.each:
         # A batch that is drawn ahead belongs to a step that is still to come.
         del loads[pace.each * sum(e["step"] <= steps for e in lived.points(_pass_of(lived))) :]
-    return [Trained(lived.attempt, int(e["step"]), lived.rank, sample) for e in loads for sample in e[name] or ()]
+    asked = {id(event) for epoch in epochs_of(lived) if epoch.validates for event in epoch.loads}
+    trained = [event for event in loads if id(event) not in asked]
+    return [Trained(lived.attempt, int(e["step"]), lived.rank, sample) for e in trained for sample in e[name] or ()]
 
 
 def _pace(lived: RankHistory) -> Pace:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
+from collections.abc import Mapping
 
 from breakrank.witnesses import Evidence, Witness
+from breakrank_agent.kernel.rooted import opened
 from breakrank_agent.protocol.fault import Fault
 from breakrank_agent.protocol.shards import MANIFEST, SHARD_BYTES
 from breakrank_agent.protocol.target import Target
@@ -41,3 +44,25 @@ class Shard(Witness[str]):
         if not before or not after or before == after:
             return None
         return f"the shard read again: {before[:16]} became {after[:16]}"
+
+
+class ShorterFile(Witness[Mapping[str, int]]):
+    """One of the fault's files is shorter than before, as the kernel tells its size."""
+
+    def look(self, fault: Fault, target: Target) -> Mapping[str, int]:
+        """Return the size of each of the fault's files, as the rank sees them."""
+        found = {}
+        with contextlib.suppress(OSError), target.seen() as files:
+            for path in files.glob(getattr(fault, "path", "")):
+                with contextlib.suppress(OSError), opened(files.open(path)) as file:
+                    found[path] = os.fstat(file).st_size
+        return found
+
+    def judge(self, fault: Fault, evidence: Evidence[Mapping[str, int]]) -> str | None:
+        """Compare the two looks."""
+        before, after = evidence.before or {}, evidence.after or {}
+        others = [path for path in before if before[path] != after.get(path)]
+        if len(others) != 1 or before.keys() != after.keys() or after[others[0]] > before[others[0]]:
+            return None
+        path = others[0]
+        return f"fstat: {os.path.basename(path)} has {after[path]} bytes, and had {before[path]}"

@@ -7,6 +7,7 @@ from breakrank_agent.faults.collectives import ChangeCollective as ChangeCollect
 from breakrank_agent.faults.collectives import SkipCollective as SkipCollective
 from breakrank_agent.faults.collectives import SwapCollectives as SwapCollectives
 from breakrank_agent.faults.data import CastBatch as CastBatch
+from breakrank_agent.faults.data import CutFile as CutFile
 from breakrank_agent.faults.data import ReexportShard as ReexportShard
 from breakrank_agent.faults.data import ShiftLabels as ShiftLabels
 from breakrank_agent.faults.data import SwapColumns as SwapColumns

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from breakrank_agent.kernel.rooted import WorkingFolder
+from breakrank_agent.kernel.rooted import WorkingFolder, opened, reopen, shown
 from breakrank_agent.protocol.fault import Fault
 from breakrank_agent.protocol.payload import Payload
 from breakrank_agent.protocol.shards import MANIFEST, SHARD_BYTES
@@ -131,6 +133,43 @@ class CastBatch(
     def strike_inside(self, payload: Payload) -> None:
         """Have the framework cast it."""
         payload.batch()[self.part].cast(self.dtype)
+
+
+@dataclass(frozen=True)
+class CutFile(
+    Fault,
+    side="outside",
+    witness="shorter_file",
+    certifies="a file that ends early, as a copy that was broken off; says nothing about bytes that are wrong",
+):
+    """A file ends early, as where it was copied or downloaded in part.
+
+    `path` is below the working folder, and may have wildcards; of several files it is the last in the order of names.
+    `share` is how much of it is left, from 0 (nothing) to below 1. Raises `PlanError` for others.
+    """
+
+    path: str = "manifest.json"
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share < 1:
+            raise PlanError(f"what is left of a file is a share of it, from 0 to below 1, not {self.share}")
+
+    def strike(self, target: Target) -> None:
+        """Cut it off. Raises `OSError` if there is no such file, or if it is empty."""
+        with target.files() as files:
+            paths = files.glob(self.path)
+            if not paths:
+                raise FileNotFoundError(f"there is no {self.path} in the working folder")
+            with opened(files.find(paths[-1])) as found:
+                state = os.fstat(found)
+                if not stat.S_ISREG(state.st_mode) or not state.st_size:
+                    raise OSError(f"{shown(paths[-1])} is no file with bytes to cut off")
+                if state.st_nlink > 1:
+                    # The other name may lie outside of the working folder.
+                    raise OSError(f"{shown(paths[-1])} has another name, too")
+                with opened(reopen(found, os.O_RDWR)) as file:
+                    os.ftruncate(file, int(self.share * state.st_size))
 
 
 def decode(content: bytes, schema: Schema) -> Samples:

@@ -316,3 +316,25 @@ class TestUpdates:
         assert lost.evidence["how"] == "1 of 2 updates arrived: rank 0 overwrote the update of rank 2 at step 1"
         assert lost.evidence["events"][0] == {"rank": 2, "step": 1, "op": "aten::add", "mode": "r", "turn": 0}
         assert len(lost.evidence["events"]) == 4
+
+
+class TestContents:
+    """Samples that are the control's by their numbers, with other contents on every rank."""
+
+    def job(self, *batches: str, params: str, indices: tuple[int, ...] = (1, 2)) -> Golden:
+        made = Golden()
+        for one, batch in zip(made.ranks, batches, strict=True):
+            one.enters("load").writes("payload", of="load", indices=[*indices], samples=None, batch=batch)
+            one.enters("forward").enters("optimize").ends_step(params)
+        return made.ends_well()
+
+    def test_are_named_as_such(self) -> None:
+        (other,) = found(self.job("x", "y", params="q"), self.job("a", "b", params="p"))
+        assert (other.cause, other.ranks, other.step) == ("content mismatch", (0, 1), 1)
+        assert "its samples are the control's by their numbers, with other contents" in other.sentence()
+
+    def test_other_samples_or_the_same_batches_are_no_such_finding(self) -> None:
+        control = self.job("a", "b", params="p")
+        assert [f.cause for f in found(self.job("x", "y", params="q", indices=(1, 3)), control)] == ["wrong result"]
+        assert [f.cause for f in found(self.job("a", "b", params="q"), control)] == ["wrong result"]
+        assert [f.cause for f in found(self.job("a", "y", params="q"), control)] == ["batch mismatch"]

@@ -18,6 +18,9 @@ from breakrank_agent.protocol.fault import Strike
 
 WAITS_FOR = "tensorflow"
 
+#: The most datasets, each of which takes from others, that are looked at.
+_MOST = 64
+
 #: The iterator, and the strikes on a batch by their numbers; None where the call is not the one that hands it out.
 Asked = Optional[tuple[Any, Sequence[tuple[int, Strike]]]]
 
@@ -81,7 +84,10 @@ class _Handing:
         if self._agent.digests_now():
             with self._agent.quietly():
                 facts = _facts(_replicas(batch))
-        facts.update(self._agent.guard(self._iterators.meet, iterator) or {})
+        met = self._agent.guard(self._iterators.meet, iterator) or {}
+        if met and self._agent.guard(_shuffles, iterator):
+            met["shuffles"] = True
+        facts.update(met)
         self._agent.payload("load", indices=None, **facts)
         return batch
 
@@ -90,6 +96,19 @@ class _Handing:
         if not self._noted:
             self._noted = True
             self._agent.record("note", text="batches are taken inside of a function's graph, and are not seen there")
+
+
+def _shuffles(iterator: Any) -> bool:
+    """Return whether a dataset shuffles, of those from which an iterator takes its batches."""
+    from tensorflow.python.data.ops.shuffle_op import _ShuffleDataset
+
+    left: list[Any] = [getattr(iterator, "_dataset", None)]
+    for _ in range(_MOST):
+        dataset: Any = left.pop() if left else None
+        if isinstance(dataset, _ShuffleDataset):
+            return True
+        left += dataset._inputs() if hasattr(dataset, "_inputs") else ()
+    return False
 
 
 def _replicas(batch: Any) -> list[list[Any]]:

@@ -28,6 +28,7 @@ def install(agent: Agent) -> None:
     """Wrap the iterators of every DataLoader, which the program is about to use."""
     from torch.utils.data import dataloader
     from torch.utils.data.dataset import Subset
+    from torch.utils.data.sampler import RandomSampler
 
     kind = dataloader._BaseDataLoaderIter
     _keep_indices(kind)
@@ -54,7 +55,7 @@ def install(agent: Agent) -> None:
         found = _indices(loader._dataset, index, Subset) if loader._dataset_kind == has_indices else None
         digested, begins = (
             agent.digests_now(),
-            {**iterators.meet(loader, loader._num_yielded == 1), **_begins(loader, streams)},
+            {**iterators.meet(loader, loader._num_yielded == 1), **_begins(loader, streams, RandomSampler)},
         )
         if digested or begins or found is None:
             digests = _digests(agent, batch, found is not None) if digested else {}
@@ -83,8 +84,11 @@ def _keep_indices(kind: Any) -> None:
     kind._next_index = _next_index
 
 
-def _begins(loader: Any, iterable: Any) -> dict[str, Any]:
-    """Return what is known of an iterator that has just handed out its first batch; nothing for others."""
+def _begins(loader: Any, iterable: Any, random_order: type[Any]) -> dict[str, Any]:
+    """Return what is known of an iterator that has just handed out its first batch; nothing for others.
+
+    `random_order` is the class of samplers that draw another order for each iterator.
+    """
     if loader._num_yielded != 1:
         return {}
     if loader._dataset_kind == iterable:
@@ -96,6 +100,8 @@ def _begins(loader: Any, iterable: Any) -> dict[str, Any]:
         # Samplers need not know.
         return begins
     sampler = getattr(loader._index_sampler, "sampler", None)
+    if type(sampler) is random_order:
+        begins["shuffles"] = True
     if getattr(sampler, "shuffle", False) is True and hasattr(sampler, "set_epoch"):
         begins["epoch"] = int(getattr(sampler, "epoch", 0))
     return begins

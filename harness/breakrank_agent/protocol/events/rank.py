@@ -80,6 +80,9 @@ class PayloadEvent(RankEventBase, ParameterFacts):
     """The sampler draws with replacement, or means to draw from a part of the dataset; absent otherwise."""
     padded: NotRequired[Literal[True]]
     """The sampler may have added samples so that all ranks have as many; absent otherwise, and as `total` is."""
+    shuffles: NotRequired[Literal[True]]
+    """The iterator hands out samples in an order that is drawn: by torch's own sampler, or a dataset of TensorFlow;
+    absent otherwise, and for batches of the iterator of the batch before."""
     contents: NotRequired[list[str]]
     """A digest of each sample that has an index; absent unless contents are asked for, and as `batch` is."""
     workers: NotRequired[Count]
