@@ -1,7 +1,9 @@
 """A rank leaves with exit code 0 before the last collective of the others.
 
 Seen in the wild: tensorflow/tensorflow#58434 (a worker that leaves early, and a chief that fails after its success:
-`tf-plain`) and pytorch/pytorch#75512 (a rank that begins to send, and leaves: `torch-sends-and-leaves`).
+`tf-plain`), pytorch/pytorch#75512 (a rank that begins to send, and leaves: `torch-sends-and-leaves`) and
+kyuz0/amd-strix-halo-llm-finetuning#PR6 (a rank that gathers the shards of those that have left:
+`torch-exported-by-one`).
 """
 
 from __future__ import annotations
@@ -37,6 +39,20 @@ SCENARIO = Scenario(
             "stopping:sending_and_waiting",
             strikes=(),
             control="stopping:sending_and_waiting",
+            expect=SURVIVED,
+        ),
+        Case(
+            "torch-exported-by-one",
+            "fully_sharded:exported_by_one",
+            strikes=(),
+            control="fully_sharded:exported_by_all",
+            expect=detected(oracle="checkpoint", step=6, cause="no checkpoint"),
+        ),
+        Case(
+            "torch-exported-by-all",
+            "fully_sharded:exported_by_all",
+            strikes=(),
+            control="fully_sharded:exported_by_all",
             expect=SURVIVED,
         ),
         Case("tf-plain", "workers:plain", framework="tensorflow", expect=detected(**LEFT)),

@@ -1,6 +1,9 @@
 """A rank stands still inside the gradients' reduction: alive, its connections open, silent.
 
 Its peers wait for as long as their process group lets them, which is 30 minutes if nobody says otherwise.
+
+Seen in the wild: pytorch/pytorch#111646 (a node that stands still and is not replaced: the others stay in their
+collectives).
 """
 
 from __future__ import annotations

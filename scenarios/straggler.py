@@ -1,6 +1,7 @@
 """A rank comes late to the gradients' reduction, computing or asleep, and comes: that is never a hang.
 
-Seen in the wild: InternLM/xtuner#PR1790 (some ranks wait for their data, and all others for them: `torch-late-data`).
+Seen in the wild: InternLM/xtuner#PR1790 and horovod/horovod#824 (ranks that wait for their data, and all others for
+them: `torch-late-data`).
 """
 
 from __future__ import annotations

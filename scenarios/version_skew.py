@@ -2,6 +2,9 @@
 
 Another release of the framework itself cannot be had in one environment. Another release of the training code has the
 same effect: the ranks agree on every collective, and not on its purpose.
+
+Seen in the wild: open-mmlab/mmdetection#1089 (nodes with different builds of PyTorch, and an error about something
+else).
 """
 
 from __future__ import annotations
