@@ -48,6 +48,8 @@ _REPLICAS = {
     "parameter replaced": "replicas part {at}{first}: put in later, the wrapper of {who} does not know it",
     "module not wrapped": "replicas part at step {step}{first}: {who} had it in no wrapper that reduces gradients",
     "settings differ": "{settings}, and so replicas part {at}{first}",
+    "step skipped": "replicas part {at}{first}: the scaler of {who} skipped step {skipped} for gradients that "
+    "overflowed{called}, and that of {others_too} did not",
     "replicas differ from the start": "the parameters of {who} differ from {others} before the first "
     "step{first}{alone}",
     "gradients differ": "replicas part {at}{first}: its gradient differed on {who} when the optimizer took it",
@@ -57,7 +59,7 @@ _REPLICAS = {
     "{who} hold it",
     "unused parameter": "replicas part {at}{first}: {who} had no gradient for it, and others had",
     "reduction incomplete": "replicas part {at}{first}: for lack of {lacking}, {who} did not reduce it",
-    "buffers differ": "the buffers of {who} differ before each forward pass from step {step} on, in {first} first: "
+    "buffers differ": "the buffers of {who} differ in each step from step {step} on, in {first} first: "
     "nothing brings them into line",
     "averages differ": "the averaged models of {who} differ after update {number} at step {step}, although the models "
     "do not",
@@ -118,6 +120,7 @@ _COLLECTIVES = {
     "collective skipped": "{who} left out {op} ({site}) at step {step}, which is collective {number} of {others}",
     "collective added": "{who} called {op} ({site}) as collective {number} at step {step}, which {others} did not",
     "wrong collective result": "{op} {number} ({site}) is wrong on {who} at step {step}: {how}",
+    "sum overflowed": "{op} {number} ({site}) made an infinity of finite numbers of {dtype} at step {step}: {how}",
     "outputs overlap": "{op} {number} ({site}) writes to one tensor what it gets from several ranks, on {who} at step "
     "{step}",
     "buffer overrun": "{op} {number} ({site}) changed what it must not on {who} at step {step}",

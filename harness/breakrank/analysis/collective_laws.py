@@ -27,6 +27,7 @@ WIDTH = {"uint8": 8, "int8": 8, "int16": 16, "int32": 32, "int64": 64}
 #: The sums that are on record of a tensor.
 _Sum = Literal["sum", "abs", "max", "min"]
 _SUMS: tuple[_Sum, ...] = ("sum", "abs", "max", "min")
+_EXTREMES: tuple[_Sum, ...] = ("max", "min")
 
 #: Collectives that give every rank the reduction.
 _ALL_REDUCES = ("allreduce_", "allreduce_coalesced_")
@@ -75,6 +76,28 @@ def breach(calls: Mapping[int, Call], ranks: Sequence[int]) -> Breach | None:
         return None
     guilty = ranks if one.op in _ALL_REDUCES else wrong
     return Breach(tuple(sorted(guilty)), wrong[min(wrong)])
+
+
+def overflow(calls: Mapping[int, Call], ranks: Sequence[int]) -> str:
+    """Say how a sum of finite numbers has become infinite; the empty string if it has not, or it is not known."""
+    if any(rank not in calls or calls[rank].inputs is None for rank in ranks):
+        return ""
+    one = calls[ranks[0]]
+    if (one.reduce or "").upper() not in ("SUM", "AVG") or one.dtype not in ROUNDOFF:
+        return ""
+    try:
+        for duty in _duties(one.op, calls, ranks):
+            if duty.reduces and not _is_finite(duty.output) and all(map(_is_finite, duty.sources)):
+                most = max(abs(_number(source, name)) for source in duty.sources for name in _EXTREMES)
+                return f"the largest number that a rank had was {most:.6g}"
+    except (IndexError, KeyError, TypeError):
+        # The calls do not fit each other: that is another finding.
+        return ""
+    return ""
+
+
+def _is_finite(tensor: Contents) -> bool:
+    return not tensor["n"] or all(math.isfinite(float(tensor[name])) for name in _SUMS)
 
 
 def message_breach(sent: Call, received: Call) -> Breach | None:

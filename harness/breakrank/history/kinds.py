@@ -41,6 +41,7 @@ from breakrank_agent.protocol.events import (
     NamesEvent,
     NoteEvent,
     NotKeptEvent,
+    OverflowEvent,
     OverwrittenEvent,
     PassedEvent,
     PayloadEvent,
@@ -51,6 +52,7 @@ from breakrank_agent.protocol.events import (
     RendezvousEvent,
     ReportEvent,
     RestoredEvent,
+    ScalerEvent,
     ScoredEvent,
     SettingsEvent,
     SketchEvent,
@@ -188,6 +190,12 @@ class RankKinds:
 
     @overload
     def of_kind(self, kind: Literal["frozen"]) -> list[FrozenEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["overflow"]) -> list[OverflowEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["scaler"]) -> list[ScalerEvent]: ...
 
     @overload
     def of_kind(self, kind: Literal["spectral"]) -> list[SpectralEvent]: ...

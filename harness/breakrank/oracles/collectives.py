@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from breakrank.analysis.collective_laws import breach, message_breach
+from breakrank.analysis.collective_laws import breach, message_breach, overflow
 from breakrank.analysis.collectives import Call, Group, groups, messages
 from breakrank.analysis.divergence import WINDOW, Gap, Swap, parting
 from breakrank.analysis.groupings import find_unlike
@@ -45,6 +45,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         wrong += [w for g in there for w in _first(_in_messages(g, ways.get((g.name, g.ranks))))]
         found += [w.finding(attempt) for w in sorted(wrong, key=lambda w: (w.step, w.time))[:1]]
         found += [] if wrong or _hung(history, attempt) else _unlike_groups(history.attempt(attempt))
+        found += [] if wrong else _overflows(here, history.attempt(attempt))
     if not judged and not found:
         raise Abstain("no collective is on record with what it read and wrote")
     return found
@@ -66,6 +67,25 @@ def _unlike_groups(ranks: Sequence[RankHistory]) -> list[Finding]:
         return []
     whose = unlike.odd or tuple(sorted(ledgers))
     return [Finding("collectives", "new_group mismatch", whose, 0, ranks[0].attempt, evidence={"shown": unlike.said})]
+
+
+def _overflows(here: Sequence[Group], ranks: Sequence[RankHistory]) -> list[Finding]:
+    """Return the finding that finite numbers of all ranks add up to an infinity, the first of each attempt.
+
+    A scaler of the loss tries large scales, and skips the steps whose sums overflow: that is no finding.
+    """
+    if any(lived.of_kind("scaler") for lived in ranks):
+        return []
+    found = []
+    for group in here:
+        for position in range(min(map(len, group.calls.values()))):
+            calls = {rank: own[position] for rank, own in group.calls.items()}
+            how = overflow(calls, group.ranks)
+            if how:
+                facts = {"how": how, "dtype": calls[group.ranks[0]].dtype}
+                found.append(_Wrong("sum overflowed", tuple(sorted(calls)), calls, facts))
+                break
+    return [one.finding(ranks[0].attempt) for one in sorted(found, key=lambda one: (one.step, one.time))[:1]]
 
 
 def _has_laws(group: Group) -> bool:

@@ -17,6 +17,7 @@ from breakrank.analysis.kinship import Kin, find_kin, find_kin_of_shards, part_n
 from breakrank.analysis.lineage import steps_before
 from breakrank.analysis.other_groups import reduced_elsewhere
 from breakrank.analysis.settings import first_parting
+from breakrank.analysis.skipped_steps import skipped_alone
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, name_ranks
@@ -245,6 +246,12 @@ def _by_inputs(
     breach: digests.Breach, parted: Sequence[int], well: Sequence[RankHistory], kin: Kin, evidence: dict[str, Any]
 ) -> tuple[str, Sequence[int]] | None:
     """Return why replicas part, by what the optimizers took, and with whom it lies; None if that does not show it."""
+    skipped = skipped_alone(well, breach.place.step)
+    if skipped is not None:
+        rest = [rank for rank in breach.values if rank not in skipped.ranks]
+        called = f" ({skipped.site})" if skipped.site else ""
+        evidence.update(skipped=skipped.step, called=called, others_too=name_ranks(rest))
+        return "step skipped", skipped.ranks
     apart = first_parting(well, breach.place.step)
     if apart is not None:
         evidence.update(settings=apart.words(), setting=apart.key[2])

@@ -48,11 +48,11 @@ class Case:
     SURVIVED or DETECTED is sound.
 
     The dimensions of a case: `environment`, such as `{"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}`, is set before a framework
-    is imported; `patience_s` is how long a proven wait may go on, so that the framework's own time-out can speak. The
-    record holds for just these: another debug mode or time-out is another case. It holds under every runner but those
-    that `on` has another one for, by name, and for each number of ranks below the first one of `at`, which has another
-    record from there on. `sizes` are the numbers of ranks that the program is for, if it is not for any; a program that
-    has one rank alone is for one.
+    is imported, and `NAME@1` on rank 1 alone, as on a host with other settings; `patience_s` is how long a proven wait
+    may go on, so that the framework's own time-out can speak. The record holds for just these: another debug mode or
+    time-out is another case. It holds under every runner but those that `on` has another one for, by name, and for each
+    number of ranks below the first one of `at`, which has another record from there on. `sizes` are the numbers of
+    ranks that the program is for, if it is not for any; a program that has one rank alone is for one.
     """
 
     name: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 #: Set for the programs that come with us, before a framework is imported: no thread pools, so that results do not
 #: depend on the cores and a fork is safe. The profile of the framework adds its own.
 PINNED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
@@ -26,3 +28,15 @@ def torchrun(rank: int, ranks: int, attempt: int, restarts: int, run: str, port:
         "TORCHELASTIC_MAX_RESTARTS": str(restarts),
         "TORCHELASTIC_RUN_ID": run,
     }
+
+
+def of_rank(environment: Mapping[str, str], rank: int) -> dict[str, str]:
+    """Return the variables of a plan as one rank has them: `NAME@1` is the variable NAME of rank 1 alone."""
+    common = {name: value for name, value in environment.items() if "@" not in name}
+    own = {name.rpartition("@")[0]: value for name, value in environment.items() if name.endswith(f"@{rank}")}
+    return {**common, **own}
+
+
+def has_own(environment: Mapping[str, str], rank: int) -> bool:
+    """Return whether a rank has variables of its own."""
+    return any(name.endswith(f"@{rank}") for name in environment)

@@ -205,7 +205,7 @@ class ProcessRunner:
         framework = profile(plan.framework)
         if framework.cluster is not None and (addresses := self._addresses()):
             # The namespaces of an elastic job outlast the ranks that were in them.
-            env |= framework.cluster(rank, addresses[: plan.ranks], plan.environment)
+            env |= framework.cluster(rank, addresses[: plan.ranks], environment.of_rank(plan.environment, rank))
         # All ranks are on this machine; without it gloo looks the host's own name up.
         env.setdefault("GLOO_SOCKET_IFNAME", "lo")
         if plan.command:
@@ -220,7 +220,7 @@ class ProcessRunner:
                 "PYTHONDONTWRITEBYTECODE": "1",
             }
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [self._staged(), env.get("PYTHONPATH", "")]))
-        return env | dict(plan.environment)
+        return env | environment.of_rank(plan.environment, rank)
 
     def _inherited(self) -> dict[str, str]:
         """Return the environment that the ranks start from: ours, without what is about us."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from breakrank.errors import BreakrankError
+from breakrank.runners import environment
 from breakrank.runners.base import RankProcess
 from breakrank.runners.kind import LocalKind, Resources, RunSpec
 from breakrank.runners.namespaces import Walls, raise_walls
@@ -64,7 +65,7 @@ class SandboxRunner(ProcessRunner):
             "MASTER_ADDR": self._master(plan),
             "GLOO_SOCKET_IFNAME": "eth0",
         }
-        return env | dict(plan.environment)
+        return env | environment.of_rank(plan.environment, rank)
 
     def _master(self, plan: Plan) -> str:
         """Return how the ranks call the host of rank 0."""

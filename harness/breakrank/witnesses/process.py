@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from breakrank.history.reader import signal_name
 from breakrank.host.blocked.threads import fields, read_threads, waits_for_a_thread
@@ -58,12 +58,14 @@ def _source(report: Mapping[str, Any]) -> str:
     return str(report.get("by", "waitpid"))
 
 
-class SigtermPending(Witness[str]):
-    """The kernel lists the SIGTERM as sent to the rank and not yet taken, which it did not before."""
+class _Pending(Witness[str], abstract=True):
+    """The kernel lists a signal as sent to the rank and not yet taken, which it did not before."""
+
+    signal: ClassVar[signal.Signals]
 
     def look(self, fault: Fault, target: Target) -> str | None:
-        """Return how the rank will treat a pending SIGTERM; None if none is pending, or the rank is gone."""
-        bit = 1 << (signal.SIGTERM - 1)
+        """Return how the rank will treat the signal if it is pending; None if it is not, or the rank is gone."""
+        bit = 1 << (self.signal - 1)
         with contextlib.suppress(OSError, KeyError):
             status = fields(f"/proc/{target.pid}/status")
             if int(status["ShdPnd"], 16) & bit:
@@ -75,7 +77,19 @@ class SigtermPending(Witness[str]):
         """Compare the two looks."""
         if evidence.before or not evidence.after:
             return None
-        return f"/proc/<pid>/status: SIGTERM is pending, and {evidence.after}"
+        return f"/proc/<pid>/status: {self.signal.name} is pending, and {evidence.after}"
+
+
+class SigtermPending(_Pending):
+    """The kernel lists the SIGTERM as sent to the rank and not yet taken, which it did not before."""
+
+    signal = signal.SIGTERM
+
+
+class SigusrPending(_Pending):
+    """The kernel lists the SIGUSR1 as sent to the rank and not yet taken, which it did not before."""
+
+    signal = signal.SIGUSR1
 
 
 class Frozen(Witness[bool]):

@@ -51,6 +51,7 @@ from breakrank_agent.faults.process import Spin as Spin
 from breakrank_agent.faults.process import Stop as Stop
 from breakrank_agent.faults.process import Straggle as Straggle
 from breakrank_agent.faults.process import Throttle as Throttle
+from breakrank_agent.faults.process import WarnOfTimeLimit as WarnOfTimeLimit
 from breakrank_agent.faults.storage import ExchangeFiles as ExchangeFiles
 from breakrank_agent.faults.storage import FailCall as FailCall
 from breakrank_agent.faults.storage import FailReads as FailReads

@@ -169,6 +169,29 @@ class Preempt(
 
 
 @dataclass(frozen=True)
+class WarnOfTimeLimit(
+    Fault,
+    side="outside",
+    witness="sigusr_pending",
+    delivers=-signal.SIGUSR1,
+    certifies="a SIGUSR1 to a rank; the SIGTERM and SIGKILL at the limit are other strikes'",
+):
+    """The rank is warned that its time is nearly up, as by Slurm for a job with `--signal=USR1@60`.
+
+    A process that does not expect SIGUSR1 ends by it.
+    """
+
+    def strike(self, target: Target) -> None:
+        """Send SIGSTOP, then SIGUSR1."""
+        target.signal(signal.SIGSTOP)
+        target.signal(signal.SIGUSR1)
+
+    def release(self, target: Target) -> None:
+        """Send SIGCONT: the rank takes the SIGUSR1 now."""
+        target.signal(signal.SIGCONT)
+
+
+@dataclass(frozen=True)
 class Placebo(Fault, side="outside", witness="continued", certifies="that parking a rank at a point changes nothing"):
     """Nothing goes wrong: the rank is stopped and continued where it is parked anyway."""
 

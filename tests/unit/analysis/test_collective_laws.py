@@ -174,11 +174,10 @@ def test_a_sum_is_no_other_reduction(reduce: str) -> None:
         ("float32", (2.0**24, 1.0), 2.0**24),
         ("int8", (100, 100), -56),
         ("uint8", (200, 100), 44),
-        ("float16", (60000.0, 60000.0), math.inf),
         ("float32", (math.nan, 1.0), math.nan),
     ],
 )
-def test_rounding_wrapping_and_overflow_are_no_breach(dtype: str, read: tuple[float, float], got: float) -> None:
+def test_rounding_and_wrapping_are_no_breach(dtype: str, read: tuple[float, float], got: float) -> None:
     calls = Calls()
     for rank in (0, 1):
         calls.call(rank, read=tensor(read[rank]), got=tensor(got), dtype=dtype)
@@ -429,3 +428,29 @@ def test_a_mismatch_in_the_graph_of_a_function_is_found_without_any_content() ->
 def test_it_abstains_where_no_collective_has_what_it_read() -> None:
     with pytest.raises(Abstain, match="no collective"):
         judge(Calls().call(0).call(1).history(), None, Terms(ranks=2, steps=3))
+
+
+@pytest.mark.parametrize("reduce", ["SUM", "AVG"])
+def test_an_infinity_of_finite_numbers_is_named_with_the_largest(reduce: str) -> None:
+    calls = Calls()
+    for rank in range(2):
+        calls.call(rank, read=tensor(1.0, 4e4), got=tensor(2.0, math.inf), reduce=reduce, dtype="float16")
+    (found,) = calls.found()
+    assert (found.cause, found.ranks) == ("sum overflowed", (0, 1))
+    assert "of float16 at step 1: the largest number that a rank had was 40000" in found.sentence()
+
+
+def test_an_infinity_that_a_rank_had_before_is_no_overflow_nor_is_a_maximum() -> None:
+    for read, reduce in ((tensor(1.0, math.inf), "SUM"), (tensor(1.0, 2.0), "MAX")):
+        calls = Calls()
+        for rank in range(2):
+            calls.call(rank, read=read, got=tensor(2.0, math.inf), reduce=reduce, dtype="float16")
+        assert calls.found() == []
+
+
+def test_where_a_scaler_is_at_work_an_overflow_is_what_it_tries_scales_for() -> None:
+    calls = Calls()
+    calls.job.ranks[0].writes("scaler")
+    for rank in range(2):
+        calls.call(rank, read=tensor(4e4), got=tensor(math.inf), dtype="float16")
+    assert calls.found() == []

@@ -262,3 +262,31 @@ class TestReplicasOfOneRank:
     def test_it_is_told_in_place_of_a_difference_between_ranks(self) -> None:
         found = finding(self.job([("s", "t")], [("x", "x")]))
         assert (found.cause, found.ranks) == ("local replicas differ", (0,))
+
+
+def skipping(*skips: str) -> list[Finding]:
+    """Return the findings on ranks of which each letter is a step: `s` was skipped, and another one is the digest."""
+    job = Golden(len(skips))
+    for one, letters in zip(job.ranks, skips, strict=True):
+        for letter in letters:
+            one.enters("forward")
+            if letter == "s":
+                one.writes("overflow", site="train.py:9")
+            else:
+                one.ends_step(letter)
+    return list(ask("replicas", job.ends_well().history()))
+
+
+def test_a_step_that_the_scaler_of_one_rank_skips_is_named_with_its_line() -> None:
+    (found,) = skipping("abcde", "absfg")
+    assert (found.cause, found.ranks, found.step) == ("step skipped", (1,), 3)
+    assert "the scaler of rank 1 skipped step 3 for gradients that overflowed (train.py:9)" in found.sentence()
+
+
+def test_steps_that_all_scalers_skip_are_left_alone() -> None:
+    assert skipping("absde", "absde") == []
+
+
+def test_steps_that_all_skip_are_no_reason_for_replicas_that_part() -> None:
+    (found,) = skipping("abscd", "absxy")
+    assert found.cause != "step skipped"

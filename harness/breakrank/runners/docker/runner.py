@@ -23,6 +23,7 @@ from breakrank.runners.docker.container import ContainerWalls
 from breakrank.runners.docker.engine import is_rootless, words_of
 from breakrank.runners.docker.image import find_image
 from breakrank.runners.docker.namespaces import kinds
+from breakrank.runners.environment import has_own
 from breakrank.runners.kind import Resources, RunSpec
 from breakrank.runners.process import ProcessRunner
 from breakrank.runners.sandbox import SandboxRunner
@@ -145,7 +146,8 @@ class DockerRunner(SandboxRunner):
                 request["argv"] = self._command(plan.command_of(boot["attempt"]))
                 if self.agent:
                     env["BREAKRANK_ENTER"] = json.dumps(boot)
-            elif self.cold:
+            elif self.cold or has_own(plan.environment, boot["rank"]):
+                # The container's warm process has the environment that all ranks have in common.
                 request["argv"] = ["python3", "-m", "breakrank_agent.start.boot"]
                 env["BREAKRANK_BOOT"] = json.dumps(boot)
             pid: int = container.ask(request, sent)

@@ -16,6 +16,7 @@ from typing import Any
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.parameter_digest import in_parts
+from breakrank_agent.hooks.tensorflow.own_values import OwnValues
 from breakrank_agent.hooks.tensorflow.training import Training, line_here, training_of
 
 WAITS_FOR = "tensorflow"
@@ -40,6 +41,7 @@ def install(agent: Agent) -> None:
         for name in _METHODS:
             seen.wrap(kind, name, seen.of_one)
     agent.on.step_end.append(seen.record)
+    agent.on.step_end.append(OwnValues(agent, training_of(agent), seen.unreduced).tell)
 
 
 class _Assignments:
@@ -123,6 +125,11 @@ class _Assignments:
         graph = ops.get_default_graph()
         if id(whole) not in lines_of(graph):
             setattr(graph, _LINES, {**lines_of(graph), id(whole): line_here(self._agent)})
+
+    def unreduced(self) -> list[Any]:
+        """Return the variables that were assigned to with nothing to reduce, each once."""
+        found = {id(variable): variable for known, _ in list(self._seen.values()) if (variable := known()) is not None}
+        return [*found.values()]
 
     def record(self) -> None:
         """Record what is new, of the variables that are trained."""

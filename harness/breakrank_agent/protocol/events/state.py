@@ -383,6 +383,20 @@ class SpectralEvent(RankEventBase):
     """The line of the user's code that calls, as `file:line`; empty if there is none."""
 
 
+class ScalerEvent(RankEventBase):
+    """A scaler of the loss was asked for its first step: gradients may overflow, and a step is then skipped."""
+
+    kind: Literal["scaler"]
+
+
+class OverflowEvent(RankEventBase):
+    """A scaler of the loss found gradients that are not finite, and skipped the step of an optimizer."""
+
+    kind: Literal["overflow"]
+    site: str
+    """The line of the user's code that calls, as `file:line`; empty if there is none."""
+
+
 class LackEvent(RankEventBase):
     """Gradients of replicas have not reached an update."""
 
