@@ -78,6 +78,7 @@ def _checks() -> dict[str, Callable[[], str]]:
     return {
         "ptrace": _ptrace,
         "strace": _strace,
+        "seccomp": _seccomp,
         "clock": _clock,
         "pageout": _pageout,
         "pidfd": _pidfd,
@@ -187,6 +188,13 @@ def _strace() -> str:
         return ""
     cure = "sysctl kernel.yama.ptrace_scope=1, or start the container with --cap-add=SYS_PTRACE"
     return f"{said or 'strace died'}; {cure}"
+
+
+def _seccomp() -> str:
+    """Return why the writes of a process cannot be watched."""
+    from breakrank_agent.kernel.seccomp import why_not
+
+    return why_not()
 
 
 def _pidfd() -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import enum
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from breakrank.conductor.run import Write
 from breakrank.conductor.struck_rank import StruckRank
+from breakrank.host.disk_journal import DiskJournal
 from breakrank.host.session import Session
+from breakrank.host.write_watch import WriteWatch
 from breakrank.runners.base import RankProcess
 from breakrank.runners.cgroups import Groups
 from breakrank.runners.namespaces import Walls
@@ -76,6 +77,8 @@ class Strikes:
         self._store = 0
         self._around: dict[int, Walls] = {}
         self._groups = Groups(session)
+        #: What of the writes of ranks has reached the disk, if they are watched.
+        self._journal: DiskJournal | None = None
         self._session = session
         self._write = write
         self._all = [
@@ -100,6 +103,12 @@ class Strikes:
             if item.index == index:
                 item.again = item.state in (State.LANDED, State.MISSED) or item.strike.trigger.attempt < self._attempt
                 item.state = State.PARKED
+
+    def watch_writes(self, rank: int, listener: int) -> WriteWatch:
+        """Keep from here on what a rank brings to disk; `listener` is the descriptor of its filter."""
+        self._journal = self._journal or DiskJournal()
+        target = self._target(self._of(rank)[0])
+        return WriteWatch(listener, target.seen(), self._journal)
 
     def event(self, rank: int, event: RankLine) -> None:
         """Take an event of the rank: a strike has fired or was seen, or the rank went on after one."""
@@ -197,10 +206,12 @@ class Strikes:
         return self._groups.acted(rank)
 
     def close(self) -> None:
-        """Remove the control groups, when nothing of the attempt lives any more."""
+        """Remove the control groups and the journal, when nothing of the attempt lives any more."""
         self._groups.remove()
+        if self._journal is not None:
+            self._journal.close()
 
-    def _of(self, rank: int) -> Iterable[_OnRank]:
+    def _of(self, rank: int) -> list[_OnRank]:
         return [item for item in self._all if item.rank == rank]
 
     def _strike(self, members: list[_OnRank]) -> None:
@@ -231,7 +242,7 @@ class Strikes:
     def _target(self, item: _OnRank) -> StruckRank:
         peers = {rank: pid for rank, pid in self._pids.items() if rank != item.rank}
         view = str(self._view.folder), self._view.holder, self._view.carries
-        where = *view, peers, self._store, item.kept, self._around, self._groups
+        where = *view, peers, self._store, item.kept, self._around, self._groups, self._journal
         return StruckRank(self._session, item.index, item.rank, item.pid, *where)
 
     def _look(self, item: _OnRank) -> Any:
