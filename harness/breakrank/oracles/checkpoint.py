@@ -45,7 +45,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     if first is None and not _left(history) and not any(lived.of_kind("restored") for lived in control.last):
         raise Abstain("the control saved no checkpoint")
     wrong = [*_torn(history, control), *_mixed(history), *_lost(history, control), *_destroyed(history, control)]
-    wrong += _in_part(history, control)
+    wrong += [*_vanished(history, control), *_in_part(history, control)]
     if wrong or first is None or any(lived.payloads("save") for lived in history.ranks.values()):
         return wrong
     if not _came_past(history, first):
@@ -172,6 +172,42 @@ def _destroyed(history: History, control: History) -> list[Finding]:
     evidence = {"what": what, "path": event["path"], "said": event["message"]}
     step, attempt = int(event["step"]), history.attempts[-1]
     return [Finding("checkpoint", "no checkpoint", (rank,), step, attempt, evidence=evidence)]
+
+
+def _vanished(history: History, control: History) -> list[Finding]:
+    """Return the last save of each rank that lies in no file any more at the end of an attempt that another follows.
+
+    The finding is one of the attempt that follows, which begins without it. A save that a rank has removed or written
+    over is left out. Nothing is returned if the files of the control do not
+    show its saves either: they lie elsewhere, or each of them in several files.
+    """
+    found = []
+    for attempt, following in pairwise(history.attempts) if _whole(control) else ():
+        left = {e["file"] for e in history.seen("left") if e["attempt"] == attempt}
+        lost: dict[tuple[int, int], list[tuple[int, str]]] = {}
+        for lived in history.attempt(attempt):
+            saves = lived.payloads("save")
+            if saves and saves[-1]["file"] is not None and saves[-1]["file"] not in left:
+                path = _untouched(history.attempt(attempt), lived, saves[-1])
+                if path:
+                    lost.setdefault((int(saves[-1]["step"]), int(saves[-1]["done"])), []).append((lived.rank, path))
+        for (step, done), saved in sorted(lost.items()):
+            ranks = tuple(rank for rank, _ in saved)
+            evidence = {"path": saved[0][1], "done": done, "earlier": attempt}
+            found.append(Finding("checkpoint", "checkpoint lost", ranks, step, following, evidence=evidence))
+    return found
+
+
+def _untouched(ranks: Sequence[RankHistory], saver: RankHistory, save: PayloadEvent) -> str:
+    """Return the path that a save came to lie at; nothing if a rank removed it, or began to write over it."""
+    after = [(lived, e) for lived in ranks for e in (*lived.points("write"), *lived.points("save")) if e["t"] > save["t"]]
+    renames = [e["path"] for lived, e in after if lived is saver and e.get("how") == "rename"]
+    paths = [save["path"], *renames[:1]]
+    touched = [e["path"] for _, e in after if e.get("how") not in ("mkdir", "open folder")]
+    for path in renames[:1]:
+        touched.remove(path)
+    gone = any(path == one or path.startswith(f"{one}/") for path in paths for one in touched)
+    return "" if gone or save["path"] == "(memory)" else paths[-1]
 
 
 def _whole(history: History) -> bool | None:
