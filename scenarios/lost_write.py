@@ -16,7 +16,11 @@ SCENARIO = Scenario(
     cases=[
         Case("torch-unsynced", "durable:unsynced", expect=LOST),
         Case("torch-content-synced", "durable:content_synced", expect=LOST),
-        Case("torch-name-synced", "durable:name_synced", expect=detected(oracle="checkpoint", rank=0, step=3, cause="checkpoint lost")),
+        Case(
+            "torch-name-synced",
+            "durable:name_synced",
+            expect=detected(oracle="checkpoint", rank=0, step=3, cause="checkpoint lost"),
+        ),
         Case("torch-synced", "durable:synced", expect=SURVIVED),
         Case("tf-unsynced", "guarded_workers:trusting", framework="tensorflow", expect=LOST),
         Case("tf-synced", "guarded_workers:synced", framework="tensorflow", expect=SURVIVED),

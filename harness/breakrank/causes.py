@@ -185,8 +185,9 @@ _CHECKPOINT = {
     "loaded from it changes with it",
     "no checkpoint": "nothing can be resumed from: {what}",
     "torn checkpoint": "the checkpoint {path}, read by {who}, is not as it was written",
-    "checkpoint lost": "{path}, which {who} saved after {done} steps in attempt {earlier}, was not on disk any more when the "
-    "ranks had ended, and no rank had removed it: only what an fsync of the file and of its folder has reached is sure to stay",
+    "checkpoint lost": "{path}, which {who} saved after {done} steps in the attempt before, was not on disk any more "
+    "when the ranks had ended, and no rank had removed it: only what an fsync of the file and of its folder has "
+    "reached is sure to stay",
     "partial restore": "{who} went on at step {step} with less of the checkpoint {path} than the control: {said}",
 }
 

@@ -157,7 +157,8 @@ class Inbox:
             os.close(listener)
             return tried
         self._watches[number] = self._strikes.watch_writes(number, listener)
-        self._selector.register(self._watches[number], selectors.EVENT_READ, (number, "disk"))
+        with contextlib.suppress(OSError):
+            self._selector.register(self._watches[number], selectors.EVENT_READ, (number, "disk"))
         return True
 
     def _give_up(self, rank: Rank, why: str) -> None:

@@ -77,7 +77,7 @@ class Strikes:
         self._store = 0
         self._around: dict[int, Walls] = {}
         self._groups = Groups(session)
-        #: What of the writes of ranks has reached the disk, if they are watched.
+        #: The files of the ranks as they are on disk, if their writes are watched.
         self._journal: DiskJournal | None = None
         self._session = session
         self._write = write
@@ -105,9 +105,15 @@ class Strikes:
                 item.state = State.PARKED
 
     def watch_writes(self, rank: int, listener: int) -> WriteWatch:
-        """Keep from here on what a rank brings to disk; `listener` is the descriptor of its filter."""
+        """Keep from here on what a rank brings to disk; `listener` is the descriptor of its filter.
+
+        Raises `LookupError` if no strike asks for it.
+        """
+        asking = [item for item in self._of(rank) if item.strike.fault.journals]
+        if not asking:
+            raise LookupError(f"no strike on rank {rank} asks for its writes")
+        target = self._target(asking[0])
         self._journal = self._journal or DiskJournal()
-        target = self._target(self._of(rank)[0])
         return WriteWatch(listener, target.seen(), self._journal)
 
     def event(self, rank: int, event: RankLine) -> None:

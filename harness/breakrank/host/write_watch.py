@@ -50,21 +50,28 @@ class WriteWatch:
         return self._listener
 
     def serve(self) -> bool:
-        """Answer each call that waits; return False if there is nobody left who could make one."""
+        """Answer each call that waits; return False if there is nobody left who could make one, or it is no filter."""
         waits = select.poll()
         waits.register(self._listener, select.POLLIN)
         while ready := waits.poll(0):
             if not ready[0][1] & select.POLLIN:
                 return False
-            # Its thread may be gone.
-            with contextlib.suppress(FileNotFoundError):
+            try:
                 notice = receive(self._listener)
-                try:
-                    self._take(notice)
-                except OSError as error:
-                    self._journal.lack = self._journal.lack or f"{notice.call}: {error.strerror or error}"
+                self._note(notice)
                 let_go(self._listener, notice)
+            except FileNotFoundError:
+                # Its thread is gone.
+                continue
+            except OSError:
+                return False
         return True
+
+    def _note(self, notice: Notice) -> None:
+        try:
+            self._take(notice)
+        except OSError as error:
+            self._journal.lack = self._journal.lack or f"{notice.call}: {error.strerror or error}"
 
     def close(self) -> None:
         """Answer nobody any more."""

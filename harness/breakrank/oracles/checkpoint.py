@@ -45,7 +45,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     if first is None and not _left(history) and not any(lived.of_kind("restored") for lived in control.last):
         raise Abstain("the control saved no checkpoint")
     wrong = [*_torn(history, control), *_mixed(history), *_lost(history, control), *_destroyed(history, control)]
-    wrong += [*_vanished(history, control), *_in_part(history, control)]
+    wrong += [*_vanished(history, control), *_cleared(history, control), *_in_part(history, control)]
     if wrong or first is None or any(lived.payloads("save") for lived in history.ranks.values()):
         return wrong
     if not _came_past(history, first):
@@ -193,14 +193,36 @@ def _vanished(history: History, control: History) -> list[Finding]:
                     lost.setdefault((int(saves[-1]["step"]), int(saves[-1]["done"])), []).append((lived.rank, path))
         for (step, done), saved in sorted(lost.items()):
             ranks = tuple(rank for rank, _ in saved)
-            evidence = {"path": saved[0][1], "done": done, "earlier": attempt}
+            evidence = {"path": saved[0][1], "done": done}
             found.append(Finding("checkpoint", "checkpoint lost", ranks, step, following, evidence=evidence))
+    return found
+
+
+def _cleared(history: History, control: History) -> list[Finding]:
+    """Return the removal of the last save by its own rank, if no whole one is left at the end of its attempt.
+
+    Nothing is returned for the last attempt, after which nobody resumes, nor if saves lie elsewhere (`_vanished`).
+    """
+    found = []
+    for attempt, following in pairwise(history.attempts) if _whole(control) else ():
+        saved = {e["file"] for lived in history.ranks.values() for e in lived.payloads("save")}
+        left = {e["file"] for e in history.seen("left") if e["attempt"] == attempt}
+        for lived in history.attempt(attempt) if None not in saved and not left & saved else ():
+            for save in lived.payloads("save")[-1:]:
+                after = [e for e in lived.points("write") if e["t"] > save["t"]]
+                paths = [save["path"], *_named(after, "rename")[:1]]
+                for event in [e for e in after if e["how"] == "remove" and e["path"] in paths][:1]:
+                    what = f"rank {lived.rank} removed {event['path']}, the last whole checkpoint, before another was"
+                    step, evidence = int(event["step"]), {"what": what, "path": event["path"]}
+                    found.append(Finding("checkpoint", "no checkpoint", (lived.rank,), step, following, (), evidence))
     return found
 
 
 def _untouched(ranks: Sequence[RankHistory], saver: RankHistory, save: PayloadEvent) -> str:
     """Return the path that a save came to lie at; nothing if a rank removed it, or began to write over it."""
-    after = [(lived, e) for lived in ranks for e in (*lived.points("write"), *lived.points("save")) if e["t"] > save["t"]]
+    after = [
+        (lived, e) for lived in ranks for e in (*lived.points("write"), *lived.points("save")) if e["t"] > save["t"]
+    ]
     renames = [e["path"] for lived, e in after if lived is saver and e.get("how") == "rename"]
     paths = [save["path"], *renames[:1]]
     touched = [e["path"] for _, e in after if e.get("how") not in ("mkdir", "open folder")]

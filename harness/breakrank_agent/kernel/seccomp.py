@@ -70,7 +70,7 @@ _RECEIVE, _SEND = 0xC0502100, 0xC0182101
 _NOTICE = struct.Struct("=QIIiIQ6Q")
 _ANSWER = struct.Struct("=QqiI")
 _GO_ON = 1
-#: Where the kernel lists the answers that a filter may give.
+#: The kernel's list of the answers that a filter may give.
 _ACTIONS = "/proc/sys/kernel/seccomp/actions_avail"
 
 

@@ -359,3 +359,65 @@ class TestDestroyed:
 
     def test_nothing_is_said_where_the_control_left_no_whole_checkpoint(self) -> None:
         assert ask("checkpoint", self.fails(self.saved(), model="half"), saving(model="half")) == []
+
+
+class TestLostCheckpoint:
+    """A save that no file holds any more when the ranks have ended, before the attempt that follows."""
+
+    def interrupted(self, *, rename: str = "", then: tuple[str, str] = ("", ""), begun: bool = False) -> Golden:
+        """Return a job whose rank 0 saves after two steps, renames the last save, does one thing more, and is killed.
+
+        In the next attempt it does all of its steps.
+        """
+        job = Golden()
+        for _ in range(2):
+            job.trains(1)
+            job[0].saves("new.pt")
+            if rename:
+                job[0].enters("write", path=rename, how="rename")
+        if then[0]:
+            job[0].enters("write", path=then[1], how=then[0])
+        if begun:
+            job.trains(1)
+            job[0].enters("save", path="new.pt")
+        job[0].dies(SIGKILL)
+        return job.ended_by_us()
+
+    def judged(self, job: Golden, control: History | None = None) -> list[Finding]:
+        """Return the findings of the oracle, once the job has done all of its steps in a new attempt."""
+        job.again().trains(3).ends_well()
+        return ask("checkpoint", job.history(), control or saving(3, **{"model.pt": "a0s3"}))
+
+    @pytest.mark.parametrize(("rename", "path"), [("", "new.pt"), ("last.pt", "last.pt")])
+    def test_is_found_by_the_name_that_it_had_at_last(self, rename: str, path: str) -> None:
+        found = one(self.judged(self.interrupted(rename=rename)))
+        assert found == ("checkpoint lost", (0,), 2, 1, {"path": path, "done": 2})
+
+    def test_an_older_one_that_is_left_is_not_the_last(self) -> None:
+        job = self.interrupted(rename="last.pt").leaves("last.pt", "a0s1")
+        assert one(self.judged(job))[0] == "checkpoint lost"
+
+    @pytest.mark.parametrize("path", ["last.pt", "new.pt"])
+    def test_one_that_lies_anywhere_is_not_lost(self, path: str) -> None:
+        assert self.judged(self.interrupted(rename="last.pt").leaves(path, "a0s2")) == []
+
+    @pytest.mark.parametrize("then", [("remove", "last.pt"), ("open", "last.pt"), ("rename", "last.pt")])
+    def test_one_that_a_rank_removed_or_wrote_over_is_not_lost(self, then: tuple[str, str]) -> None:
+        assert self.judged(self.interrupted(rename="last.pt", then=then)) == []
+
+    @pytest.mark.parametrize("then", [("remove", "older.pt"), ("open", "latest.txt"), ("mkdir", "last.pt")])
+    def test_changes_of_other_files_do_not_matter(self, then: tuple[str, str]) -> None:
+        assert one(self.judged(self.interrupted(rename="last.pt", then=then)))[0] == "checkpoint lost"
+
+    def test_one_whose_folder_was_removed_is_not_lost(self) -> None:
+        assert self.judged(self.interrupted(rename="step-2/last.pt", then=("rmdir", "step-2"))) == []
+
+    def test_one_that_is_being_written_over_is_not_lost(self) -> None:
+        assert self.judged(self.interrupted(begun=True)) == []
+
+    def test_a_control_that_does_not_show_its_saves_tells_nothing(self) -> None:
+        assert self.judged(self.interrupted(), saving(3)) == []
+
+    def test_nothing_is_lost_where_no_attempt_follows(self) -> None:
+        job = self.interrupted()
+        assert ask("checkpoint", job.history(), saving(3, **{"model.pt": "a0s3"})) == []
