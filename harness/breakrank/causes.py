@@ -188,6 +188,8 @@ _CHECKPOINT = {
     "checkpoint lost": "{path}, which {who} saved after {done} steps in the attempt before, was not on disk any more "
     "when the ranks had ended, and no rank had removed it: only what an fsync of the file and of its folder has "
     "reached is sure to stay",
+    "older checkpoint": "{who} resumed with {path}, saved after {done} steps, although {newer}, saved after {later} "
+    "steps, was there and whole",
     "partial restore": "{who} went on at step {step} with less of the checkpoint {path} than the control: {said}",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -45,7 +46,8 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     if first is None and not _left(history) and not any(lived.of_kind("restored") for lived in control.last):
         raise Abstain("the control saved no checkpoint")
     wrong = [*_torn(history, control), *_mixed(history), *_lost(history, control), *_destroyed(history, control)]
-    wrong += [*_vanished(history, control), *_cleared(history, control), *_in_part(history, control)]
+    wrong += [*_vanished(history, control), *_cleared(history, control), *_outdated(history)]
+    wrong += _in_part(history, control)
     if wrong or first is None or any(lived.payloads("save") for lived in history.ranks.values()):
         return wrong
     if not _came_past(history, first):
@@ -216,6 +218,40 @@ def _cleared(history: History, control: History) -> list[Finding]:
                     step, evidence = int(event["step"]), {"what": what, "path": event["path"]}
                     found.append(Finding("checkpoint", "no checkpoint", (lived.rank,), step, following, (), evidence))
     return found
+
+
+def _outdated(history: History) -> list[Finding]:
+    """Return the restores, before the first step, of an older checkpoint than another that lay there, whole.
+
+    The other one is of all the ranks and of all the kinds of files that the older one is of: a kind is a name without
+    its numbers.
+    """
+    found = []
+    saves = [(lived, e) for lived in history.ranks.values() for e in lived.payloads("save")]
+    for attempt, following in pairwise(history.attempts):
+        left = {e["file"]: e["path"] for e in history.seen("left") if e["attempt"] == attempt}
+        done = {e["file"]: int(e["done"]) for lived, e in saves if lived.attempt <= attempt and e["file"] in left}
+        parts: dict[int, set[tuple[int, str]]] = {}
+        for lived, save in saves:
+            if save["file"] in done:
+                parts.setdefault(done[save["file"]], set()).add((lived.rank, _kind(left[save["file"]])))
+        first = [(lived.rank, e) for lived in history.attempt(following) for e in lived.payloads("restore")]
+        reads = [(rank, e) for rank, e in first if e["step"] == 0 and e["file"] in done]
+        latest = max((done[e["file"]] for _, e in reads), default=0)
+        enough = parts.get(latest, set())
+        newer = max((number for number in parts if number > latest and parts[number] >= enough), default=0)
+        if latest and newer:
+            ranks = tuple(sorted({rank for rank, e in reads if done[e["file"]] == latest}))
+            path = next(e["path"] for _, e in reads if done[e["file"]] == latest)
+            other = next(left[file] for file, number in done.items() if number == newer)
+            evidence = {"path": path, "done": latest, "newer": other, "later": newer}
+            found.append(Finding("checkpoint", "older checkpoint", ranks, 0, following, evidence=evidence))
+    return found
+
+
+def _kind(path: str) -> str:
+    """Return a path without its numbers and digests."""
+    return re.sub(r"[0-9a-f]{8,}|\d+", "#", path)
 
 
 def _untouched(ranks: Sequence[RankHistory], saver: RankHistory, save: PayloadEvent) -> str:
