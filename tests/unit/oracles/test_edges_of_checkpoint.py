@@ -412,6 +412,14 @@ class TestLostCheckpoint:
     def test_one_whose_folder_was_removed_is_not_lost(self) -> None:
         assert self.judged(self.interrupted(rename="step-2/last.pt", then=("rmdir", "step-2"))) == []
 
+    def test_one_whose_bytes_were_changed_where_they_lie_is_not_lost(self) -> None:
+        assert self.judged(self.interrupted(rename="last.pt").leaves("last.pt", "rotten")) == []
+        assert self.judged(self.interrupted(rename="last").leaves("last/shard-0", "rotten")) == []
+
+    def test_one_that_is_shorter_than_it_was_is_lost(self) -> None:
+        job = self.interrupted(rename="last.pt").says("left", attempt=0, path="last.pt", file="empty", size=0)
+        assert one(self.judged(job))[0] == "checkpoint lost"
+
     def test_one_that_is_being_written_over_is_not_lost(self) -> None:
         assert self.judged(self.interrupted(begun=True)) == []
 
