@@ -32,6 +32,20 @@ SCENARIO = Scenario(
         Case("torch-shards", "sharded:unchecked", strikes=rot(SHARD), expect=RESTORED),
         Case("torch-shards-checked", "sharded:checked", strikes=rot(SHARD), expect=SURVIVED),
         Case(
+            "torch-safetensors",
+            "tensor_files:trusting",
+            needs=("safetensors",),
+            strikes=rot("**/*.safetensors"),
+            expect=RESTORED,
+        ),
+        Case(
+            "torch-safetensors-checked",
+            "tensor_files:falling_back",
+            needs=("safetensors",),
+            strikes=rot("**/*.safetensors"),
+            expect=SURVIVED,
+        ),
+        Case(
             "tf-checkpoint",
             "digits_workers:resuming",
             framework="tensorflow",

@@ -92,6 +92,7 @@ def _checks() -> dict[str, Callable[[], str]]:
         "debugger": no_debugger,
         "compiler": _compiler,
         "cuda": _cuda,
+        "safetensors": functools.partial(_package, "safetensors"),
     }
 
 
@@ -195,6 +196,11 @@ def _seccomp() -> str:
     from breakrank_agent.kernel.seccomp import why_not
 
     return why_not()
+
+
+def _package(name: str) -> str:
+    """Return why programs cannot import a package."""
+    return "" if importlib.util.find_spec(name) is not None else f"it is not installed; pip install {name}"
 
 
 def _pidfd() -> str:

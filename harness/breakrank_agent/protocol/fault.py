@@ -36,6 +36,7 @@ CAPABILITIES = (
     "debugger",
     "compiler",
     "cuda",
+    "safetensors",
 )
 
 #: From which rank to which.
