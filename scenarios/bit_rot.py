@@ -16,6 +16,8 @@ def rot(path: str, share: float = 0.5) -> tuple:
     return faults.RotFile(path=path, share=share) @ at(rank=0, step=5, point="collective"), KILLED
 
 
+#: The file of `torch.distributed.checkpoint` that rank 0 has written last.
+SHARD = "checkpoints/step-4/__0_0.distcp"
 RESTORED = silent(oracle="checkpoint", cause="torn checkpoint")
 
 SCENARIO = Scenario(
@@ -27,6 +29,22 @@ SCENARIO = Scenario(
         Case("torch-falling-back", "guarded:falling_back", expect=SURVIVED),
         Case("torch-refusing", "guarded:refusing", expect=DETECTED),
         Case("torch-header", "guarded:trusting", strikes=rot("**/*.pt", share=0.0), expect=DETECTED),
+        Case("torch-shards", "sharded:unchecked", strikes=rot(SHARD), expect=RESTORED),
+        Case("torch-shards-checked", "sharded:checked", strikes=rot(SHARD), expect=SURVIVED),
+        Case(
+            "torch-safetensors",
+            "tensor_files:trusting",
+            needs=("safetensors",),
+            strikes=rot("**/*.safetensors"),
+            expect=RESTORED,
+        ),
+        Case(
+            "torch-safetensors-checked",
+            "tensor_files:falling_back",
+            needs=("safetensors",),
+            strikes=rot("**/*.safetensors"),
+            expect=SURVIVED,
+        ),
         Case(
             "tf-checkpoint",
             "digits_workers:resuming",

@@ -202,6 +202,11 @@ _CHECKPOINT = {
     "no checkpoint": "nothing can be resumed from: {what}",
     "torn checkpoint": "the checkpoint {path}, read by {who}, is not as it was written",
     "state of another": "{who} went on with the state of another: {path} holds what {whose} had saved as {other}",
+    "checkpoint lost": "{path}, which {who} saved after {done} steps in the attempt before, was not on disk any more "
+    "when the ranks had ended, and no rank had removed it: only what an fsync of the file and of its folder has "
+    "reached is sure to stay",
+    "older checkpoint": "{who} resumed with {path}, saved after {done} steps, although {newer}, saved after {later} "
+    "steps, was there and whole",
     "partial restore": "{who} went on at step {step} with less of the checkpoint {path} than the control: {said}",
 }
 

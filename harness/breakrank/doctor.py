@@ -78,6 +78,7 @@ def _checks() -> dict[str, Callable[[], str]]:
     return {
         "ptrace": _ptrace,
         "strace": _strace,
+        "seccomp": _seccomp,
         "clock": _clock,
         "pageout": _pageout,
         "pidfd": _pidfd,
@@ -91,6 +92,7 @@ def _checks() -> dict[str, Callable[[], str]]:
         "debugger": no_debugger,
         "compiler": _compiler,
         "cuda": _cuda,
+        "safetensors": functools.partial(_package, "safetensors"),
     }
 
 
@@ -187,6 +189,18 @@ def _strace() -> str:
         return ""
     cure = "sysctl kernel.yama.ptrace_scope=1, or start the container with --cap-add=SYS_PTRACE"
     return f"{said or 'strace died'}; {cure}"
+
+
+def _seccomp() -> str:
+    """Return why the writes of a process cannot be watched."""
+    from breakrank_agent.kernel.seccomp import why_not
+
+    return why_not()
+
+
+def _package(name: str) -> str:
+    """Return why programs cannot import a package."""
+    return "" if importlib.util.find_spec(name) is not None else f"it is not installed; pip install {name}"
 
 
 def _pidfd() -> str:

@@ -21,9 +21,9 @@ class Stretch(NamedTuple):
 def lineage(history: History, attempt: int, rank: int) -> list[Stretch]:
     """Return the stretches of earlier attempts that the state of `rank` at the start of `attempt` contains.
 
-    They are oldest first. A restored file is known by the digest of its bytes (by its path where a digest is missing):
-    it is the last such save of an earlier attempt. A rank that restored nothing by itself has what the lowest rank that
-    did restored, and sent to it.
+    They are oldest first. A restored file is known by the digest of its bytes, or where a digest is missing by its
+    path, or by the name that it got right after the save: it is the last such save of an earlier attempt. A rank that
+    restored nothing by itself has what the lowest rank that did restored, and sent to it.
     """
     restored = _restored(history, attempt, rank)
     saved = _saved(history, attempt, restored) if restored is not None else None
@@ -88,14 +88,16 @@ def _restored(history: History, attempt: int, rank: int) -> PayloadEvent | None:
 def _saved(history: History, before: int, restored: PayloadEvent) -> Stretch | None:
     """Return what the last save of the restored file in the attempts before `before` contains of its attempt."""
     for attempt in reversed([a for a in history.attempts if a < before]):
-        saves = [e for lived in history.attempt(attempt) for e in lived.payloads("save") if _same_file(e, restored)]
+        ranks = history.attempt(attempt)
+        saves = [e for lived in ranks for e in lived.payloads("save") if _same_file(lived, e, restored)]
         if saves:
             return Stretch(attempt, max(int(e["done"]) for e in saves))
     return None
 
 
-def _same_file(saved: PayloadEvent, restored: PayloadEvent) -> bool:
-    """Return whether a save wrote what a restore read."""
-    if saved["file"] is None or restored["file"] is None:
-        return bool(saved["path"] == restored["path"])
-    return bool(saved["file"] == restored["file"])
+def _same_file(saver: RankHistory, saved: PayloadEvent, restored: PayloadEvent) -> bool:
+    """Return whether a save wrote what a restore read; a file without a digest may have been renamed after its save."""
+    if saved["file"] is not None and restored["file"] is not None:
+        return bool(saved["file"] == restored["file"])
+    renames = [e["path"] for e in saver.points("write") if e["how"] == "rename" and e["t"] >= saved["t"]]
+    return restored["path"] in (saved["path"], *(renames[:1] if saved["file"] is None else ()))

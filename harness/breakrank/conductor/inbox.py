@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import selectors
 import signal
 from typing import Any
@@ -15,7 +16,9 @@ from breakrank.conductor.strikes import Strikes
 from breakrank.conductor.validation import MOST_CHILDREN, Line, made_of, parse_event
 from breakrank.history.output import Output
 from breakrank.history.rank_file import Chronicle
+from breakrank.host.write_watch import WriteWatch
 from breakrank.runners.base import RankProcess
+from breakrank_agent.kernel.pidfd import take
 from breakrank_agent.protocol.checked import Unfit
 from breakrank_agent.protocol.events import RankLine
 from breakrank_agent.protocol.log import Damaged, LogReader
@@ -36,6 +39,7 @@ class Inbox:
         self._strikes = strikes
         self._gate = gate
         self._lines: dict[int, Line] = {}
+        self._watches: dict[int, WriteWatch] = {}
         self._selector = selectors.DefaultSelector()
 
     def open(self) -> None:
@@ -71,6 +75,9 @@ class Inbox:
             number, what = key.data
             if what == "channel":
                 self._hear(self._group.ranks[number])
+            elif what == "disk":
+                if not self._watches[number].serve():
+                    self._selector.unregister(self._watches[number])
             elif what == "words":
                 self._take_crash_dump(self._group.ranks[number])
             else:
@@ -99,6 +106,8 @@ class Inbox:
     def close(self) -> None:
         """Hear nothing more."""
         self._selector.close()
+        for watch in self._watches.values():
+            watch.close()
 
     # --- messages
 
@@ -124,6 +133,8 @@ class Inbox:
     def _take_message(self, rank: Rank, message: dict[str, Any]) -> None:
         if "park" in message:
             self._strikes.park(rank.process.rank, message["park"])
+        elif "disk" in message:
+            self._group.answer(rank.process.rank, {"watched": self._watch_writes(rank, **message)})
         elif "leaves" in message:
             rank.leaves = True
         elif "done" in message:
@@ -134,6 +145,21 @@ class Inbox:
             raise Unfit(f"the agent could not begin: {message['failed']}")
         elif self._gate is not None:
             self._gate.hear(rank.process.rank, message)
+
+    def _watch_writes(self, rank: Rank, disk: int, tried: bool = False) -> bool:
+        """Have the writes of a rank told to the journal of the strikes, if that can be; only see, if it is `tried`."""
+        number = rank.process.rank
+        try:
+            listener = take(rank.process.pid, disk)
+        except OSError:
+            return False
+        if tried or number in self._watches:
+            os.close(listener)
+            return tried
+        self._watches[number] = self._strikes.watch_writes(number, listener)
+        with contextlib.suppress(OSError):
+            self._selector.register(self._watches[number], selectors.EVENT_READ, (number, "disk"))
+        return True
 
     def _give_up(self, rank: Rank, why: str) -> None:
         """Take nothing more from a rank with a damaged record, and hang up: the rank goes on without us."""

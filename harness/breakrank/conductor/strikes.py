@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import enum
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from breakrank.conductor.run import Write
 from breakrank.conductor.struck_rank import StruckRank
+from breakrank.host.disk_journal import DiskJournal
 from breakrank.host.session import Session
+from breakrank.host.write_watch import WriteWatch
 from breakrank.runners.base import RankProcess
 from breakrank.runners.cgroups import Groups
 from breakrank.runners.namespaces import Walls
@@ -76,6 +77,8 @@ class Strikes:
         self._store = 0
         self._around: dict[int, Walls] = {}
         self._groups = Groups(session)
+        #: The files of the ranks as they are on disk, if their writes are watched.
+        self._journal: DiskJournal | None = None
         self._session = session
         self._write = write
         self._all = [
@@ -100,6 +103,18 @@ class Strikes:
             if item.index == index:
                 item.again = item.state in (State.LANDED, State.MISSED) or item.strike.trigger.attempt < self._attempt
                 item.state = State.PARKED
+
+    def watch_writes(self, rank: int, listener: int) -> WriteWatch:
+        """Keep from here on what a rank brings to disk; `listener` is the descriptor of its filter.
+
+        Raises `LookupError` if no strike asks for it.
+        """
+        asking = [item for item in self._of(rank) if item.strike.fault.journals]
+        if not asking:
+            raise LookupError(f"no strike on rank {rank} asks for its writes")
+        target = self._target(asking[0])
+        self._journal = self._journal or DiskJournal()
+        return WriteWatch(listener, target.seen(), self._journal)
 
     def event(self, rank: int, event: RankLine) -> None:
         """Take an event of the rank: a strike has fired or was seen, or the rank went on after one."""
@@ -197,10 +212,12 @@ class Strikes:
         return self._groups.acted(rank)
 
     def close(self) -> None:
-        """Remove the control groups, when nothing of the attempt lives any more."""
+        """Remove the control groups and the journal, when nothing of the attempt lives any more."""
         self._groups.remove()
+        if self._journal is not None:
+            self._journal.close()
 
-    def _of(self, rank: int) -> Iterable[_OnRank]:
+    def _of(self, rank: int) -> list[_OnRank]:
         return [item for item in self._all if item.rank == rank]
 
     def _strike(self, members: list[_OnRank]) -> None:
@@ -231,7 +248,7 @@ class Strikes:
     def _target(self, item: _OnRank) -> StruckRank:
         peers = {rank: pid for rank, pid in self._pids.items() if rank != item.rank}
         view = str(self._view.folder), self._view.holder, self._view.carries
-        where = *view, peers, self._store, item.kept, self._around, self._groups
+        where = *view, peers, self._store, item.kept, self._around, self._groups, self._journal
         return StruckRank(self._session, item.index, item.rank, item.pid, *where)
 
     def _look(self, item: _OnRank) -> Any:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from breakrank.host.disk_journal import DiskJournal
 from breakrank.host.session import Session
 from breakrank.runners.cgroups import Group, Groups
 from breakrank.runners.namespaces import Walls
@@ -32,11 +33,19 @@ class StruckRank:
     kept: dict[str, Any]
     around: Mapping[int, Walls]
     groups: Groups
+    journal: DiskJournal | None = None
 
     @property
     def group(self) -> Group:
         """The rank's control group. Raises `OSError` where the machine has none for us."""
         return self.groups.of(self.rank, self.pid)
+
+    @property
+    def disk(self) -> DiskJournal:
+        """The disk below the working folder. Raises `OSError` if the writes of the rank are not watched."""
+        if self.journal is None:
+            raise OSError("the writes of this rank are not watched here")
+        return self.journal
 
     @property
     def walls(self) -> Walls:

@@ -42,6 +42,7 @@ def _is_lock(value: Any) -> bool:
 #: The messages of a rank on its line, by the name that makes each, and what may stand beside it.
 _SAYS: dict[str, Callable[[Any], bool]] = {
     "park": whole(),
+    "disk": whole(),
     "leaves": is_flag,
     "done": whole(),
     "diverged": is_text,
@@ -54,7 +55,7 @@ _SAYS: dict[str, Callable[[Any], bool]] = {
     "aside": is_flag,
     "idle": listing(is_text),
 }
-_BESIDE = {"thread": whole(), "more": is_flag, "locks": listing(_is_lock)}
+_BESIDE = {"thread": whole(), "more": is_flag, "tried": is_flag, "locks": listing(_is_lock)}
 #: Our own code raises these when it is handed values that it was not made for.
 _MEANINGLESS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, RecursionError)
 _T = TypeVar("_T")

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from breakrank.analysis.happens_before import overwritten_in_turns
+from breakrank.analysis.left_saves import cleared, outdated, shows_saves, vanished
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, name_ranks
@@ -50,6 +51,9 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         *_mixed(history),
         *_lost(history, control),
         *_destroyed(history, control),
+        *vanished(history, control),
+        *cleared(history, control),
+        *outdated(history),
     ]
     wrong += _in_part(history, control)
     if wrong or first is None or any(lived.payloads("save") for lived in history.ranks.values()):
@@ -196,21 +200,13 @@ def _destroyed(history: History, control: History) -> list[Finding]:
     good = max((float(e["t"]) for lived in history.last for e in lived.payloads("save")), default=0.0)
     raised = [(e, lived.rank) for lived in history.last for e in lived.of_kind("raised") if e["point"] == "save"]
     failed = [(event, rank) for event, rank in raised if event["t"] > good]
-    if not failed or not _whole(control) or _whole(history) is not False:
+    if not failed or not shows_saves(control) or shows_saves(history) is not False:
         return []
     event, rank = failed[0]
     what = f"the save of rank {rank} failed, and no file that is left holds a whole checkpoint"
     evidence = {"what": what, "path": event["path"], "said": event["message"]}
     step, attempt = int(event["step"]), history.attempts[-1]
     return [Finding("checkpoint", "no checkpoint", (rank,), step, attempt, evidence=evidence)]
-
-
-def _whole(history: History) -> bool | None:
-    """Return whether a file that is left is what some save has written; None if not all saves are on record in full."""
-    saved = {e["file"] for lived in history.ranks.values() for e in lived.payloads("save")}
-    if not saved or None in saved:
-        return None
-    return any(left["file"] in saved for left in _left(history).values())
 
 
 def _takes_away(earlier: _Touch, later: _Touch) -> bool:

@@ -52,12 +52,21 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         raise Abstain("no rank ended well here and in the control")
     named = [pair for pair in pairs if _state(pair.lived) is not None and _state(pair.model) is not None]
     rest = [pair for pair in pairs if pair not in named]
-    compared = _comparable(rest, terms)
+    cut = [pair for pair in rest if _is_cut_otherwise(history, control, pair)]
+    compared = _comparable([pair for pair in rest if pair not in cut], terms)
+    if not named and not compared and cut:
+        raise Abstain("each rank holds a shard of the parameters, and the control's shards were cut for other ranks")
     if not named and not compared:
         raise Abstain("no rank recorded its parameters or a state, here and in the control")
     growth = 0.0 if terms.tolerance else rounding.growth(history, control, terms.ranks, terms.steps)
     compared = [pair for pair in compared if not _is_rounded(pair, growth)]
     return [*_states(history, named, terms, growth), *_parameters(history, compared, terms)]
+
+
+def _is_cut_otherwise(history: History, control: History, pair: Pair) -> bool:
+    """Return whether a rank holds another shard than the control's, since there are more ranks or fewer."""
+    ranks = [one.world(one.attempts[-1]) for one in (history, control)]
+    return ranks[0] != ranks[1] and any(e.get("sharded") for lived in pair for e in lived.of_kind("names"))
 
 
 def _is_rounded(pair: Pair, growth: float) -> bool:

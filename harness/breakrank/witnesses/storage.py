@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple
 from breakrank.host.blocked.threads import fields
 from breakrank.witnesses import Evidence, Witness
 from breakrank.witnesses.limits import file_system
-from breakrank_agent.kernel.rooted import opened
+from breakrank_agent.kernel.rooted import WorkingFolder, opened, reopen
 from breakrank_agent.protocol.fault import Fault
 from breakrank_agent.protocol.target import Target
 
@@ -122,6 +122,44 @@ def _digest(file: BinaryIO) -> bytes:
     for block in iter(lambda: file.read(_BLOCK), b""):
         digest.update(block)
     return digest.digest()
+
+
+class RolledBack(Witness[Mapping[str, bool]]):
+    """Waitpid tells of the end, and each name in the folders and each file, read again, is as the journal has it."""
+
+    halts = True
+
+    def look(self, fault: Fault, target: Target) -> Mapping[str, bool] | None:
+        """Return of each name that was changed whether it stands for what is on disk; None without a journal."""
+        found: dict[str, bool] = {}
+        try:
+            with target.files() as files:
+                for folder, names in target.disk.names():
+                    path = files.path_of(folder)
+                    with opened(reopen(folder, os.O_RDONLY | os.O_DIRECTORY)) as there:
+                        now = set(os.listdir(there))
+                    found |= {os.path.join(path, name): False for name in now ^ names.keys()}
+                    for name, digest in names.items():
+                        if name in now and digest is not None:
+                            found[os.path.join(path, name)] = _digest_of(files, os.path.join(path, name)) == digest
+        except OSError:
+            return None
+        return found
+
+    def judge(self, fault: Fault, evidence: Evidence[Mapping[str, bool]]) -> str | None:
+        """Compare the two looks, once the end is reported."""
+        before, after = evidence.before, evidence.after
+        ended = any(r["what"] == "ended" and r["status"] == fault.own_act() for r in evidence.reports)
+        if not ended or not evidence.silent or before is None or after is None or not all(after.values()):
+            return None
+        return f"waitpid: SIGKILL; names and files as on disk, of which {list(before.values()).count(False)} were not"
+
+
+def _digest_of(files: WorkingFolder, path: str) -> bytes | None:
+    """Return the digest of a file, as it lies there; None if it cannot be read."""
+    with contextlib.suppress(OSError), os.fdopen(files.open(path), "rb") as file:
+        return _digest(file)
+    return None
 
 
 class Traced(NamedTuple):

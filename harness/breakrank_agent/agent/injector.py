@@ -12,6 +12,7 @@ from breakrank_agent.agent.channel import Channel
 from breakrank_agent.agent.model import Model, NoHandles
 from breakrank_agent.agent.quiet import Quiet
 from breakrank_agent.agent.recorder import Recorder
+from breakrank_agent.kernel.seccomp import watch_writes, why_not
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.clock import MAIN
 from breakrank_agent.protocol.fault import Strike
@@ -68,6 +69,8 @@ class Injector:
         for due in [*self._due.values(), *self._lasting.values()]:
             for index, _ in due:
                 self._recorder.record("strike", strike=index, phase="armed")
+        if any(strike.fault.journals for due in self._due.values() for _, strike in due):
+            self._have_writes_watched()
 
     def strike(self, step: int, point: str, visit: int) -> None:
         """Fire the strikes that are due at a point."""
@@ -147,6 +150,18 @@ class Injector:
             return
         with self._quiet, contextlib.suppress(LookupError, RuntimeError):
             strike.fault.strike_inside(self._model.handles or NoHandles())
+
+    def _have_writes_watched(self) -> None:
+        """Show the Conductor from here on each call that changes files; if it cannot be, the strike is refused there.
+
+        A process whose filter nobody hears can open no file: the Conductor is tried first.
+        """
+        if self._channel is None or why_not() or not self._channel.ask({"disk": 0, "tried": True}).get("watched"):
+            return
+        with contextlib.suppress(OSError):
+            listener = watch_writes()
+            self._channel.ask({"disk": listener})
+            os.close(listener)
 
     def _ahead(self, strike: Strike) -> Optional[float]:
         """Return how far the wall clock is ahead of the kernel's own, by which it dates files, where that is asked."""

@@ -58,6 +58,7 @@ from breakrank_agent.faults.storage import FailReads as FailReads
 from breakrank_agent.faults.storage import FillDisk as FillDisk
 from breakrank_agent.faults.storage import LimitFiles as LimitFiles
 from breakrank_agent.faults.storage import LimitFileSize as LimitFileSize
+from breakrank_agent.faults.storage import LoseWrites as LoseWrites
 from breakrank_agent.faults.storage import RemountReadOnly as RemountReadOnly
 from breakrank_agent.faults.storage import RotFile as RotFile
 from breakrank_agent.faults.sync import BypassWrapper as BypassWrapper

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
+import select
+import signal
 import stat
 import subprocess
 import time
@@ -273,6 +276,51 @@ class ExchangeFiles(
             first, last = (files.read(path, _EXCHANGED_BYTES) for path in (paths[0], paths[-1]))
             files.replace(paths[0], last)
             files.replace(paths[-1], first)
+
+
+#: Seconds that the kernel may take to end a process that was killed. A limit, no more.
+_DIES_S = 5.0
+
+
+@dataclass(frozen=True)
+class LoseWrites(
+    Fault,
+    side="outside",
+    needs=("pidfd", "seccomp"),
+    journals=True,
+    witness="rolled_back",
+    delivers=-signal.SIGKILL,
+    certifies="files as they were at their last fsync, names as of their folder's, and processes that are gone; says "
+    "nothing about blocks that come to disk out of order, about O_SYNC, or about files outside of the working folder",
+):
+    """The power fails: the rank and all that it has started are killed, and of its files only what is on disk stays.
+
+    The disk is a strict one. The content of a file is what it was at its last fsync (fdatasync, msync, sync), and a
+    name that is new, renamed or removed is so only after an fsync of its folder. Most file systems keep more, and none
+    promises to. Writes of native code are seen as well. Of several ranks that are struck, all lose what they wrote.
+    """
+
+    def strike(self, target: Target) -> None:
+        """Kill the processes, wait until they are gone, and take away what is not on disk."""
+        disk = target.disk
+        for child in _below(target.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError), opened(os.pidfd_open(target.pid)) as ends:
+            target.signal(signal.SIGKILL)
+            select.select([ends], [], [], _DIES_S)
+        disk.roll_back()
+
+
+def _below(pid: int) -> list[int]:
+    """Return the processes that a process has started, and those that they have."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
+                for child in map(int, file.read().split()):
+                    found += [child, *_below(child)]
+    return found
 
 
 #: The system calls behind what a program asks for: which of them it is depends on the library and the machine.

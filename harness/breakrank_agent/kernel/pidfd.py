@@ -1,4 +1,4 @@
-"""Sockets of another process, duplicated into ours through its pidfd."""
+"""Descriptors and sockets of another process, duplicated into ours through its pidfd."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ import socket
 _PIDFD_GETFD = 438
 
 
-def duplicate(pid: int, descriptor: int) -> socket.socket:
-    """Return a socket of another process, as one of ours. Raises `OSError` where the kernel forbids it."""
+def take(pid: int, descriptor: int) -> int:
+    """Return a descriptor of another process, as one of ours. Raises `OSError` where the kernel forbids it."""
     process = os.pidfd_open(pid)
     try:
-        ours = ctypes.CDLL(None, use_errno=True).syscall(_PIDFD_GETFD, process, descriptor, 0)
+        ours = int(ctypes.CDLL(None, use_errno=True).syscall(_PIDFD_GETFD, process, descriptor, 0))
     finally:
         os.close(process)
     if ours < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-    return socket.socket(fileno=ours)
+    return ours
+
+
+def duplicate(pid: int, descriptor: int) -> socket.socket:
+    """Return a socket of another process, as one of ours. Raises `OSError` where the kernel forbids it."""
+    return socket.socket(fileno=take(pid, descriptor))

@@ -23,6 +23,7 @@ OFFERS = ("batch", "collective", "wrapper", "computation")
 CAPABILITIES = (
     "ptrace",
     "strace",
+    "seccomp",
     "clock",
     "pageout",
     "pidfd",
@@ -39,6 +40,7 @@ CAPABILITIES = (
     "debugger",
     "compiler",
     "cuda",
+    "safetensors",
 )
 
 #: From which rank to which.
@@ -71,6 +73,8 @@ class Fault:
     walled: ClassVar[bool] = False
     #: The walls must be a container's.
     contained: ClassVar[bool] = False
+    #: Writes of the rank are told to the Conductor from its start on, which keeps what of them has reached the disk.
+    journals: ClassVar[bool] = False
     #: The fault can strike a user's own script, and not only the programs that come with us.
     strikes_scripts: ClassVar[bool] = True
     #: The signal (negative) or exit code that the fault itself delivers to its rank; None: the rank lives on.
@@ -177,6 +181,7 @@ _HEADER: Mapping[str, tuple[type, tuple[str, ...]]] = {
     "points": (tuple, POINTS),
     "walled": (bool, ()),
     "contained": (bool, ()),
+    "journals": (bool, ()),
     "strikes_scripts": (bool, ()),
     "delivers": (int, ()),
 }

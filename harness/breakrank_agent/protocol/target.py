@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
-from typing import Any, Protocol, Union
+from collections.abc import Iterator, Mapping
+from typing import Any, Optional, Protocol, Union
 
 from breakrank_agent.kernel.rooted import WorkingFolder
 
@@ -93,6 +93,16 @@ class Group(Protocol):
         """Let everything in it go on."""
 
 
+class Disk(Protocol):
+    """The part of the working folder that has reached the disk. Each method raises `OSError` if not all was seen."""
+
+    def roll_back(self) -> None:
+        """Leave what is on disk, and nothing else."""
+
+    def names(self) -> Iterator[tuple[int, Mapping[str, Optional[bytes]]]]:
+        """Yield each folder that was changed, open, with its names on disk, and the digests of files (sha256)."""
+
+
 class Target(Protocol):
     """The rank as a fault from outside sees it: its process, the working folder, and its peers' processes by rank.
 
@@ -116,6 +126,10 @@ class Target(Protocol):
     @property
     def walls(self) -> Walls:
         """The walls around the rank. Raises `OSError` if there are none."""
+
+    @property
+    def disk(self) -> Disk:
+        """The disk below the working folder. Raises `OSError` if the writes of the rank are not watched."""
 
     @property
     def group(self) -> Group:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from signal import SIGKILL
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from support.asking import ask
@@ -359,3 +359,134 @@ class TestDestroyed:
 
     def test_nothing_is_said_where_the_control_left_no_whole_checkpoint(self) -> None:
         assert ask("checkpoint", self.fails(self.saved(), model="half"), saving(model="half")) == []
+
+
+class TestLostCheckpoint:
+    """A save that no file holds any more when the ranks have ended, before the attempt that follows."""
+
+    def interrupted(self, *, rename: str = "", then: tuple[str, str] = ("", ""), begun: bool = False) -> Golden:
+        """Return a job whose rank 0 saves after two steps, renames the last save, does one thing more, and is killed.
+
+        In the next attempt it does all of its steps.
+        """
+        job = Golden()
+        for _ in range(2):
+            job.trains(1)
+            job[0].saves("new.pt")
+            if rename:
+                job[0].enters("write", path=rename, how="rename")
+        if then[0]:
+            job[0].enters("write", path=then[1], how=then[0])
+        if begun:
+            job.trains(1)
+            job[0].enters("save", path="new.pt")
+        job[0].dies(SIGKILL)
+        return job.ended_by_us()
+
+    def judged(self, job: Golden, control: History | None = None) -> list[Finding]:
+        """Return the findings of the oracle, once the job has done all of its steps in a new attempt."""
+        job.again().trains(3).ends_well()
+        return ask("checkpoint", job.history(), control or saving(3, **{"model.pt": "a0s3"}))
+
+    @pytest.mark.parametrize(("rename", "path"), [("", "new.pt"), ("last.pt", "last.pt")])
+    def test_is_found_by_the_name_that_it_had_at_last(self, rename: str, path: str) -> None:
+        found = one(self.judged(self.interrupted(rename=rename)))
+        assert found == ("checkpoint lost", (0,), 2, 1, {"path": path, "done": 2})
+
+    def test_an_older_one_that_is_left_is_not_the_last(self) -> None:
+        job = self.interrupted(rename="last.pt").leaves("last.pt", "a0s1")
+        assert one(self.judged(job))[0] == "checkpoint lost"
+
+    @pytest.mark.parametrize("path", ["last.pt", "new.pt"])
+    def test_one_that_lies_anywhere_is_not_lost(self, path: str) -> None:
+        assert self.judged(self.interrupted(rename="last.pt").leaves(path, "a0s2")) == []
+
+    @pytest.mark.parametrize("then", [("truncate", "last.pt"), ("open", "last.pt"), ("rename", "last.pt")])
+    def test_one_that_a_rank_wrote_over_is_not_lost(self, then: tuple[str, str]) -> None:
+        assert self.judged(self.interrupted(rename="last.pt", then=then)) == []
+
+    @pytest.mark.parametrize("then", [("remove", "older.pt"), ("open", "latest.txt"), ("mkdir", "last.pt")])
+    def test_changes_of_other_files_do_not_matter(self, then: tuple[str, str]) -> None:
+        assert one(self.judged(self.interrupted(rename="last.pt", then=then)))[0] == "checkpoint lost"
+
+    def test_one_whose_folder_was_removed_is_not_lost(self) -> None:
+        assert self.judged(self.interrupted(rename="step-2/last.pt", then=("rmdir", "step-2"))) == []
+
+    def test_one_whose_bytes_were_changed_where_they_lie_is_not_lost(self) -> None:
+        assert self.judged(self.interrupted(rename="last.pt").leaves("last.pt", "rotten")) == []
+        assert self.judged(self.interrupted(rename="last").leaves("last/shard-0", "rotten")) == []
+
+    def test_one_that_is_shorter_than_it_was_is_lost(self) -> None:
+        job = self.interrupted(rename="last.pt").says("left", attempt=0, path="last.pt", file="empty", size=0)
+        assert one(self.judged(job))[0] == "checkpoint lost"
+
+    def test_one_that_is_being_written_over_is_not_lost(self) -> None:
+        assert self.judged(self.interrupted(begun=True)) == []
+
+    def test_a_control_that_does_not_show_its_saves_tells_nothing(self) -> None:
+        assert self.judged(self.interrupted(), saving(3)) == []
+
+    def test_nothing_is_lost_where_no_attempt_follows(self) -> None:
+        job = self.interrupted()
+        assert ask("checkpoint", job.history(), saving(3, **{"model.pt": "a0s3"})) == []
+
+    def test_one_that_its_rank_removed_before_another_was_whole_is_told_of(self) -> None:
+        job = self.interrupted(rename="last.pt", then=("remove", "last.pt"))
+        what = "rank 0 removed last.pt, the last whole checkpoint, before another was"
+        assert one(self.judged(job)) == ("no checkpoint", (0,), 2, 1, {"what": what, "path": "last.pt"})
+
+    def test_one_that_was_removed_beside_an_older_one_is_missed_by_nobody(self) -> None:
+        job = self.interrupted(rename="last.pt", then=("remove", "last.pt")).leaves("older.pt", "a0s1")
+        assert self.judged(job) == []
+
+
+class TestOlderCheckpoint:
+    """A restore of an older save although a newer one was there."""
+
+    def judged(self, restored: str, left: dict[str, str], step: int = 0, shards: tuple[int, ...] = ()) -> list[Finding]:
+        """Return the findings of a job that was killed after its saves, and restores one of these.
+
+        Rank 0 saves after two steps, and the ranks in `shards` after the first.
+        """
+        job = Golden()
+        for _ in range(2):
+            job.trains(1)
+            job[0].saves("new.tmp")
+            for rank in shards if job[0].done == 1 else ():
+                job[rank].saves("new.tmp", file=f"shard{rank}")
+        for path, file in left.items():
+            job.leaves(path, file)
+        job[0].dies(SIGKILL)
+        job.ended_by_us().again()
+        if step:
+            job.trains(1)
+        for lived in job.ranks:
+            lived.restores(restored)
+        history = job.trains(3 - step).ends_well().history()
+        return ask("checkpoint", history, saving(3, **{"model.pt": "a0s3"}))
+
+    BOTH: ClassVar = {"step-9.pt": "a0s1", "step-10.pt": "a0s2"}
+
+    def test_is_found(self) -> None:
+        found = one(self.judged("a0s1", self.BOTH))
+        evidence = {"path": "model.pt", "done": 1, "newer": "step-10.pt", "later": 2}
+        assert found == ("older checkpoint", (0, 1), 0, 1, evidence)
+
+    @pytest.mark.parametrize(
+        ("restored", "left"),
+        [
+            pytest.param("a0s2", BOTH, id="the newest"),
+            pytest.param("a0s1", {"step-9.pt": "a0s1", "step-10.pt": "torn"}, id="the newest that is whole"),
+            pytest.param("a0s1", {"step-9.pt": "a0s1", "new.tmp": "a0s2"}, id="the newest that was finished"),
+            pytest.param("a0s1", {"last.pt": "a0s1", "best.pt": "a0s2"}, id="another kind of file"),
+        ],
+    )
+    def test_others_are_not(self, restored: str, left: dict[str, str]) -> None:
+        assert "older checkpoint" not in [f.cause for f in self.judged(restored, left)]
+
+    def test_a_newer_one_of_which_a_rank_lacks_its_part_is_not_whole(self) -> None:
+        left = {**self.BOTH, "shard-1-of-step-9.pt": "shard1"}
+        assert self.judged("a0s1", left, shards=(1,)) == []
+
+    def test_whoever_goes_back_later_does_so_for_a_reason(self) -> None:
+        assert self.judged("a0s1", self.BOTH, step=1) == []

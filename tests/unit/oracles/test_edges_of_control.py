@@ -338,3 +338,28 @@ class TestContents:
         assert [f.cause for f in found(self.job("x", "y", params="q", indices=(1, 3)), control)] == ["wrong result"]
         assert [f.cause for f in found(self.job("a", "b", params="q"), control)] == ["wrong result"]
         assert [f.cause for f in found(self.job("a", "y", params="q"), control)] == ["batch mismatch"]
+
+
+class TestShardsOfOtherRanks:
+    """Shards of parameters that were cut for more ranks, or fewer, than the control's."""
+
+    def shards(self, ranks: int, sharded: list[int]) -> Golden:
+        """Return a job of which each rank holds a shard."""
+        job = Golden(ranks)
+        for one in job.ranks:
+            one.writes("names", names=["w"], eps=1e-7, sharded=sharded)
+        return job.trains(1).ends_well()
+
+    def test_are_not_compared(self) -> None:
+        few = self.shards(1, [0])
+        few[0].ends(params="half")
+        with pytest.raises(Abstain) as said:
+            found(few, self.shards(2, [0]))
+        why = "each rank holds a shard of the parameters, and the control's shards were cut for other ranks"
+        assert str(said.value) == why
+
+    def test_are_compared_where_there_are_as_many_or_none_is_cut(self) -> None:
+        for ranks, sharded in [(2, [0]), (1, [])]:
+            few = self.shards(ranks, sharded)
+            few.ranks[0].ends(params="other")
+            assert [one.cause for one in found(few, self.shards(2, sharded))] == ["wrong result"]

@@ -33,7 +33,8 @@ def _saving(agent: Agent) -> Callable[..., AbstractContextManager[None]]:
         if agent.services.sharded.threads and _is_part(agent):
             yield
             return
-        path = _path(agent, f)
+        # A thread may take longer than a step.
+        path, done = _path(agent, f), agent.clock.done
         agent.reach("save", says=members({"path": path}))
         if agent.services.tensors is not None:
             agent.services.tensors.read_all(obj, "save")
@@ -53,7 +54,7 @@ def _saving(agent: Agent) -> Callable[..., AbstractContextManager[None]]:
             agent.record("changed", path=path, count=changed, of=len(before), site=agent.sites.here().line)
         with agent.quietly():
             digest = _file_digest(f)
-        agent.payload("save", path=path, done=agent.clock.done, **digest)
+        agent.payload("save", path=path, done=done, **digest)
 
     return saving
 
