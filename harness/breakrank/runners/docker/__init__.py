@@ -34,7 +34,9 @@ class Docker(RunnerKind):
         return str(part("image").lacking(image, framework))
 
     def lacks_program(self, capability: str, image: str) -> str | None:
-        """Return that an image lacks a program that ranks start, with the cure; None for what is no such program."""
+        """Return that an image lacks a program or package of the ranks, with the cure; None for what is neither."""
+        if capability in part("image").PACKAGES:
+            return str(part("image").lacks_package(image, capability))
         program = part("image").STARTED.get(capability)
         return None if program is None else str(part("image").lacks_program(image, program))
 
