@@ -10,13 +10,13 @@ from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, hung,
 OTHER_BATCH = silent(oracle="control", rank=1, step=3, cause="batch mismatch")
 
 # The files are there when the first batch is asked for; this one is of a later batch.
-OF_TENSORFLOW = [faults.CutFile(path="pictures/1/004*.jpg", share=0.8) @ at(rank=1, step=1, point="load")]
+OF_TENSORFLOW = [faults.CutFile(path="pictures-1/004*.jpg", share=0.8) @ at(rank=1, step=1, point="load")]
 
 SCENARIO = Scenario(
     family="data",
     job=Job(ranks=2, steps=8, data="digits", deadline_s=10.0),
     # The files are there when the first batch is asked for; this one is of the third.
-    strikes=[faults.CutFile(path="pictures/1/007*.png", share=0.6) @ at(rank=1, step=1, point="load")],
+    strikes=[faults.CutFile(path="pictures-1/007*.png", share=0.6) @ at(rank=1, step=1, point="load")],
     cases=[
         Case("torch-raising", "pictures:raising", expect=DETECTED),
         Case(

@@ -6,6 +6,7 @@ from breakrank import SURVIVED, Case, Job, Scenario, at, faults
 
 READS = at(rank=1, step=3, point="load")
 ASLEEP = [faults.Straggle(seconds=1.0, asleep=True) @ READS]
+# In TensorFlow no reader computes: its collectives give up after five seconds, and a busy machine takes as long.
 COMPUTING = [faults.Straggle(seconds=1.0) @ READS]
 
 SCENARIO = Scenario(
@@ -19,12 +20,5 @@ SCENARIO = Scenario(
         Case("torch-stream", "streamed:shared_out", expect=SURVIVED),
         Case("tf-shuffled", "epochs_workers:shuffled_each_time", framework="tensorflow", expect=SURVIVED),
         Case("tf-generated", "epochs_workers:shared_out", framework="tensorflow", expect=SURVIVED),
-        Case(
-            "tf-generated-computing",
-            "epochs_workers:shared_out",
-            framework="tensorflow",
-            strikes=COMPUTING,
-            expect=SURVIVED,
-        ),
     ],
 )
