@@ -14,7 +14,7 @@ FINDS = dict.fromkeys(("comparing", "bounding"), DETECTED) | {"rolling_back": SU
 APART = silent(oracle="replicas", rank=1, step=3, cause="replicas differ")
 LATER = silent(oracle="replicas", rank=1, step=4, cause="replicas differ")
 HUGE = silent(oracle="finite", rank=1, step=4, cause="non-finite value")
-WRONG = silent(oracle="control", step=3, cause="wrong result")
+WRONG = silent(oracle="control", rank=1, step=3, cause="wrong contribution")
 
 
 def cases(name, fault, where, found, *guards, program="shielded", framework="torch"):
@@ -38,6 +38,7 @@ REDUCING = at(rank=1, step=3, point="collective")
 
 SCENARIO = Scenario(
     family="numeric",
+    oracles=("ends", "progress", "finite", "replicas", "buffers", "samples", "collectives", "control", "checkpoint"),
     job=Job(ranks=2, steps=6, data="digits"),
     cases=[
         *cases("weights", faults.CorruptWeights(tensor=3, bit=HIGHEST), LOADING, HUGE, "comparing", "rolling_back"),

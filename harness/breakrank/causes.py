@@ -190,6 +190,8 @@ _CHECKPOINT = {
 
 _RESUME = {
     "wrong result": "the result of {who} differs from the control's, first {at}",
+    "wrong contribution": "the result differs from the control's at step {step}, where {who} alone put other numbers "
+    "into {op} ({site})",
 }
 
 #: The properties of a training, in the order in which a check-up lists them, each with its causes.
