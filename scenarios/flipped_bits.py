@@ -14,10 +14,10 @@ FINDS = dict.fromkeys(("comparing", "bounding"), DETECTED) | {"rolling_back": SU
 APART = silent(oracle="replicas", rank=1, step=3, cause="replicas differ")
 LATER = silent(oracle="replicas", rank=1, step=4, cause="replicas differ")
 HUGE = silent(oracle="finite", rank=1, step=4, cause="non-finite value")
-WRONG = silent(oracle="control", step=3, cause="wrong result")
+WRONG = silent(oracle="control", rank=1, step=3, cause="wrong contribution")
 
 
-def cases(name, fault, where, found, *guards, program="shielded", framework="torch"):
+def cases(name, fault, where, found, *guards, program="shielded", framework="torch", **more):
     """Return the case of the program without a guard, and one for each guard that notices or heals."""
     prefix, strikes = "tf" if framework == "tensorflow" else "torch", [fault @ where]
     return [
@@ -27,6 +27,7 @@ def cases(name, fault, where, found, *guards, program="shielded", framework="tor
             framework=framework,
             strikes=strikes,
             expect=FINDS.get(guard, found),
+            **({} if guard in FINDS else more),
         )
         for guard in ("unguarded", *guards)
     ]
@@ -38,9 +39,19 @@ REDUCING = at(rank=1, step=3, point="collective")
 
 SCENARIO = Scenario(
     family="numeric",
+    oracles=("ends", "progress", "finite", "replicas", "buffers", "samples", "collectives", "control", "checkpoint"),
     job=Job(ranks=2, steps=6, data="digits"),
     cases=[
-        *cases("weights", faults.CorruptWeights(tensor=3, bit=HIGHEST), LOADING, HUGE, "comparing", "rolling_back"),
+        *cases(
+            "weights",
+            faults.CorruptWeights(tensor=3, bit=HIGHEST),
+            LOADING,
+            HUGE,
+            "comparing",
+            "rolling_back",
+            # The weight is another one with four ranks, and the sum of the losses just fits into a float32.
+            at={4: LATER},
+        ),
         *cases("weights-mantissa", faults.CorruptWeights(field="mantissa"), LOADING, LATER, "comparing"),
         *cases("weights-sign", faults.CorruptWeights(field="sign"), LOADING, LATER, "comparing"),
         *cases("weights-stuck", faults.CorruptWeights("stuck", "mantissa"), LOADING, LATER, "comparing"),

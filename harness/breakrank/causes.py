@@ -214,6 +214,8 @@ _RESUME = {
     "content mismatch": "the result of {who} differs from the control's, first {at}: its samples are the control's by "
     "their numbers, with other contents",
     "wrong result": "the result of {who} differs from the control's, first {at}",
+    "wrong contribution": "the result differs from the control's at step {step}, where {who} alone put other numbers "
+    "into {op} ({site})",
 }
 
 #: The properties of a training, in the order in which a check-up lists them, each with its causes.

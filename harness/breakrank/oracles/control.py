@@ -4,8 +4,9 @@ Equal means bit for bit. Only where the order of sums over ranks can differ (the
 number of ranks) a difference that rounding explains is none; `breakrank.analysis.rounding` has the bound, and what an
 unstable training makes of a last bit is beyond it. A number that the program named as its result is compared alike.
 
-If only some ranks had another batch, the finding names them. It says so where losses were scaled otherwise. It also
-names replicas whose gradients go into no update, if that is on record here and not in the control.
+If only some ranks had another batch, or put other numbers into a collective, the finding names them. It says so where
+losses were scaled otherwise. It also names replicas whose gradients go into no update, if that is on record here and not
+in the control.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from breakrank.analysis.loss_weights import find_rescaled
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, listed, name_ranks
-from breakrank_agent.protocol.events import LackEvent, PayloadEvent
+from breakrank_agent.protocol.events import LackEvent, PayloadEvent, PointEvent
 
 PROPERTY = "resume"
 
@@ -133,6 +134,9 @@ def _parameters(history: History, pairs: Sequence[Pair], terms: Terms) -> list[F
         evidence["said"] = rescaled
         ranks = tuple(pair.lived.rank for pair in pairs)
         return [Finding("control", "loss scaled otherwise", ranks, step, guilty[0].lived.attempt, evidence=evidence)]
+    contribution = _contribution(pairs, step, evidence) if parted else None
+    if contribution is not None:
+        return [contribution]
     return [Finding("control", "wrong result", tuple(wrong), step, guilty[0].lived.attempt, evidence=evidence)]
 
 
@@ -172,6 +176,42 @@ def _lacking(pairs: Sequence[Pair], step: int, evidence: dict[str, Any]) -> Find
     cause = "stale gradients" if event["kept"] else "replica not aggregated"
     places = (event["site"],) if event["site"] else ()
     return Finding("control", cause, ranks, step, first.attempt, places, evidence)
+
+
+def _contribution(pairs: Sequence[Pair], step: int, evidence: dict[str, Any]) -> Finding | None:
+    """Return the finding that some ranks, and not all, put something else into a collective of a step.
+
+    That is the first one of the step that differs; the parameters before it are the control's.
+    """
+    here = {pair.lived.rank: _put_in(pair.lived, step) for pair in pairs}
+    there = {pair.lived.rank: _put_in(pair.model, step) for pair in pairs}
+    if any(list(here[rank]) != list(there[rank]) for rank in here):
+        return None
+    other = {
+        rank: [call for call in calls if _digests(calls[call]) != _digests(there[rank][call])]
+        for rank, calls in here.items()
+    }
+    firsts = [(list(here[rank]).index(calls[0]), calls[0]) for rank, calls in other.items() if calls]
+    if not firsts:
+        return None
+    _, call = min(firsts)
+    ranks = tuple(sorted(rank for rank, calls in other.items() if call in calls))
+    if len(ranks) == sum(call in calls for calls in here.values()):
+        return None
+    event = here[ranks[0]][call]
+    places = (event["site"],) if event["site"] else ()
+    said = {**evidence, "op": event["op"].rstrip("_"), "site": event["site"]}
+    return Finding("control", "wrong contribution", ranks, step, pairs[0].lived.attempt, places, said)
+
+
+def _put_in(lived: RankHistory, step: int) -> dict[tuple[str, int], PointEvent]:
+    """Return the collectives of a step of which it is on record what the rank put in, by group and number."""
+    calls = [event for event in lived.of_kind("point") if event["step"] == step and event.get("in") and "c" in event]
+    return {(event["group"], event["c"]): event for event in calls}
+
+
+def _digests(event: PointEvent) -> list[str]:
+    return [contents["digest"] for contents in event["in"]]
 
 
 def _is_new(event: LackEvent, step: int, model: RankHistory) -> bool:

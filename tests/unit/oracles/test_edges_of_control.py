@@ -96,6 +96,55 @@ class TestParameters:
         assert (wrong.ranks, wrong.step) == ((0,), 2)
 
 
+class TestContributions:
+    def job(self, *put_in: list[str], params: str = "x", op: str = "allreduce_") -> Golden:
+        """Return a job of one step; each rank puts numbers with these digests into its collectives."""
+        job = Golden(len(put_in))
+        for one, contents in zip(job.ranks, put_in, strict=True):
+            one.enters("load")
+            for number, digest in enumerate(contents, 1):
+                call = {"op": op, "group": "0", "c": number, "site": "train.py:8"}
+                one.enters("collective", **call, **{"in": [{"digest": digest, "n": 1}]})
+            one.ends_step(params)
+        return job.ends_well()
+
+    def test_the_rank_that_alone_put_other_numbers_in_is_named(self) -> None:
+        (wrong,) = found(self.job(["a"], ["B"], ["c"]), self.job(["a"], ["b"], ["c"], params="p"))
+        assert (wrong.cause, wrong.ranks, wrong.step, wrong.places) == ("wrong contribution", (1,), 1, ("train.py:8",))
+        assert (wrong.evidence["op"], wrong.evidence["results"]) == ("allreduce", {"0": "x", "1": "x", "2": "x"})
+
+    def test_it_is_the_first_call_that_tells(self) -> None:
+        here = self.job(["a", "d", "E"], ["b", "D", "E"])
+        (wrong,) = found(here, self.job(["a", "d", "e"], ["b", "d", "e"], params="p"))
+        assert (wrong.cause, wrong.ranks) == ("wrong contribution", (1,))
+
+    def test_where_all_put_in_other_numbers_or_none_did_none_stands_out(self) -> None:
+        for other in (["A"], ["B"]), (["a"], ["b"]):
+            (wrong,) = found(self.job(*other), self.job(["a"], ["b"], params="p"))
+            assert (wrong.cause, wrong.ranks) == ("wrong result", (0, 1))
+
+    def test_other_calls_are_not_compared(self) -> None:
+        (wrong,) = found(self.job(["a"], ["B", "c"]), self.job(["a"], ["b"], params="p"))
+        assert wrong.cause == "wrong result"
+
+    def test_other_numbers_that_change_no_result_are_none(self) -> None:
+        assert found(self.job(["a"], ["B"], params="p"), self.job(["a"], ["b"], params="p")) == []
+
+    def test_another_batch_is_the_better_reason(self) -> None:
+        def job(batch: str, digest: str, params: str) -> Golden:
+            made = Golden(2)
+            for one in made.ranks:
+                mine = batch if one.rank else "a"
+                one.enters("load").writes("payload", of="load", indices=None, samples=None, batch=mine)
+                contents = [{"digest": digest if one.rank else "d", "n": 1}]
+                one.enters("collective", op="allreduce_", group="0", c=1, site="", **{"in": contents})
+                one.ends_step(params)
+            return made.ends_well()
+
+        (wrong,) = found(job("B", "E", "x"), job("b", "e", "p"))
+        assert (wrong.cause, wrong.ranks) == ("batch mismatch", (1,))
+
+
 class TestBatches:
     def job(self, *batches: Any, params: str = "x") -> Golden:
         """Return a job of one step; each rank loads batches: a name, or what is on record of one."""
