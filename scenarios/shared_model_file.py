@@ -10,7 +10,7 @@ from breakrank import SURVIVED, Case, Job, Scenario, silent
 SCENARIO = Scenario(
     family="storage",
     without={"torch": "see unsynchronized_writes"},
-    job=Job(ranks=2, steps=3, data="digits"),
+    job=Job(ranks=2, steps=5, data="digits"),
     oracles=["ends", "progress", "files", "finite", "replicas", "samples", "control"],
     cases=[
         Case(
@@ -18,7 +18,7 @@ SCENARIO = Scenario(
             "fitted:saved_by_all",
             framework="tensorflow",
             control="fitted:saved_by_the_chief",
-            expect=silent(oracle="files", step=3, cause="file race"),
+            expect=silent(oracle="files", step=5, cause="file race"),
         ),
         Case(
             "tf-saved-by-the-chief",

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from breakrank import SURVIVED, Case, Job, Scenario, silent
 
+# A global batch of 64 samples is shared out evenly among two.
+FOR_TWO = (2,)
+
 SCENARIO = Scenario(
     family="numeric",
     without={"torch": "DistributedDataParallel averages: see uneven_batches"},
@@ -17,6 +20,7 @@ SCENARIO = Scenario(
             "tf-summing-means",
             "uneven_workers:summing_means",
             framework="tensorflow",
+            sizes=FOR_TWO,
             control="uneven_workers:dropping_the_rest",
             expect=silent(oracle="reference", step=1, cause="reference mismatch"),
         ),
@@ -24,6 +28,7 @@ SCENARIO = Scenario(
             "tf-averaging-means",
             "uneven_workers:dropping_the_rest",
             framework="tensorflow",
+            sizes=FOR_TWO,
             control="uneven_workers:dropping_the_rest",
             expect=SURVIVED,
         ),
