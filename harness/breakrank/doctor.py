@@ -24,7 +24,7 @@ from breakrank.runners.docker import endpoint
 from breakrank_agent.faults import all_faults
 from breakrank_agent.kernel.ptrace import let_anybody_trace
 from breakrank_agent.plan import Plan
-from breakrank_agent.protocol.frameworks import all_frameworks, distributions, profile
+from breakrank_agent.protocol.frameworks import PACKAGES, all_frameworks, distributions, profile
 
 #: About what one rank with its framework takes; a rank of torch on a CPU was seen at 180 MB.
 _RANK_BYTES = 256 * 2**20
@@ -123,7 +123,7 @@ def missing_for(plan: Plan, needs: Iterable[str] = ()) -> str:
 
 
 def _missing(need: str) -> str:
-    if need in all_frameworks():
+    if need in all_frameworks() or need in PACKAGES:
         return missing_framework(need)
     gpus = re.fullmatch(r"gpus(?:>=|≥)(\d+)", need)
     if gpus:

@@ -92,6 +92,28 @@ class OneBit(Witness[Mapping[str, tuple[bytes, ...]]]):
         return f"{os.path.basename(path)} read again: block {number + 1} of {count} is another"
 
 
+class Shorter(Witness[Mapping[str, int]]):
+    """One of the fault's files has fewer bytes than before, as the kernel says to the rank; the others are as long."""
+
+    def look(self, fault: Fault, target: Target) -> Mapping[str, int]:
+        """Return the size of each of the fault's files, as the rank sees them."""
+        found = {}
+        with contextlib.suppress(OSError), target.seen() as files:
+            for path in files.glob(getattr(fault, "path", "")):
+                with contextlib.suppress(OSError), opened(files.open(path)) as file:
+                    found[path] = os.fstat(file).st_size
+        return found
+
+    def judge(self, fault: Fault, evidence: Evidence[Mapping[str, int]]) -> str | None:
+        """Compare the two looks."""
+        before, after = evidence.before or {}, evidence.after or {}
+        others = [path for path in after if after[path] != before.get(path)]
+        if before.keys() != after.keys() or len(others) != 1 or after[others[0]] > before[others[0]]:
+            return None
+        (path,) = others
+        return f"fstat: {os.path.basename(path)} has {after[path]:,} bytes of {before[path]:,}"
+
+
 class Traced(NamedTuple):
     """The threads of a rank that the kernel says are traced, those that are not, and the tracer's words until now."""
 

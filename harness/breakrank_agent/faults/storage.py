@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import stat
 import subprocess
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from breakrank_agent.kernel.limits import set_soft_and_hard, soft_and_hard
@@ -224,25 +226,58 @@ class RotFile(
 
     def strike(self, target: Target) -> None:
         """Write one byte anew. Raises `OSError` where there is no such file, or where it has no whole word."""
-        with target.files() as files:
-            paths = files.glob(self.path)
-            if not paths:
-                raise FileNotFoundError(f"there is no {self.path} in the working folder")
-            with opened(files.find(paths[-1])) as found:
-                state = os.fstat(found)
-                if not stat.S_ISREG(state.st_mode) or state.st_size < _WORD:
-                    raise OSError(f"{shown(paths[-1])} is no file of {_WORD} bytes or more")
-                if state.st_nlink > 1:
-                    # The other name may lie outside of the working folder.
-                    raise OSError(f"{shown(paths[-1])} has another name, too")
-                with opened(reopen(found, os.O_RDWR)) as file:
-                    self._flip(file, state)
+        with _writable(target, self.path, _WORD) as file:
+            self._flip(file, os.fstat(file))
 
     def _flip(self, file: int, state: os.stat_result) -> None:
         byte, bit = divmod(self.bit, 8)
         at = round(self.share * (state.st_size // _WORD - 1)) * _WORD + byte
         os.pwrite(file, bytes([os.pread(file, 1, at)[0] ^ 1 << bit]), at)
         os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+
+@dataclass(frozen=True)
+class TruncateFile(
+    Fault,
+    side="outside",
+    witness="shorter",
+    certifies="a file of which only the beginning is there; says nothing about reads that fail",
+):
+    """Only the first `share` of a file is left, as of a copy or a download that was cut short.
+
+    `path` is below the working folder, and may have wildcards; of several files it is the last in the order of names.
+    Raises `PlanError` for a share that leaves nothing or everything.
+    """
+
+    path: str = "manifest.json"
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise PlanError(f"the share of a file that is left is between 0 and 1, not {self.share}")
+
+    def strike(self, target: Target) -> None:
+        """Cut the file. Raises `OSError` where there is no such file, or where it has a single byte."""
+        with _writable(target, self.path, 2) as file:
+            os.ftruncate(file, max(1, int(self.share * os.fstat(file).st_size)))
+
+
+@contextlib.contextmanager
+def _writable(target: Target, path: str, least: int) -> Iterator[int]:
+    """Open the last of the files with a path, for writing. Raises `OSError` if it has another name, or is too small."""
+    with target.files() as files:
+        paths = files.glob(path)
+        if not paths:
+            raise FileNotFoundError(f"there is no {path} in the working folder")
+        with opened(files.find(paths[-1])) as found:
+            state = os.fstat(found)
+            if not stat.S_ISREG(state.st_mode) or state.st_size < least:
+                raise OSError(f"{shown(paths[-1])} is no file of {least} bytes or more")
+            if state.st_nlink > 1:
+                # The other name may lie outside of the working folder.
+                raise OSError(f"{shown(paths[-1])} has another name, too")
+            with opened(reopen(found, os.O_RDWR)) as file:
+                yield file
 
 
 #: The system calls behind what a program asks for: which of them it is depends on the library and the machine.
