@@ -13,9 +13,9 @@ NEEDS = ("transformers", "PIL")
 
 SCENARIO = Scenario(
     family="memory",
-    without={"tensorflow": "not yet"},
-    job=Job(ranks=2, steps=7, data="streets_128"),
-    strikes=[faults.LimitMemory(headroom_mb=285) @ at(rank=1, step=1, point="load")],
+    without={"tensorflow": "its CPU kernels run without oneDNN here, and a shape is traced anew: see leaky_layer"},
+    job=Job(ranks=2, steps=5, data="streets_128"),
+    strikes=[faults.LimitMemory(headroom_mb=135) @ at(rank=1, step=1, point="load")],
     cases=[
         Case("torch-growing", "street_memory:growing", needs=NEEDS, expect=DETECTED),
         Case(

@@ -13,7 +13,6 @@ NEEDS = ("transformers", "PIL")
 
 SCENARIO = Scenario(
     family="data",
-    without={"tensorflow": "not yet"},
     job=Job(ranks=2, steps=4, data="streets_128"),
     cases=[
         Case("torch-trusting", "street:trusting_ids", needs=NEEDS, expect=DETECTED),
@@ -25,5 +24,21 @@ SCENARIO = Scenario(
             expect=silent(oracle="control", rank=1, step=1, cause="batch mismatch"),
         ),
         Case("torch-train-ids", "street:plain", needs=NEEDS, expect=SURVIVED),
+        Case("tf-trusting", "street_keras:trusting_ids", framework="tensorflow", needs=("PIL",), expect=DETECTED),
+        Case(
+            "tf-one-hot",
+            "street_keras:ids_one_hot",
+            framework="tensorflow",
+            needs=("PIL",),
+            control="street_keras:train_ids_one_hot",
+            expect=silent(oracle="samples", rank=1, step=1, cause="samples changed"),
+        ),
+        Case(
+            "tf-train-ids-one-hot",
+            "street_keras:train_ids_one_hot",
+            framework="tensorflow",
+            needs=("PIL",),
+            expect=SURVIVED,
+        ),
     ],
 )

@@ -12,7 +12,6 @@ NEEDS = ("transformers", "PIL")
 
 SCENARIO = Scenario(
     family="data",
-    without={"tensorflow": "not yet"},
     job=Job(ranks=2, steps=4, data="streets_128"),
     cases=[
         Case("torch-blending", "street:blending_masks", needs=NEEDS, expect=DETECTED),
@@ -24,5 +23,14 @@ SCENARIO = Scenario(
             expect=silent(oracle="control", step=1, cause="wrong result"),
         ),
         Case("torch-picking", "street:picking_masks", needs=NEEDS, expect=SURVIVED),
+        Case(
+            "tf-blending",
+            "street_keras:blending_masks",
+            framework="tensorflow",
+            needs=("PIL",),
+            control="street_keras:picking_masks",
+            expect=silent(oracle="samples", step=1, cause="samples changed"),
+        ),
+        Case("tf-picking", "street_keras:picking_masks", framework="tensorflow", needs=("PIL",), expect=SURVIVED),
     ],
 )

@@ -12,7 +12,6 @@ NEEDS = ("transformers", "PIL")
 
 SCENARIO = Scenario(
     family="storage",
-    without={"tensorflow": "not yet"},
     job=Job(ranks=2, steps=4, data="streets_128"),
     # The images of the last rank come last in the order of names; its ninth is the first of its third batch.
     strikes=[faults.TruncateFile(path="leftImg8bit/train/*/*_000008_*") @ at(rank="last", point="start")],
@@ -24,5 +23,13 @@ SCENARIO = Scenario(
             expect=silent(oracle="control", rank=-1, step=3, cause="batch mismatch"),
         ),
         Case("torch-strict", "street_cities:strict", needs=NEEDS, expect=DETECTED),
+        Case(
+            "tf-ignoring-errors",
+            "street_keras:ignoring_errors",
+            framework="tensorflow",
+            needs=("PIL",),
+            expect=silent(oracle="samples", rank=-1, step=3, cause="samples changed"),
+        ),
+        Case("tf-strict", "street_keras:strict", framework="tensorflow", needs=("PIL",), expect=DETECTED),
     ],
 )

@@ -51,6 +51,7 @@ from breakrank_agent.faults.storage import LimitFiles as LimitFiles
 from breakrank_agent.faults.storage import LimitFileSize as LimitFileSize
 from breakrank_agent.faults.storage import RemountReadOnly as RemountReadOnly
 from breakrank_agent.faults.storage import RotFile as RotFile
+from breakrank_agent.faults.storage import TruncateFile as TruncateFile
 from breakrank_agent.faults.sync import BypassWrapper as BypassWrapper
 from breakrank_agent.faults.sync import LeaveUnsynced as LeaveUnsynced
 from breakrank_agent.protocol.fault import Fault
