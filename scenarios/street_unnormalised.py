@@ -17,14 +17,14 @@ SCENARIO = Scenario(
     cases=[
         Case(
             "torch-unscaled",
-            "street_cities:unscaled",
+            "street:unscaled",
             needs=NEEDS,
             control="street:plain",
             expect=silent(oracle="control", step=1, cause="wrong result"),
         ),
         Case(
             "torch-unscaled-on-one",
-            "street_cities:unscaled_on_one",
+            "street:unscaled_on_one",
             needs=NEEDS,
             control="street:plain",
             expect=silent(oracle="control", rank=1, step=1, cause="batch mismatch"),
