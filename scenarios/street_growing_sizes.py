@@ -1,7 +1,7 @@
 """Street scenes grow from step to step, and a rank whose memory is limited runs out of it; scenes of one size fit.
 
-It is no fragmentation: with every block mapped by itself the memory is used up, too. oneDNN keeps a primitive, with
-its memory, for each shape that comes; without that cache growing scenes take no more than scenes of the largest size.
+Fragmentation is the smaller part of it: with each large block mapped by itself the memory is used up, too. oneDNN keeps
+a primitive for each shape that comes; without that cache growing scenes take no more than scenes of the largest size.
 """
 
 from __future__ import annotations

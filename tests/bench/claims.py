@@ -105,7 +105,7 @@ CLAIMS = [
           ("street_unnormalised",), (CRASHED,)),
     Claim("19", "A custom head that keeps what it computes ends in a segmentation fault.",
           ("street_leaky_head",), (CRASHED,)),
-    Claim("15", "Sizes that grow from step to step leave memory in pieces, in which no larger block fits.",
+    Claim("15", "Sizes that grow from step to step run out of memory that the largest size alone leaves.",
           ("street_growing_sizes",), (DETECTED, CRASHED), "*growing*"),
     Claim("street", "An image that is cut short ends in a segmentation fault.",
           ("street_truncated_image",), (CRASHED,)),
