@@ -24,7 +24,7 @@ from breakrank.runners.docker import endpoint
 from breakrank_agent.faults import all_faults
 from breakrank_agent.kernel.ptrace import let_anybody_trace
 from breakrank_agent.plan import Plan
-from breakrank_agent.protocol.frameworks import all_frameworks, distributions, profile
+from breakrank_agent.protocol.frameworks import PACKAGES, all_frameworks, distributions, profile
 
 #: About what one rank with its framework takes; a rank of torch on a CPU was seen at 180 MB.
 _RANK_BYTES = 256 * 2**20
@@ -92,7 +92,6 @@ def _checks() -> dict[str, Callable[[], str]]:
         "debugger": no_debugger,
         "compiler": _compiler,
         "cuda": _cuda,
-        "safetensors": functools.partial(_package, "safetensors"),
     }
 
 
@@ -125,7 +124,7 @@ def missing_for(plan: Plan, needs: Iterable[str] = ()) -> str:
 
 
 def _missing(need: str) -> str:
-    if need in all_frameworks():
+    if need in all_frameworks() or need in PACKAGES:
         return missing_framework(need)
     gpus = re.fullmatch(r"gpus(?:>=|≥)(\d+)", need)
     if gpus:
@@ -196,11 +195,6 @@ def _seccomp() -> str:
     from breakrank_agent.kernel.seccomp import why_not
 
     return why_not()
-
-
-def _package(name: str) -> str:
-    """Return why programs cannot import a package."""
-    return "" if importlib.util.find_spec(name) is not None else f"it is not installed; pip install {name}"
 
 
 def _pidfd() -> str:

@@ -5,8 +5,8 @@ number of ranks) a difference that rounding explains is none; `breakrank.analysi
 unstable training makes of a last bit is beyond it. A number that the program named as its result is compared alike.
 
 If only some ranks had another batch, or put other numbers into a collective, the finding names them. It says so where
-losses were scaled otherwise. It also names replicas whose gradients go into no update, if that is on record here and not
-in the control.
+losses were scaled otherwise. It also names replicas whose gradients go into no update, if that is on record here and
+not in the control.
 """
 
 from __future__ import annotations

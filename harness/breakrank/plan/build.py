@@ -11,6 +11,7 @@ from breakrank.plan.scenario import Case, Scenario
 from breakrank_agent.plan import Plan, Schedule
 from breakrank_agent.protocol.evidence import evidence_for
 from breakrank_agent.protocol.fault import Strike
+from breakrank_agent.protocol.frameworks import PACKAGES, WARM
 from breakrank_agent.protocol.trigger import PlanError
 
 #: The word that leaves the runner to the strikes: ranks are isolated where one of them needs it.
@@ -82,8 +83,14 @@ def make_plan(scenario: Scenario, case: Case, choices: Choices) -> Plan:
         evidence=evidence_for(scenario.oracles_of(case)),
         schedule=scenario.schedule,
         strikes=strikes,
-        environment=dict(case.environment),
+        environment=_environment(case),
     )
+
+
+def _environment(case: Case) -> dict[str, str]:
+    """Return the environment of a case's ranks: its own, and the slow modules of its packages."""
+    warm = [module for need in case.needs if need in PACKAGES for module in PACKAGES[need].warm]
+    return {**case.environment, **({WARM: ",".join(warm)} if warm else {})}
 
 
 def _runner(wanted: str, strikes: Sequence[Strike], name: str) -> str:

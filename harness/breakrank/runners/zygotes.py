@@ -18,7 +18,7 @@ from breakrank.files.private import open_private
 from breakrank.host.session import NO_WALLS, Session
 from breakrank_agent.protocol.checked import Unfit, check, is_text, parse, whole
 from breakrank_agent.protocol.entry import PACKET
-from breakrank_agent.protocol.frameworks import all_frameworks
+from breakrank_agent.protocol.frameworks import WARM, all_frameworks
 
 #: A zygote that does not answer within this time is taken for hung and replaced. Its first answer may take longer: it
 #: imports a framework, on a machine that may be busy.
@@ -146,7 +146,7 @@ class Zygotes:
 
 def lasting(env: dict[str, str]) -> dict[str, str]:
     """Return what of a rank's environment may mean something to an import."""
-    return {k: v for k, v in env.items() if not k.startswith(_PER_RANK)}
+    return {k: v for k, v in env.items() if k == WARM or not k.startswith(_PER_RANK)}
 
 
 def _key(framework: str, env: dict[str, str]) -> str:

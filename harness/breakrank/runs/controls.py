@@ -153,7 +153,7 @@ class Controls:
         software = find_runner(plan.runner).software(plan)
         parts = [plan.dumps(), self._agent, json.dumps(software, sort_keys=True)]
         parts += [path.read_text() for path in sorted(programs.glob("*.py"))]
-        parts.append(Path(data.__file__).read_text())
+        parts += [path.read_text() for path in sorted(Path(data.__file__).parent.glob("*.py"))]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
 
 

@@ -40,7 +40,6 @@ CAPABILITIES = (
     "debugger",
     "compiler",
     "cuda",
-    "safetensors",
 )
 
 #: From which rank to which.

@@ -30,7 +30,7 @@ from typing import Any, NoReturn
 
 from breakrank_agent.protocol.checked import parse
 from breakrank_agent.protocol.entry import PACKET
-from breakrank_agent.protocol.frameworks import profile
+from breakrank_agent.protocol.frameworks import WARM, profile
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _MADV_COLLAPSE = 25
@@ -70,7 +70,8 @@ def _warm_up(framework: str) -> None:
     hooks.all_hooks()
     all_faults()
     all_policies()
-    for name in ("breakrank_agent.start.boot", *profile(framework).warm):
+    beyond = filter(None, os.environ.get(WARM, "").split(","))
+    for name in ("breakrank_agent.start.boot", *profile(framework).warm, *beyond):
         importlib.import_module(name)
     hooks.warm_up()
     _forget_finalizers()

@@ -20,6 +20,7 @@ from breakrank.runners.base import Runner
 from breakrank.runners.kind import Resources, RunnerKind, RunSpec
 from breakrank.runners.workdir import View
 from breakrank_agent.plan import Plan
+from breakrank_agent.protocol.frameworks import PACKAGES
 
 
 class Docker(RunnerKind):
@@ -34,9 +35,9 @@ class Docker(RunnerKind):
         return str(part("image").lacking(image, framework))
 
     def lacks_program(self, capability: str, image: str) -> str | None:
-        """Return that an image lacks a program or package of the ranks, with the cure; None for what is neither."""
-        if capability in part("image").PACKAGES:
-            return str(part("image").lacks_package(image, capability))
+        """Return that an image lacks a program or a package that ranks use, with the cure; None for what is neither."""
+        if capability in PACKAGES:
+            return self.lacks_framework(capability, image)
         program = part("image").STARTED.get(capability)
         return None if program is None else str(part("image").lacks_program(image, program))
 

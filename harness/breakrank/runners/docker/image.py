@@ -16,8 +16,6 @@ from breakrank.runners.docker.engine import engine, words_of
 from breakrank.runners.docker.registry import DENIED, credentials_for
 from breakrank_agent.protocol.frameworks import distributions
 
-#: The packages that single cases need beside their framework.
-PACKAGES = ("safetensors",)
 #: The capabilities that are programs which ranks start themselves: they have to be where the ranks are.
 STARTED = {"compiler": "cc"}
 #: Says what an image has: its Python, and the version of each distribution, by its normalized name (PEP 503). And which
@@ -91,11 +89,6 @@ def lacking(name: str, framework: str) -> str:
     if framework in ("", "none") or has.keys() & set(distributions(framework)):
         return ""
     return f"there is no {framework} in the image {name} (Python {has['python']})"
-
-
-def lacks_package(name: str, package: str) -> str:
-    """Return that an image lacks a package that programs import, with the cure. Raises `BreakrankError`."""
-    return "" if package in versions(name) else f"there is no {package} in the image {name}; install it there"
 
 
 def lacks_program(name: str, program: str) -> str:

@@ -15,6 +15,8 @@ from typing import Callable, Optional
 
 #: The framework of a case or a script that names none.
 DEFAULT = "torch"
+#: In the environment of ranks: modules beyond the framework's that they are forked with, divided by commas.
+WARM = "BREAKRANK_WARM"
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,24 @@ class Framework:
     waits: tuple[KnownWait, ...] = ()
 
 
+@dataclass(frozen=True)
+class Package:
+    """A package that some programs use beyond a framework; cases name its module as a need."""
+
+    #: The name that it is installed by.
+    distribution: str
+    #: Modules that ranks are forked with: to import them takes seconds.
+    warm: tuple[str, ...] = ()
+
+
+#: By the name of the module.
+PACKAGES: Mapping[str, Package] = {
+    "transformers": Package("transformers", warm=("transformers.models.mobilenet_v2.modeling_mobilenet_v2",)),
+    "PIL": Package("pillow"),
+    "safetensors": Package("safetensors"),
+}
+
+
 @functools.cache
 def all_frameworks() -> Mapping[str, Framework]:
     """Return every profile by name, the default one first."""
@@ -77,9 +97,11 @@ def all_frameworks() -> Mapping[str, Framework]:
 def profile(name: str) -> Framework:
     """Return a framework's profile. Of any other name but `none`, no more is known than that it is a module's."""
     own = () if name in ("", "none") else (name,)
-    return all_frameworks().get(name) or Framework(name, cure=f"pip install {name}", modules=own, warm=own)
+    return all_frameworks().get(name) or Framework(
+        name, cure=f"pip install {distributions(name)[0]}", modules=own, warm=own
+    )
 
 
 def distributions(name: str) -> tuple[str, ...]:
-    """Return the names that a framework is installed by: a build without CUDA can be a distribution of its own."""
-    return name, f"{name}-cpu"
+    """Return the names that a framework or package is installed by: a build without CUDA can have one of its own."""
+    return (PACKAGES[name].distribution,) if name in PACKAGES else (name, f"{name}-cpu")
