@@ -89,8 +89,8 @@ class TestMeshes:
         (found,) = on_a_mesh(("0", "1", "0", "1"), ("a", "b", "c", "d"), across)
         assert found.cause == "reduced over another group"
         assert found.sentence() == (
-            "replicas part at step 1, in up first: all_reduce (train.py:9) reduced its gradient over ranks 0 and 1, and "
-            "ranks 0 and 2 hold it"
+            "replicas part at step 1, in up first: all_reduce (train.py:9) reduced its gradient over ranks 0 and 1, "
+            "and ranks 0 and 2 hold it"
         )
 
     def test_a_gradient_that_is_reduced_over_all_who_hold_it_has_another_reason(self) -> None:

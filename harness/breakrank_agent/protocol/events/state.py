@@ -38,7 +38,8 @@ class NamesEvent(RankEventBase):
     sharded: NotRequired[list[int]]
     """The parts of which each rank has a shard; absent if there are none."""
     shards: NotRequired[list[str]]
-    """The shard that this rank has of each of these parts, by its place on a mesh; empty where no mesh divides it."""
+    """The shard of each of these parts, by this rank's place on a mesh, empty where no mesh divides it; absent if there
+    are none."""
     sizes: NotRequired[list[Count]]
     """The number of elements that this rank has of each part; absent where each rank has all that it trains."""
     eps: float
