@@ -39,7 +39,7 @@ class NamesEvent(RankEventBase):
     """The parts of which each rank has a shard; absent if there are none."""
     shards: NotRequired[list[str]]
     """The shard that this rank has of each of these parts, by its place on a mesh, empty where none divides it;
-    absent without a mesh."""
+    absent as `sharded` is."""
     sizes: NotRequired[list[Count]]
     """The number of elements that this rank has of each part; absent where each rank has all that it trains."""
     eps: float
