@@ -23,7 +23,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 TORCH_CPU := about 200 MB
 TORCH_LINUX := about 2.7 GB, more than 5 GB unpacked, since it comes with CUDA (`make TORCH=cpu` takes the build without, $(TORCH_CPU))
 TORCH_OTHER := about 120 MB
-REST := about 95 MB
+REST := about 125 MB
 UV := about 18 MB
 DOCKER := about 65 MB
 TOX := about 8 MB
