@@ -1,8 +1,7 @@
 """A rank leaves with exit code 0 before the last collective of the others.
 
 Seen in the wild: tensorflow/tensorflow#58434 (a worker that leaves early, and a chief that fails after its success:
-`tf-plain`), pytorch/pytorch#75512 (a rank that begins to send, and leaves: `torch-sends-and-leaves`) and
-kyuz0/amd-strix-halo-llm-finetuning#PR6 (a rank that gathers the shards of those that have left:
+`tf-plain`) and kyuz0/amd-strix-halo-llm-finetuning#PR6 (a rank that gathers the shards of those that have left:
 `torch-exported-by-one`).
 """
 
@@ -27,20 +26,6 @@ SCENARIO = Scenario(
             expect=DETECTED,
         ),
         Case("torch-stops-together", "stopping:together", strikes=(), control="stopping:together", expect=SURVIVED),
-        Case(
-            "torch-sends-and-leaves",
-            "stopping:sending_and_leaving",
-            strikes=(),
-            control="stopping:sending_and_waiting",
-            expect=DETECTED,
-        ),
-        Case(
-            "torch-sends-and-waits",
-            "stopping:sending_and_waiting",
-            strikes=(),
-            control="stopping:sending_and_waiting",
-            expect=SURVIVED,
-        ),
         Case(
             "torch-exported-by-one",
             "fully_sharded:exported_by_one",
