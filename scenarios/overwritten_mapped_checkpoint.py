@@ -23,7 +23,7 @@ SCENARIO = Scenario(
             "torch-overwriting-with-as-much",
             "mapped:overwriting_with_as_much",
             control="mapped:replacing_with_as_much",
-            expect=silent(oracle="control", rank=1, step=3, cause="wrong result"),
+            expect=silent(oracle="control", rank=1, step=3, cause="loss scaled otherwise"),
         ),
         Case("torch-replacing-with-as-much", "mapped:replacing_with_as_much", expect=SURVIVED),
     ],

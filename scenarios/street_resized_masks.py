@@ -20,7 +20,7 @@ SCENARIO = Scenario(
             "street:clamping_blended_masks",
             needs=NEEDS,
             control="street:picking_masks",
-            expect=silent(oracle="control", step=1, cause="wrong result"),
+            expect=silent(oracle="control", step=1, cause="content mismatch"),
         ),
         Case("torch-picking", "street:picking_masks", needs=NEEDS, expect=SURVIVED),
         Case(

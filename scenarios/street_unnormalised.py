@@ -20,7 +20,7 @@ SCENARIO = Scenario(
             "street:unscaled",
             needs=NEEDS,
             control="street:plain",
-            expect=silent(oracle="control", step=1, cause="wrong result"),
+            expect=silent(oracle="control", step=1, cause="content mismatch"),
         ),
         Case(
             "torch-unscaled-on-one",

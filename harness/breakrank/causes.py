@@ -146,7 +146,7 @@ _GRADIENTS = {
     "which are means over {said}",
     "loss scale differs": "the losses of {who} are scaled unlike from step {step} on, and the wrapper averages them: "
     "{said}",
-    "loss scaled otherwise": "the result of {who} differs from the control's at step {step}, where their losses were "
+    "loss scaled otherwise": "the result of {who} differs from the control's at step {step}, where losses were "
     "scaled otherwise: {said}",
     "norm miscounted": "{who} clip their gradients by a wrong norm from step {step} on{at}: {said}",
     "losses differ": "the losses of {who} differ from step {step} on, although these ranks hold shards of one model "

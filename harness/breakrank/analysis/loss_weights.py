@@ -46,18 +46,24 @@ def find_unequal(ranks: Sequence[RankHistory]) -> Unequal | None:
     return Unequal(kept[0], batches, _said({rank: (usual[rank][2] if batches else usual[rank][0]) for rank in usual}))
 
 
-def find_rescaled(pairs: Sequence[tuple[RankHistory, RankHistory]], step: int) -> str:
-    """Say by what ranks multiply their losses at a step, if the control multiplies the same mean or sum by another."""
+class Rescaled(NamedTuple):
+    """The ranks that multiply a loss by another number than the control does, and the numbers in words."""
+
+    ranks: tuple[int, ...]
+    said: str
+
+
+def find_rescaled(pairs: Sequence[tuple[RankHistory, RankHistory]], step: int) -> Rescaled | None:
+    """Return the ranks that multiply the same mean or sum by another number at a step; None if there are none."""
     here: dict[int, float] = {}
     there: dict[int, float] = {}
     for lived, model in pairs:
         facts = [_by_step(one, step).get(step) for one in (lived, model)]
         if facts[0] is None or facts[1] is None or facts[0][1:] != facts[1][1:]:
-            return ""
+            return None
         here[lived.rank], there[lived.rank] = facts[0][0], facts[1][0]
-    if all(abs(here[rank] - there[rank]) <= _EQUAL * abs(there[rank]) for rank in here):
-        return ""
-    return f"by {_said(here)}, in the control by {_said(there)}"
+    others = tuple(sorted(rank for rank in here if abs(here[rank] - there[rank]) > _EQUAL * abs(there[rank])))
+    return Rescaled(others, f"by {_said(here)}, in the control by {_said(there)}") if others else None
 
 
 def _by_step(lived: RankHistory, last: int) -> dict[int, tuple[float, str, int]]:

@@ -129,11 +129,11 @@ def _parameters(history: History, pairs: Sequence[Pair], terms: Terms) -> list[F
     lacking = _lacking(guilty, step, evidence) if parted else None
     if lacking is not None:
         return [lacking]
-    rescaled = find_rescaled(pairs, step) if parted else ""
-    if rescaled:
-        evidence["said"] = rescaled
-        ranks = tuple(pair.lived.rank for pair in pairs)
-        return [Finding("control", "loss scaled otherwise", ranks, step, guilty[0].lived.attempt, evidence=evidence)]
+    rescaled = find_rescaled(pairs, step) if parted else None
+    if rescaled is not None:
+        evidence["said"] = rescaled.said
+        attempt = guilty[0].lived.attempt
+        return [Finding("control", "loss scaled otherwise", rescaled.ranks, step, attempt, evidence=evidence)]
     contribution = _contribution(pairs, step, evidence) if parted else None
     if contribution is not None:
         return [contribution]
