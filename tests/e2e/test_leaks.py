@@ -118,3 +118,9 @@ def test_what_is_recorded_is_as_the_schema_says(bench, oracle):
         assert kinds <= {e["kind"] for e in lived.events}
         for event in lived.events:
             validator.validate(event)
+
+
+def test_views_that_torch_refuses_to_ask_for_their_graph_are_counted_without_one(bench):
+    # FSDP changes a flat parameter in place, of which the model's parameters are views.
+    result, _ = go(bench, "fully_sharded:flat_and_clipped", steps=6)
+    assert (result.verdict.outcome, result.verdict.findings) == (Outcome.SURVIVED, ())

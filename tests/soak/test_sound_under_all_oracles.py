@@ -18,7 +18,10 @@ pytestmark = pytest.mark.soak
 
 #: Cases that all evidence at once makes others of, with the reason.
 LEFT_OUT = dict.fromkeys(
-    ("oversized_batch::torch-splitting", "oom_killed_rank::torch-always-in-pieces"),
+    (
+        *("oversized_batch::torch-splitting", "street_oversized_batch::torch-recomputing"),
+        "oom_killed_rank::torch-always-in-pieces",
+    ),
     "its limit of memory leaves no room for the evidence",
 )
 

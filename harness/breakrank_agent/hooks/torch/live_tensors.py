@@ -157,7 +157,7 @@ class _Graphs:
         census.passes.append(lambda kind: issubclass(kind, torch.autograd.graph.Node))
 
     def _remember(self) -> None:
-        self._frozen = [ref(t) for t in self._listed() if not t.is_leaf or not t.requires_grad]
+        self._frozen = [ref(t) for t in self._listed() if _node_of(t) is not None or not t.requires_grad]
 
     def _listed(self) -> list[Any]:
         return [thing for thing in gc.get_objects() if issubclass(type(thing), self._tensor)]
@@ -168,11 +168,23 @@ class _Graphs:
         found = []
         frozen = [tensor for tensor in (weak() for weak in self._frozen) if tensor is not None]
         for tensor in [*frozen, *self._listed()]:
-            if tensor.grad_fn is not None and len(seen) < NODES:
+            node = _node_of(tensor)
+            if node is not None and len(seen) < NODES:
                 before = len(seen)
-                _walk(tensor.grad_fn, seen)
+                _walk(node, seen)
                 found.append((self._storages.written(tensor), len(seen) - before, 0))
         return add_up("graph", found)
+
+
+def _node_of(tensor: Any) -> Any:
+    """Return the node of autograd's graph that made a tensor, or None.
+
+    Of one of several views whose base was changed in place, such as FSDP's of a flat parameter, torch refuses the answer.
+    """
+    try:
+        return tensor.grad_fn
+    except RuntimeError:
+        return None
 
 
 def _walk(node: Any, seen: set[Any]) -> None:
