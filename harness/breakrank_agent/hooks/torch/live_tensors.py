@@ -179,7 +179,7 @@ class _Graphs:
 def _node_of(tensor: Any) -> Any:
     """Return the node of autograd's graph that made a tensor, or None.
 
-    Of one of several views whose base was changed in place, such as FSDP's of a flat parameter, torch refuses the answer.
+    Of a view whose base was changed in place, such as FSDP's of a flat parameter, torch refuses to tell.
     """
     try:
         return tensor.grad_fn
