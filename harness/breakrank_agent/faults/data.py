@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from breakrank_agent.kernel.rooted import WorkingFolder, opened, reopen, shown
+from breakrank_agent.kernel.rooted import WorkingFolder
 from breakrank_agent.protocol.fault import Fault
 from breakrank_agent.protocol.payload import Payload
 from breakrank_agent.protocol.shards import MANIFEST, SHARD_BYTES
@@ -157,19 +156,8 @@ class CutFile(
 
     def strike(self, target: Target) -> None:
         """Cut it off. Raises `OSError` if there is no such file, or if it is empty."""
-        with target.files() as files:
-            paths = files.glob(self.path)
-            if not paths:
-                raise FileNotFoundError(f"there is no {self.path} in the working folder")
-            with opened(files.find(paths[-1])) as found:
-                state = os.fstat(found)
-                if not stat.S_ISREG(state.st_mode) or not state.st_size:
-                    raise OSError(f"{shown(paths[-1])} is no file with bytes to cut off")
-                if state.st_nlink > 1:
-                    # The other name may lie outside of the working folder.
-                    raise OSError(f"{shown(paths[-1])} has another name, too")
-                with opened(reopen(found, os.O_RDWR)) as file:
-                    os.ftruncate(file, int(self.share * state.st_size))
+        with target.files() as files, files.writable(self.path, 1) as file:
+            os.ftruncate(file, int(self.share * os.fstat(file).st_size))
 
 
 def decode(content: bytes, schema: Schema) -> Samples:

@@ -7,7 +7,6 @@ import os
 import resource
 import select
 import signal
-import stat
 import subprocess
 import time
 from dataclasses import dataclass
@@ -227,19 +226,8 @@ class RotFile(
 
     def strike(self, target: Target) -> None:
         """Write one byte anew. Raises `OSError` where there is no such file, or where it has no whole word."""
-        with target.files() as files:
-            paths = files.glob(self.path)
-            if not paths:
-                raise FileNotFoundError(f"there is no {self.path} in the working folder")
-            with opened(files.find(paths[-1])) as found:
-                state = os.fstat(found)
-                if not stat.S_ISREG(state.st_mode) or state.st_size < _WORD:
-                    raise OSError(f"{shown(paths[-1])} is no file of {_WORD} bytes or more")
-                if state.st_nlink > 1:
-                    # The other name may lie outside of the working folder.
-                    raise OSError(f"{shown(paths[-1])} has another name, too")
-                with opened(reopen(found, os.O_RDWR)) as file:
-                    self._flip(file, state)
+        with target.files() as files, files.writable(self.path, _WORD) as file:
+            self._flip(file, os.fstat(file))
 
     def _flip(self, file: int, state: os.stat_result) -> None:
         byte, bit = divmod(self.bit, 8)

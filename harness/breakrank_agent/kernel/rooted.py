@@ -287,6 +287,25 @@ class WorkingFolder:
             raise refused[0]
         return sorted(matches)
 
+    @contextlib.contextmanager
+    def writable(self, pattern: str, least: int) -> Iterator[int]:
+        """Open the last file that matches a pattern, of `least` bytes or more, to change it where it lies.
+
+        Raises `OSError` where there is none, and for a file with another name, which may lie outside of the folder.
+        """
+        paths = self.glob(pattern)
+        if not paths:
+            raise FileNotFoundError(f"there is no {pattern} in the working folder")
+        name = shown(paths[-1])
+        with opened(self.find(paths[-1])) as found:
+            state = os.fstat(found)
+            if not stat.S_ISREG(state.st_mode) or state.st_size < least:
+                raise OSError(f"{name} is no file, or has fewer bytes than {least}")
+            if state.st_nlink > 1:
+                raise OSError(f"{name} has another name, too")
+            with opened(reopen(found, os.O_RDWR)) as file:
+                yield file
+
     def _matches(self, pattern: str) -> list[str]:
         found = ["/" if pattern.startswith("/") else ""]
         for part in filter(None, pattern.split("/")):

@@ -41,7 +41,7 @@ def test_the_last_file_of_a_pattern_is_cut_off(target: Any) -> None:
 
 @pytest.mark.parametrize(("path", "said"), [
     ("c.png", "there is no c.png"),
-    ("empty", "empty is no file with bytes to cut off"),
+    ("empty", "empty is no file, or has fewer bytes than 1"),
     ("linked", "linked has another name, too"),
 ])  # fmt: skip
 def test_there_has_to_be_a_file_with_bytes_and_one_name(target: Any, path: str, said: str) -> None:
