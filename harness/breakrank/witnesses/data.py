@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 
 from breakrank.witnesses import Evidence, Witness
-from breakrank_agent.kernel.rooted import opened
+from breakrank.witnesses.limits import of_each_file
 from breakrank_agent.protocol.fault import Fault
 from breakrank_agent.protocol.shards import MANIFEST, SHARD_BYTES
 from breakrank_agent.protocol.target import Target
@@ -51,12 +51,7 @@ class ShorterFile(Witness[Mapping[str, int]]):
 
     def look(self, fault: Fault, target: Target) -> Mapping[str, int]:
         """Return the size of each of the fault's files, as the rank sees them."""
-        found = {}
-        with contextlib.suppress(OSError), target.seen() as files:
-            for path in files.glob(getattr(fault, "path", "")):
-                with contextlib.suppress(OSError), opened(files.open(path)) as file:
-                    found[path] = os.fstat(file).st_size
-        return found
+        return of_each_file(fault, target, lambda file: os.fstat(file.fileno()).st_size)
 
     def judge(self, fault: Fault, evidence: Evidence[Mapping[str, int]]) -> str | None:
         """Compare the two looks."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import BinaryIO, ClassVar, NamedTuple, TypeVar
 
 from breakrank.host.cgroup_files import Hierarchies
 from breakrank.witnesses import Evidence, Witness
 from breakrank_agent.kernel.rooted import opened, resolve
 from breakrank_agent.protocol.fault import Fault
 from breakrank_agent.protocol.target import SHARED_MEMORY, Target
+
+Told = TypeVar("Told")
 
 
 class Limit(NamedTuple):
@@ -127,6 +130,16 @@ def _size(path: str, target: Target) -> Limit | None:
     return (
         None if state is None else Limit("statvfs: a file system of", float(state.f_blocks * state.f_frsize), "bytes")
     )
+
+
+def of_each_file(fault: Fault, target: Target, read: Callable[[BinaryIO], Told]) -> dict[str, Told]:
+    """Return what `read` makes of each of the fault's files, as the rank sees them, but for unreadable ones."""
+    found = {}
+    with contextlib.suppress(OSError), target.seen() as files:
+        for path in files.glob(getattr(fault, "path", "")):
+            with contextlib.suppress(OSError), os.fdopen(files.open(path), "rb") as file:
+                found[path] = read(file)
+    return found
 
 
 def file_system(path: str, target: Target) -> os.statvfs_result | None:

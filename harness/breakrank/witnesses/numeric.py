@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from breakrank.witnesses import Evidence, Witness
 from breakrank_agent.protocol.fault import Fault
 
@@ -17,34 +19,32 @@ class Parameters(Witness[None]):
         return None
 
 
-class Gradients(Witness[None]):
+class _ReadAgain(Witness[None], abstract=True):
+    """The digest of some numbers, read again by the recorder, is another one."""
+
+    what: ClassVar[str]
+
+    def judge(self, fault: Fault, evidence: Evidence[None]) -> str | None:
+        """Compare the two digests."""
+        seen = evidence.seen
+        if not seen or seen["before"] == seen["after"]:
+            return None
+        return f"{self.what} read again: {seen['before']} became {seen['after']}"
+
+
+class Gradients(_ReadAgain):
     """The digest of the gradients, read again by the recorder before the optimizer steps, is another one."""
 
-    def judge(self, fault: Fault, evidence: Evidence[None]) -> str | None:
-        """Compare the two digests."""
-        seen = evidence.seen
-        if not seen or seen["before"] == seen["after"]:
-            return None
-        return f"gradients read again: {seen['before']} became {seen['after']}"
+    what = "gradients"
 
 
-class OptimizerState(Witness[None]):
+class OptimizerState(_ReadAgain):
     """The digest of the optimizers' state, read again by the recorder, is another one."""
 
-    def judge(self, fault: Fault, evidence: Evidence[None]) -> str | None:
-        """Compare the two digests."""
-        seen = evidence.seen
-        if not seen or seen["before"] == seen["after"]:
-            return None
-        return f"optimizer state read again: {seen['before']} became {seen['after']}"
+    what = "optimizer state"
 
 
-class Output(Witness[None]):
+class Output(_ReadAgain):
     """The output of a layer or an operator, read again before anything takes it, has another digest."""
 
-    def judge(self, fault: Fault, evidence: Evidence[None]) -> str | None:
-        """Compare the two digests."""
-        seen = evidence.seen
-        if not seen or seen["before"] == seen["after"]:
-            return None
-        return f"output read again: {seen['before']} became {seen['after']}"
+    what = "output"

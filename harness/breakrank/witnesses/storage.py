@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 
 from breakrank.host.blocked.threads import fields
 from breakrank.witnesses import Evidence, Witness
-from breakrank.witnesses.limits import file_system
+from breakrank.witnesses.limits import file_system, of_each_file
 from breakrank_agent.kernel.rooted import WorkingFolder, opened, reopen
 from breakrank_agent.protocol.fault import Fault
 from breakrank_agent.protocol.target import Target
@@ -66,14 +66,7 @@ class OneBit(Witness[Mapping[str, tuple[bytes, ...]]]):
 
     def look(self, fault: Fault, target: Target) -> Mapping[str, tuple[bytes, ...]]:
         """Return the digests of the blocks of each of the fault's files, as the rank sees them."""
-        found = {}
-        with contextlib.suppress(OSError), target.seen() as files:
-            for path in files.glob(getattr(fault, "path", "")):
-                with contextlib.suppress(OSError), os.fdopen(files.open(path), "rb") as file:
-                    found[path] = tuple(
-                        hashlib.sha256(block).digest() for block in iter(lambda: file.read(_BLOCK), b"")
-                    )
-        return found
+        return of_each_file(fault, target, _blocks)
 
     def judge(self, fault: Fault, evidence: Evidence[Mapping[str, tuple[bytes, ...]]]) -> str | None:
         """Compare the two looks."""
@@ -92,17 +85,17 @@ class OneBit(Witness[Mapping[str, tuple[bytes, ...]]]):
         return f"{os.path.basename(path)} read again: block {number + 1} of {count} is another"
 
 
+def _blocks(file: BinaryIO) -> tuple[bytes, ...]:
+    """Return the digests of the blocks of a file."""
+    return tuple(hashlib.sha256(block).digest() for block in iter(lambda: file.read(_BLOCK), b""))
+
+
 class Exchanged(Witness[Mapping[str, bytes]]):
     """Two of the fault's files, read again, hold what the other one held before, and the others what they held."""
 
     def look(self, fault: Fault, target: Target) -> Mapping[str, bytes]:
         """Return the digest of each of the fault's files, as the rank sees them."""
-        found = {}
-        with contextlib.suppress(OSError), target.seen() as files:
-            for path in files.glob(getattr(fault, "path", "")):
-                with contextlib.suppress(OSError), os.fdopen(files.open(path), "rb") as file:
-                    found[path] = _digest(file)
-        return found
+        return of_each_file(fault, target, _digest)
 
     def judge(self, fault: Fault, evidence: Evidence[Mapping[str, bytes]]) -> str | None:
         """Compare the two looks."""

@@ -175,8 +175,9 @@ def _divided_along(parameter: Any) -> list[int]:
 
 def _shard_of(parameter: Any) -> str:
     """Return which shard of a DTensor a rank has, by its place along the axes that divide it; empty if none says it."""
-    place = parameter.device_mesh.get_coordinate() if _divided_along(parameter) else None
-    return "-".join(str(place[axis]) for axis in _divided_along(parameter)) if place is not None else ""
+    axes = _divided_along(parameter)
+    place = parameter.device_mesh.get_coordinate() if axes else None
+    return "-".join(str(place[axis]) for axis in axes) if place is not None else ""
 
 
 def _sizes(parts: list[list[Any]]) -> list[int]:
