@@ -151,22 +151,39 @@ def _accused(history: History, lived: RankHistory) -> set[int]:
 
 def _behind_a_victim(history: History, victim: RankHistory) -> Blame:
     """Blame the ranks that had ended before the victim's report; if it waited in vain, those that did not come."""
-    before = _report_time(victim)
-    gone = [p for p in history.last if p.rank != victim.rank and p.report is None and _exit_time(history, p) < before]
-    if gone:
-        return _name(gone, f"had ended when rank {victim.rank} lost its connection")
     others = [p for p in history.last if p.rank != victim.rank]
+    ended = [p for p in others if p.report is None and _exit_time(history, p) < _report_time(victim)]
+    through = [p for p in ended if p.finished]
+    if ended != through:
+        return _name(ended, f"had ended when rank {victim.rank} lost its connection")
     behind = [p for p in others if len(p.points("collective")) < len(victim.points("collective"))]
     if behind and TIMED_OUT.search(reported(victim)):
         op = victim.points("collective")[-1].get("op", "a collective")
         return _name(behind, f"did not come to {op} at step {where_at(victim)}, where rank {victim.rank} waited")
     if LOST.search(reported(victim)):
-        unlike = _unlike_its_steps(history)
+        unlike = _unlike_its_steps(history) or _through_with_its_work(behind, victim)
         if unlike is not None:
             return unlike
+    if through:
+        return _name(through, f"had ended when rank {victim.rank} lost its connection")
+    if LOST.search(reported(victim)):
         link = f"the link between {name_ranks([p.rank for p in history.last])}" if len(others) == 1 else "a link"
         return Blame((), f"{link}: rank {victim.rank} lost its connection while every other rank still ran")
     return Blame((), f"rank {victim.rank} was the first to report ({reported(victim)}), and no peer had ended before")
+
+
+def _through_with_its_work(behind: Sequence[RankHistory], victim: RankHistory) -> Blame | None:
+    """Blame the ranks that came to their end without an error, after fewer collectives than the victim has called.
+
+    A rank that leaves its group closes its connections before its process ends, so the order of the two ends says
+    nothing. A link that is cut is lost by both of its ends, and neither would be through.
+    """
+    left = [lived for lived in behind if lived.finished]
+    if not left:
+        return None
+    fewest, called = (len(lived.points("collective")) for lived in (left[0], victim))
+    many = f"{fewest} collective{'s' if fewest != 1 else ''}"
+    return _name(left, f"was through with its work after {many}, when rank {victim.rank} had called {called}")
 
 
 def _unlike_its_steps(history: History) -> Blame | None:

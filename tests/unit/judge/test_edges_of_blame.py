@@ -254,6 +254,17 @@ class TestReports:
         job[2].ends()
         assert words(job) == "a link: rank 0 lost its connection while every other rank still ran"
 
+    def test_a_rank_that_is_through_after_fewer_collectives_is_to_blame_whichever_end_was_seen_first(self) -> None:
+        for leaves_first in (True, False):
+            job = Golden().trains(1)
+            job[0].enters("collective").enters("collective")
+            if leaves_first:
+                job[1].ends()
+            job[0].reports("RuntimeError", LOST)
+            if not leaves_first:
+                job[1].ends()
+            assert words(job) == "rank 1: was through with its work after 1 collective, when rank 0 had called 3"
+
     def test_ranks_that_made_as_many_collectives_did_come(self) -> None:
         job = Golden(3).trains(1)
         for rank in (0, 2):
