@@ -20,7 +20,7 @@ from typing import Any, Callable, Optional
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.model import NoHandles
-from breakrank_agent.agent.optimizers import Optimizers
+from breakrank_agent.agent.optimizers import Optimizers, take_in
 from breakrank_agent.agent.parameter_digest import in_parts, name_part
 from breakrank_agent.hooks.tensorflow.own_frames import hide_frames
 from breakrank_agent.hooks.tensorflow.variables import (
@@ -97,15 +97,14 @@ class Traced:
 class Training(NoHandles):
     """The training of a rank: the variables of its optimizers, else those gradients were taken of.
 
-    The first optimizer that ever stepped counts the steps. A piece is the outermost call on the main thread of what
-    runs as one.
+    One of the optimizers counts the steps. A piece is the outermost call on the main thread of what runs as one.
     """
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self.constructed = False
         #: The optimizers that have stepped, and how the record names the one that counts the steps.
-        self.optimizers = Optimizers()
+        self.optimizers = Optimizers(_trained_by)
         self.steps_by = ""
         #: The variables that gradients were taken of, if there is no optimizer.
         self.sources: list[Any] = []
@@ -133,6 +132,9 @@ class Training(NoHandles):
             self._applied = self._derived = False
         if traced is not None and traced.derives:
             self._derived = True
+        if traced is not None and graph is not None and self._depth == 0:
+            for one in (known for known in self.optimizers.all() if id(known) in traced.optimizers):
+                take_in(self._agent, self, one)
         if traced is not None and id(self.optimizers.first) in traced.optimizers:
             self._agent.reach("optimize")
             self._applied = True
@@ -161,10 +163,9 @@ class Training(NoHandles):
         from tensorflow.python.eager import context
         from tensorflow.python.framework import ops
 
-        if self.optimizers.take(optimizer):
-            self.steps_by = f"optimizer {type(optimizer).__name__}"
-            self._agent.model.adopt(self)
-        if not context.executing_eagerly():
+        eager = context.executing_eagerly()
+        take_in(self._agent, self, optimizer, steps=eager)
+        if not eager:
             for traced in _around(ops.get_default_graph()):
                 traced.optimizers.add(id(optimizer))
         elif self._depth and get_ident() != self._agent.main:

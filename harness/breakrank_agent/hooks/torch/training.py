@@ -17,7 +17,7 @@ from typing import Any, Callable, Optional
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.model import NoHandles
-from breakrank_agent.agent.optimizers import Optimizers
+from breakrank_agent.agent.optimizers import Optimizers, take_in
 from breakrank_agent.agent.parameter_digest import in_parts, summary_of
 from breakrank_agent.agent.sketch import Sketch
 from breakrank_agent.hooks import after_import
@@ -64,13 +64,13 @@ def warm_up() -> None:
 
 
 class Training(NoHandles):
-    """The training of a rank: the parameters of its optimizers. The first that ever stepped counts the steps."""
+    """The training of a rank: the parameters of its optimizers. One of them counts the steps."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self.constructed = False
         #: The optimizers that have stepped, and how the record names the one that counts the steps.
-        self.optimizers = Optimizers()
+        self.optimizers = Optimizers(parameters_of)
         self.steps_by = ""
         #: The outermost modules that were called in the first step, by weak reference: they know the parameters' names.
         self.modules: list[weakref.ref[Any]] = []
@@ -79,9 +79,7 @@ class Training(NoHandles):
 
     def take(self, optimizer: Any) -> None:
         """Take in an optimizer that is about to step."""
-        if self.optimizers.take(optimizer):
-            self.steps_by = f"optimizer {type(optimizer).__name__}"
-            self._agent.model.adopt(self)
+        take_in(self._agent, self, optimizer)
 
     def parameters(self) -> list[Any]:
         """Return the parameters, each once, in the optimizers' order."""
