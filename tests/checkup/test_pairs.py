@@ -35,6 +35,8 @@ CAUSES = {
     "all_but_the_biases": ("gradients differ", "at step 1, in 0.bias first: its gradient differed"),
     "scaled_by_own_count": ("gradients differ", "at step 1, in 0.weight first"),
     "clipped_by_own_shards": ("norm miscounted", "each scales its own to 0.1, by a norm without the shards of others"),
+    "adapts_to_own_tasks": ("gradients differ", "first: its gradient differed on ranks 0 and 1"),
+    "layer_of_the_first_pass": ("parameter replaced", "in second.weight first"),
     "reduces_a_clone": ("reduction dropped", "in 0.weight first: all_reduce (reduces_a_clone.py:12) reduced a copy"),
     "contiguous_is_a_copy": ("reduction dropped", "all_reduce (contiguous_is_a_copy.py:24) reduced a copy"),
     "functional_for_in_place": ("reduction dropped", "(functional_for_in_place.py:12) reduced a copy of its gradient"),

@@ -3,8 +3,9 @@
 Parameters that all ranks begin with alike are replicas. One that each rank begins with otherwise, and whose gradient
 each rank has for itself, is divided between the ranks: a shard of tensor parallelism by hand, or an expert. Ranks that
 begin alike hold the same shard. One that ranks begin with otherwise although they reduce its gradient is a replica that
-nobody has brought into line; of one without a gradient nothing is known. Shards of a bias may begin alike, as zeros:
-beside a divided parameter of the same module, one whose gradient each rank has for itself tells nothing.
+nobody has brought into line, and so is one that a module has got since it was wrapped; of one without a gradient
+nothing is known. Shards of a bias may begin alike, as zeros: beside a divided parameter of the same module, one whose
+gradient each rank has for itself tells nothing.
 
 Of a parameter that a mesh divides, ranks that have one place along the axes that divide it, and that begin alike, hold
 the same shard: along the other axes of the mesh they are replicas.
@@ -59,7 +60,8 @@ def find_kin(ranks: Sequence[RankHistory]) -> list[Kin]:
     before = {part: {rank: own[part].before for rank, own in taken.items()} for part in parts}
     apart = [part for part in parts if len(set(before[part].values())) > 1]
     gradients = {part: {own[part].gradient for own in taken.values()} for part in apart}
-    unlike = frozenset(part for part, held in gradients.items() if len(held) == 1 and "" not in held)
+    late = {part for lived in ranks for e in lived.of_kind("unsynced") for part in e.get("late", ())}
+    unlike = frozenset(p for p, held in gradients.items() if p in late or (len(held) == 1 and "" not in held))
     divided = [part for part in apart if part not in unlike]
     if not divided:
         return [Kin(world, None, unlike)]

@@ -123,6 +123,8 @@ class _Parameters:
             inside = wrapped.union(id(p) for wrapper in wrappers for p in wrapper.module.parameters())
             found["unwrapped"] = _which(parts, lambda p: p.requires_grad and id(p) not in wrapped)
             found["outside"] = _which(parts, lambda p: p.requires_grad and id(p) not in inside)
+            late = _made_later(wrappers, wrapped)
+            found["late"] = _which(parts, lambda p: p.requires_grad and id(p) in late)
             reduces, self._wrappers.reduces = self._wrappers.reduces, None
             found["bypassed"], found["unreduced"] = reduces is None, reduces is False
             # Without a gradient that it was not told to do without, a wrapper never reduces those of the same bucket.
@@ -136,6 +138,19 @@ class _Parameters:
 
 def _alive(references: list[Any]) -> list[Any]:
     return [module for known in references if (module := known()) is not None]
+
+
+def _made_later(wrappers: list[Any], wrapped: set[int]) -> set[int]:
+    """Return the parameters that modules have got since they were wrapped, by identity: all ranks are to hold them alike.
+
+    A wrapper can be told to leave some alone, which it knows by name.
+    """
+    return {
+        id(parameter)
+        for wrapper in wrappers
+        for name, parameter in wrapper.module.named_parameters()
+        if id(parameter) not in wrapped and name not in wrapper.parameters_to_ignore
+    }
 
 
 def _spares(wrapper: Any) -> bool:

@@ -197,6 +197,8 @@ class UnsyncedEvent(RankEventBase):
     """The parts that no wrapper knows; absent if one knows each of them."""
     outside: NotRequired[list[Count]]
     """The parts that are in no module that a wrapper was made for; absent if there are none."""
+    late: NotRequired[list[Count]]
+    """The parts that a module has got since a wrapper was made for it; absent if there are none."""
     bypassed: NotRequired[Literal[True]]
     """No forward pass went through the wrapper; absent if one did."""
     unreduced: NotRequired[Literal[True]]
