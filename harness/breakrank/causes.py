@@ -136,6 +136,8 @@ _GRADIENTS = {
     "frozen too late": "{who} froze {name}{more} too late, at step {step}{at}: {why}",
     "optimizer of frozen parameters": "all parameters of optimizer {optimizer} of {who} ({parameters}) are frozen, and "
     "{unowned}, which has a gradient, is in no optimizer",
+    "clipped while scaled": "{who} clipped gradients to {limit} at step {step}{at} while the scaler of the loss had "
+    "them multiplied by {scale}: its unscale_() comes first",
     "spectral norm not fitted": "{who} evaluated a weight before any pass in train mode had fitted its spectral "
     "norm{at}: the largest singular value of {name} was {ratio} in place of 1",
     "dropout in eval mode": "{who} dropped elements at random in a validation at step {step}{at}: a function does not "

@@ -52,6 +52,7 @@ from breakrank_agent.protocol.events import (
     RendezvousEvent,
     ReportEvent,
     RestoredEvent,
+    ScaledClipEvent,
     ScalerEvent,
     ScoredEvent,
     SettingsEvent,
@@ -193,6 +194,9 @@ class RankKinds:
 
     @overload
     def of_kind(self, kind: Literal["overflow"]) -> list[OverflowEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["scaled_clip"]) -> list[ScaledClipEvent]: ...
 
     @overload
     def of_kind(self, kind: Literal["scaler"]) -> list[ScalerEvent]: ...

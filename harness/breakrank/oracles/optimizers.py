@@ -35,7 +35,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         *_norms(history),
         *_of_shards(history),
     ]
-    return [*found, *_modes(history), *_dropout(history), *_frozen(history), *_spectral(history)]
+    return [*found, *_modes(history), *_dropout(history), *_frozen(history), *_spectral(history), *_scaled(history)]
 
 
 def _untrained(history: History) -> list[Finding]:
@@ -150,6 +150,19 @@ def _spectral(history: History) -> list[Finding]:
     evidence = {"name": event["name"], "ratio": f"{event['ratio']:.3g}", "at": at}
     places, ranks = (event["site"],) if event["site"] else (), tuple(sorted(told))
     return [Finding("optimizers", "spectral norm not fitted", ranks, 1, history.attempts[-1], places, evidence)]
+
+
+def _scaled(history: History) -> list[Finding]:
+    """Return the finding that gradients were clipped before they were unscaled."""
+    told = {lived.rank: event for lived in history.last for event in lived.of_kind("scaled_clip")[:1]}
+    if not told:
+        return []
+    event = told[min(told)]
+    at = f" ({event['site']})" if event["site"] else ""
+    evidence = {"limit": f"{event['limit']:.3g}", "scale": f"{event['scale']:g}", "at": at}
+    places, ranks = (event["site"],) if event["site"] else (), tuple(sorted(told))
+    step = max(1, min(int(one["step"]) for one in told.values()))
+    return [Finding("optimizers", "clipped while scaled", ranks, step, history.attempts[-1], places, evidence)]
 
 
 def _unzeroed(history: History) -> list[Finding]:

@@ -21,7 +21,7 @@ def train(reduce):
             inner.step()
         optimizer.zero_grad()
         behind = torch.autograd.grad(lose(fast, x), list(fast.parameters()))
-        for parameter, gradient in zip(model.parameters(), behind):
+        for parameter, gradient in zip(model.parameters(), behind, strict=True):
             parameter.grad = gradient
         if reduce:
             average(model)

@@ -39,6 +39,12 @@ def test_what_begins_otherwise_and_is_not_reduced_is_each_ranks_own() -> None:
     assert kin(("ab", "xy"), ("ac", "xz")) == [Kin((0, 1), frozenset({0}))]
 
 
+def test_what_a_module_got_since_it_was_wrapped_is_a_replica_whatever_its_gradient() -> None:
+    job = begun(("ab", "xy"), ("ac", "xz"))
+    job[1].writes("unsynced", late=[1])
+    assert find_kin(job.history().last) == [Kin((0, 1), None, frozenset({1}))]
+
+
 def test_what_begins_otherwise_and_has_no_gradient_is_no_replica_for_sure() -> None:
     assert find_kin(begun_without("ab", "ac").history().last) == [Kin((0, 1), frozenset({0}))]
 

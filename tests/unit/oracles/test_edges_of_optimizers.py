@@ -234,6 +234,17 @@ def test_a_spectral_norm_that_nothing_has_fitted_is_named(site: str, places: tup
     assert found.evidence == {"name": "0.weight", "ratio": "7.25", "at": " (model.py:3)" if site else ""}
 
 
+@pytest.mark.parametrize(("site", "places"), [("model.py:3", ("model.py:3",)), ("", ())])
+def test_a_clip_of_gradients_that_are_scaled_is_named(site: str, places: tuple[str, ...]) -> None:
+    job = seen(Golden(2).trains(2))
+    clip = {"limit": 0.5, "norm": 40000.0, "scale": 65536.0}
+    for one in job.ranks:
+        one.writes("scaled_clip", site=site, **clip).writes("scaled_clip", site="later.py:1", **clip)
+    (found,) = ask("optimizers", job.ends_well().history())
+    assert (found.cause, found.ranks, found.step, found.places) == ("clipped while scaled", (0, 1), 2, places)
+    assert found.evidence == {"limit": "0.5", "scale": "65536", "at": " (model.py:3)" if site else ""}
+
+
 def test_what_is_frozen_before_the_first_step_is_told_of_the_first() -> None:
     job = seen(Golden(1))
     job[0].writes("frozen", name="a", parameters=1, steps=0, wrapped=True, site="")

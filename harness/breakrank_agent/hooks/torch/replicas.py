@@ -141,9 +141,9 @@ def _alive(references: list[Any]) -> list[Any]:
 
 
 def _made_later(wrappers: list[Any], wrapped: set[int]) -> set[int]:
-    """Return the parameters that modules have got since they were wrapped, by identity: all ranks are to hold them alike.
+    """Return the parameters that modules have got since they were wrapped, by identity.
 
-    A wrapper can be told to leave some alone, which it knows by name.
+    All ranks are to hold them alike, but for those that a wrapper was told to leave alone, which it knows by name.
     """
     return {
         id(parameter)

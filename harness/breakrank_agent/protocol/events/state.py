@@ -385,6 +385,20 @@ class SpectralEvent(RankEventBase):
     """The line of the user's code that calls, as `file:line`; empty if there is none."""
 
 
+class ScaledClipEvent(RankEventBase):
+    """Gradients were clipped while a scaler of the loss had them scaled, by a limit of gradients as they are."""
+
+    kind: Literal["scaled_clip"]
+    limit: float
+    """The norm to which they were clipped."""
+    norm: float
+    """The norm that the scaled gradients had."""
+    scale: float
+    """The factor of the scaler."""
+    site: str
+    """The line of the user's code that calls, as `file:line`; empty if there is none."""
+
+
 class ScalerEvent(RankEventBase):
     """A scaler of the loss was asked for its first step: gradients may overflow, and a step is then skipped."""
 
