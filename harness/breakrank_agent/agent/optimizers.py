@@ -5,8 +5,8 @@ optimizer of its own, or make one anew for each fold. Others have several that s
 So an optimizer hands over to one that has stepped twice since, and that has its parameters, or as many of the same
 shapes. It hands over to any other one after many more steps than ever lay between two of its own.
 
-An inner optimizer is made anew for each task of meta-learning, on a copy of the model, while another one stays. What it
-trains is thrown away. Once that shows, the one that stays counts the steps, and the parameters of the others are none
+An inner optimizer is made anew for each task of meta-learning, on a copy of the model, while another one stays. Such a
+copy is thrown away. Once that shows, the one that stays counts the steps, and the parameters of the others are none
 of the training's.
 """
 

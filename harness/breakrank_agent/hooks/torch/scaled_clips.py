@@ -2,7 +2,7 @@
 
 `GradScaler.scale` multiplies the loss, and so each gradient, by a factor of some ten thousand; `unscale_` divides the
 gradients of an optimizer, and `step` does so where nobody has. A limit in the size of gradients as they are cuts scaled
-ones down to next to nothing. Who multiplies the limit by the scale as well clips as is meant.
+ones down to next to nothing. A limit that is multiplied by the scale as well clips as is meant.
 """
 
 from __future__ import annotations
