@@ -1,4 +1,8 @@
-"""All ranks have one seed, and drop the same elements in every step."""
+"""All ranks have one seed, and drop the same elements in every step.
+
+The result is told to be another one, and no cause is named: the state of a rank's generator is not on record, and one
+seed for all ranks is no mistake in itself.
+"""
 
 from __future__ import annotations
 

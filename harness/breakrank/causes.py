@@ -133,6 +133,8 @@ _GRADIENTS = {
     "batch norm{others}",
     "never trained": "{name} of {who} never had a gradient, from step {step} on: its module is called and an optimizer "
     "has it, and what it returns reaches no loss",
+    "in no optimizer": "{name}{more} of {who} had a gradient in the first steps, and no optimizer has {them}: nothing "
+    "trains {them}",
     "frozen too late": "{who} froze {name}{more} too late, at step {step}{at}: {why}",
     "optimizer of frozen parameters": "all parameters of optimizer {optimizer} of {who} ({parameters}) are frozen, and "
     "{unowned}, which has a gradient, is in no optimizer",

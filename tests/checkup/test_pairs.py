@@ -161,6 +161,9 @@ CAUSES = {
     "copied_after_its_optimizer": ("stray optimizer", "module.0.weight, which has a gradient, is in no optimizer"),
     "head_after_its_optimizer": ("stray optimizer", "has 2 parameters that no module in use has, and module.2.weight"),
     "made_again_for_each_fold": ("stray optimizer", "has 4 parameters"),
+    "forgets_the_head": ("in no optimizer", "module.2.weight and 1 more of ranks 0 and 1 had a gradient"),
+    "head_with_a_wrapper_of_its_own": ("in no optimizer", "module.weight and 1 more of ranks 0 and 1 had a gradient"),
+    "groups_by_prefix": ("in no optimizer", "norm.weight and 3 more of ranks 0 and 1 had a gradient"),
 }
 #: The causes that are found by a run of the same training as one rank.
 WITH_A_REFERENCE = ("gradients scaled", "reference mismatch")
@@ -205,4 +208,5 @@ def test_parameters_that_the_person_sets_apart_are_no_replicas(bench):
 
 def test_each_pair_is_tried():
     beside = {"attention_common", "common", "divided_by_hand", "divided_common", "frozen_by_choice", "keras_common"}
+    beside |= {"left_out_by_choice"}
     assert {path.stem for path in PAIRS.glob("*.py")} - beside == CAUSES.keys()

@@ -86,3 +86,9 @@ def test_a_removal_in_an_open_folder_is_named_by_its_path(run):
         ("rmdir", "old/er"),
         ("rmdir", "old"),
     ]
+
+
+def test_a_rename_says_from_where_the_file_came(run):
+    _, saved = run("files:renames", oracles=("ends",), ranks=1, steps=1)
+    renames = [(e.get("source"), e["path"]) for e in saved.history.last[0].points("write") if e["how"] == "rename"]
+    assert renames == [("aside", "kept"), (None, "brought")]

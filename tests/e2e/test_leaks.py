@@ -11,6 +11,7 @@ import statistics
 import pytest
 from support.plans import plan_of
 
+from breakrank.doctor import missing_framework
 from breakrank.plan.catalogue import packaged_programs
 from breakrank.runs.bench import Bench
 from breakrank.runs.request import Request
@@ -18,6 +19,7 @@ from breakrank.runs.result import Result
 from breakrank.runs.saved_run import SavedRun, load_run
 from breakrank.schemas import schema
 from breakrank.verdict import Outcome
+from breakrank_agent.protocol.events.alive import ASLEEP
 
 SOURCE = (packaged_programs() / "leaky.py").read_text().splitlines()
 
@@ -124,3 +126,21 @@ def test_views_that_torch_refuses_to_ask_for_their_graph_are_counted_without_one
     # FSDP changes a flat parameter in place, of which the model's parameters are views.
     result, _ = go(bench, "fully_sharded:flat_and_clipped", steps=6)
     assert (result.verdict.outcome, result.verdict.findings) == (Outcome.SURVIVED, ())
+
+
+def test_threads_that_no_python_code_started_are_found_by_their_name(run):
+    result, _ = run("native_threads:one_each_step", steps=20, oracles=("ends", "leak"))
+    (finding,) = result.verdict.findings
+    assert (result.verdict.outcome, finding.cause, finding.ranks, finding.step) == (Outcome.SILENT, "leak", (0, 1), 4)
+    assert finding.places == ("threads named waiter-N",)
+    result, _ = run("native_threads:one_for_all_steps", steps=20, oracles=("ends", "leak"))
+    assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.sentence()
+
+
+@pytest.mark.skipif(bool(missing_framework("tensorflow")), reason=missing_framework("tensorflow"))
+def test_threads_that_end_with_the_limit_of_a_collective_are_no_leak(bench):
+    result, saved = go(bench, "workers:limited", framework="tensorflow")
+    (*_, census) = saved.history.last[0].of_kind("census")
+    threads = sum(line["count"] for line in census["lines"] if line["function"].endswith(ASLEEP))
+    # One for each collective of 20 steps.
+    assert threads > 20 and result.verdict.outcome is Outcome.SURVIVED, result.verdict.sentence()

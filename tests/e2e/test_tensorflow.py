@@ -28,3 +28,9 @@ def test_a_script_that_trains_with_torch_and_imports_tensorflow_is_known_by_its_
     for lived in load_run(result.folder).history.last:
         steps = lived.payloads("step")
         assert len(steps) == 3 and len({event["params"] for event in steps}) == 3, result.verdict.sentence()
+
+
+def test_of_a_variable_that_lies_on_several_devices_the_name_is_told_and_not_what_it_holds(run):
+    _, saved = run("device_shards:train", framework="tensorflow", ranks=1, oracles=("ends",))
+    told = [event["text"] for event in saved.history.last[0].of_kind("note") if "cannot be read" in event["text"]]
+    assert told == ["the parameters cannot be read: TypeError: the parts of weights lie on several devices"]

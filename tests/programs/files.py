@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import torch.distributed as dist
@@ -99,4 +100,17 @@ def clears():
     Path("old/er").mkdir(parents=True)
     Path("old/er/one").write_text("1")
     shutil.rmtree("old")
+    step()
+
+
+def renames():
+    """Write a file aside and rename it, and one that lies elsewhere, beside an open file of notes."""
+    with open("notes.txt", "w") as notes:
+        notes.write("begun\n")
+        Path("aside").write_text("whole")
+        os.replace("aside", "kept")
+        elsewhere = Path(tempfile.mkdtemp(), "one")
+        elsewhere.write_text("whole")
+        os.rename(elsewhere, "brought")
+        elsewhere.parent.rmdir()
     step()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from math import sqrt
 
 from breakrank.analysis.settings import Settings
 from breakrank.history.reader import RankHistory
@@ -24,6 +25,23 @@ def counts(lived: RankHistory, parts: int) -> list[tuple[int, int]] | None:
         if len(event.get("still", ())) == len(event.get("faint", ())) == parts:
             return [*zip(event["still"], event["faint"], strict=True)]
     return None
+
+
+def straying(sides: Sequence[tuple[int, int]]) -> int:
+    """Return how many elements may stray: those of a gradient that both sides have as 0 or rounding, one as rounding.
+
+    Each side says how many it has of both. Elements that all have as 0 stay where they are.
+    """
+    return min(*map(sum, sides), sum(faint for _, faint in sides))
+
+
+def strays(sides: Sequence[RankHistory], parts: int, last: int) -> list[float]:
+    """Return how far each part of two runs may be apart after `last` steps, by elements that stray; 0 if unknown."""
+    known = [counted for lived in sides if (counted := counts(lived, parts)) is not None]
+    if len(known) < len(sides):
+        return [0.0] * parts
+    way = reach(sides, last)[last]
+    return [way * sqrt(straying(both)) for both in zip(*known, strict=True)]
 
 
 def reach(ranks: Sequence[RankHistory], last: int) -> list[float]:

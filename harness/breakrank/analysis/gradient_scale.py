@@ -24,9 +24,10 @@ def factors(ranks: Sequence[RankHistory], one: RankHistory) -> dict[int, float]:
         here = _sums(lived)
         if not there or len(here) != len(there):
             return {}
+        pairs = [*zip(here, there, strict=True)]
         square = sum(value * value for value in there)
-        factor = sum(a * b for a, b in zip(here, there, strict=True)) / square if square else 0.0
-        apart = sum((a - factor * b) ** 2 for a, b in zip(here, there, strict=True))
+        factor = sum(a * b for a, b in pairs) / square if square else 0.0
+        apart = sum((a - factor * b) ** 2 for a, b in pairs)
         if not factor or apart > _EQUAL**2 * sum(value * value for value in here):
             return {}
         found[lived.rank] = round(factor, _DIGITS)

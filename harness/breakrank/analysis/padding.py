@@ -26,13 +26,13 @@ class Padding(NamedTuple):
 def find_padding(ranks: Sequence[RankHistory]) -> Padding | None:
     """Return what fills up the shares of a validation that the ranks add up; None if nothing does."""
     validated = [[epoch for epoch in epochs_of(lived) if epoch.validates] for lived in ranks]
-    for epochs in zip(*validated, strict=False) if len(ranks) > 1 else ():
+    for epochs in zip(*validated, strict=False):
         whole = all(epoch.is_whole and "padded" in epoch.first for epoch in epochs)
         if not whole or told_apart_by(epochs) != "index":
             continue
         drawn = Counter(sample for epoch in epochs for sample, _ in epoch.samples("index"))
         added = sum(drawn.values()) - len(drawn)
-        # Fewer than there are ranks: of more, the ranks have shares that overlap.
+        # Fewer than there are ranks: of more, the ranks have shares that overlap, and one rank draws none for others.
         pairs = zip(ranks, epochs, strict=True)
         if 0 < added < len(ranks) and all(_only_reduces(lived, epoch) for lived, epoch in pairs):
             who = tuple(lived.rank for lived in ranks)

@@ -16,9 +16,9 @@ difference of half a mean step is never one of rounding: a step that was lost wo
 
 In stable training (SGD, momentum and Adam, float32 and bfloat16, 3 and 8 ranks) the distance was 0.04 to 0.2 ε of the
 norm after 5 steps and 0.6 to 8 ε after 200, and the bound is 15 ε and 98 ε for three ranks. Training can be unstable:
-momentum in a deep network took a last bit apart to 18,000 ε in 200 steps. Adam does so at once with a parameter whose
-gradient is nothing but rounding, such as a bias before a batch norm (300 ε after 5 steps). Such a difference is beyond
-the bound, and called one.
+momentum in a deep network took a last bit apart to 18,000 ε in 200 steps. Such a difference is beyond the bound, and
+called one. Adam does so at once with a parameter whose gradient is nothing but rounding, such as a bias before a batch
+norm (300 ε after 5 steps): `breakrank.analysis.faint_gradients` knows these, and has a bound for them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import inf, sqrt
 from typing import NamedTuple
 
+from breakrank.analysis import faint_gradients
 from breakrank.history.reader import History, RankHistory
 from breakrank.verdict import name_ranks
 from breakrank_agent.protocol.events import SketchEvent
@@ -69,15 +70,16 @@ def apart(lived: RankHistory, model: RankHistory, growth: float) -> Apart | None
     whole, size = _norm(last["norms"]), max(1, sum(last["sizes"]))
     moved, passed = _moved(there[0], last)
     fine, coarse = eps(lived, model), _eps_reduced(lived, model)
+    strays = faint_gradients.strays([lived, model], len(last["sizes"]), int(here[0]["step"]))
 
     def bound(norm: float, elements: int) -> float:
         usual = sqrt(elements / size)
         return growth * (fine * max(norm, whole * usual) + coarse * moved * usual)
 
-    distance, most = _norm(by), OF_A_STEP * moved / passed if passed else inf
-    parts = zip(by, last["norms"], last["sizes"], strict=True)
-    explained = distance <= most and all(one <= bound(norm, elements) for one, norm, elements in parts)
-    return Apart(distance / (whole or 1.0), min(bound(whole, size), most) / (whole or 1.0), explained)
+    distance, most = _norm(by), OF_A_STEP * moved / passed + _norm(strays) if passed else inf
+    parts = zip(by, last["norms"], last["sizes"], strays, strict=True)
+    explained = distance <= most and all(one <= bound(norm, elements) + way for one, norm, elements, way in parts)
+    return Apart(distance / (whole or 1.0), min(bound(whole, size) + _norm(strays), most) / (whole or 1.0), explained)
 
 
 def remarks(history: History, control: History, ranks: int, steps: int) -> Iterator[str]:

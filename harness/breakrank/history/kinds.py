@@ -24,6 +24,7 @@ from breakrank_agent.protocol.events import (
     EndEvent,
     EnforcedEvent,
     ExitEvent,
+    ForgottenEvent,
     FrozenEvent,
     GroupEvent,
     GroupingEvent,
@@ -182,6 +183,9 @@ class RankKinds:
 
     @overload
     def of_kind(self, kind: Literal["unzeroed"]) -> list[UnzeroedEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["forgotten"]) -> list[ForgottenEvent]: ...
 
     @overload
     def of_kind(self, kind: Literal["untrained"]) -> list[UntrainedEvent]: ...

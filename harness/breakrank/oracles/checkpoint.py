@@ -258,15 +258,34 @@ def _contents(history: History) -> set[str | None]:
 def _unclear(history: History, path: str) -> bool:
     """Return whether it is not on record in full what ranks wrote to a path, or to what may have been renamed to it."""
     opened: set[str] = set()
-    renamed: set[str] = set()
+    renamed: set[tuple[str | None, str]] = set()
     for lived in history.ranks.values():
         closed = Counter(e["path"] for e in lived.payloads("write"))
         points = lived.points("write")
         opened |= {e["path"] for e in _written(lived) if e["file"] is None}
         opened |= {p for p, times in Counter(_named(points, "open")).items() if times != closed[p]}
-        renamed |= set(_named(points, "rename"))
-    # A checkpoint that was saved to memory may have been copied to any file.
-    return bool({path, "(memory)"} & opened or (opened and path in renamed))
+        renamed |= {(e.get("source"), e["path"]) for e in points if e["how"] == "rename"}
+    came = _came_from(path, renamed)
+    # A checkpoint that was saved to memory may have been copied to any file; of others' files nothing is on record.
+    return None in came or bool({"(memory)", *came} & opened)
+
+
+def _came_from(path: str, renamed: set[tuple[str | None, str]]) -> set[str | None]:
+    """Return the path, and those from which a file may have come there by renames, of itself or of its folders.
+
+    None stands for a path outside of the working folder.
+    """
+    found: set[str | None] = {path}
+    wanted = [path]
+    while wanted:
+        here = wanted.pop()
+        for source, to in renamed:
+            if here == to or here.startswith(f"{to}/"):
+                came = None if source is None else source + here[len(to) :]
+                if came is not None and came not in found:
+                    wanted.append(came)
+                found.add(came)
+    return found
 
 
 def _named(points: Sequence[PointEvent], how: str) -> list[str]:

@@ -7,6 +7,7 @@ otherwise on each rank, and training in eval mode.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from breakrank.analysis.clip_norms import find_miscounted, find_own_norms
 from breakrank.analysis.loss_weights import find_unequal
@@ -32,15 +33,22 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         *_weights(history),
         *_unzeroed(history),
         *untrained,
+        *_forgotten(history),
         *_norms(history),
         *_of_shards(history),
     ]
     return [*found, *_modes(history), *_dropout(history), *_frozen(history), *_spectral(history), *_scaled(history)]
 
 
+def _told(history: History, kind: str) -> dict[int, Mapping[str, Any]]:
+    """Return the first event of a kind of each rank of the last attempt that has one."""
+    events = [(lived.rank, event) for lived in history.last for event in lived.events if event["kind"] == kind]
+    return dict(reversed(events))
+
+
 def _untrained(history: History) -> list[Finding]:
     """Return the finding that parameters had no gradient in any of the first steps, on no rank."""
-    told = {lived.rank: event for lived in history.last for event in lived.of_kind("untrained")[:1]}
+    told = _told(history, "untrained")
     trained = [lived.rank for lived in history.last if lived.of_kind("inputs")]
     if not told or not set(trained) <= told.keys():
         return []
@@ -51,7 +59,7 @@ def _untrained(history: History) -> list[Finding]:
 
 def _dropout(history: History) -> list[Finding]:
     """Return the finding that elements are dropped in a validation."""
-    told = {lived.rank: event for lived in history.last for event in lived.of_kind("dropout")[:1]}
+    told = _told(history, "dropout")
     if not told:
         return []
     event = told[min(told)]
@@ -64,7 +72,7 @@ def _dropout(history: History) -> list[Finding]:
 
 def _cut(history: History) -> list[Finding]:
     """Return the finding that gradients end at a collective whose result goes into the loss."""
-    told = {lived.rank: event for lived in history.last for event in lived.of_kind("cut")[:1]}
+    told = _told(history, "cut")
     if not told:
         return []
     event = told[min(told)]
@@ -111,7 +119,7 @@ def _of_shards(history: History) -> list[Finding]:
 
 def _stray(history: History) -> list[Finding]:
     """Return the finding that optimizers step parameters of no module in use, and those in use are in none."""
-    told = {lived.rank: event for lived in history.last for event in lived.of_kind("stray")[:1]}
+    told = _told(history, "stray")
     if not told:
         return []
     event = told[min(told)]
@@ -121,9 +129,25 @@ def _stray(history: History) -> list[Finding]:
     return [Finding("optimizers", cause, tuple(sorted(told)), 1, history.attempts[-1], evidence=evidence)]
 
 
+def _forgotten(history: History) -> list[Finding]:
+    """Return the finding that parameters have a gradient and no optimizer, unless they move by other means."""
+    told = _told(history, "forgotten")
+    if not told or any(event.get("moved") for lived in history.last for event in lived.of_kind("forgotten")):
+        return []
+    event = told[min(told)]
+    several = event["parameters"] > 1
+    evidence = {
+        "parameters": event["parameters"],
+        "name": event["names"][0],
+        "more": f" and {event['parameters'] - 1} more" if several else "",
+        "them": "them" if several else "it",
+    }
+    return [Finding("optimizers", "in no optimizer", tuple(sorted(told)), 1, history.attempts[-1], evidence=evidence)]
+
+
 def _frozen(history: History) -> list[Finding]:
     """Return the finding that parameters were frozen after their wrapper was made, or after they were trained."""
-    told = {lived.rank: event for lived in history.last for event in lived.of_kind("frozen")[:1]}
+    told = _told(history, "frozen")
     if not told:
         return []
     event = told[min(told)]
@@ -142,7 +166,7 @@ def _frozen(history: History) -> list[Finding]:
 
 def _spectral(history: History) -> list[Finding]:
     """Return the finding that a weight was evaluated before its spectral norm was fitted."""
-    told = {lived.rank: event for lived in history.last for event in lived.of_kind("spectral")[:1]}
+    told = _told(history, "spectral")
     if not told:
         return []
     event = told[min(told)]
@@ -167,7 +191,7 @@ def _scaled(history: History) -> list[Finding]:
 
 def _unzeroed(history: History) -> list[Finding]:
     """Return the finding that nothing zeroes the gradients of an optimizer between its steps."""
-    told = {lived.rank: event for lived in history.last for event in lived.of_kind("unzeroed")[:1]}
+    told = _told(history, "unzeroed")
     if not told:
         return []
     event = told[min(told)]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from breakrank.analysis.digests import by_value
-from breakrank.analysis.faint_gradients import counts, reach
+from breakrank.analysis.faint_gradients import counts, reach, straying
 from breakrank.analysis.gradient_scale import factors
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
@@ -149,14 +149,11 @@ def _ranks(held: Sequence[Held]) -> tuple[int, ...]:
 
 
 def _stray(held: Sequence[Held], alone: Sequence[Held]) -> int:
-    """Return how many elements may stray: those of a gradient that both sides have as 0 or rounding, one as rounding.
-
-    Elements that both sides have as 0 stay where they are.
-    """
+    """Return how many elements may stray; none where it is not known of all parts."""
     if any(one.faint is None for one in (*held, *alone)):
         return 0
     here, there = ([one.faint for one in side if one.faint is not None] for side in (held, alone))
-    return min(sum(map(sum, here)), sum(map(sum, there)), sum(faint for _, faint in (*here, *there)))
+    return straying([(sum(still for still, _ in side), sum(faint for _, faint in side)) for side in (here, there)])
 
 
 def _norms(held: Sequence[Held], size: int | None) -> Iterator[tuple[Sequence[Held], float]]:

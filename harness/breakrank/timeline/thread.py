@@ -31,7 +31,7 @@ _MOST_TIME = 1e9
 _REMARKS = frozenset(
     (
         *("raised", "report", "end", "child", "unsynced", "lack", "cut", "changed", "overwritten", "stray", "unzeroed"),
-        *("untrained", "assigned", "dropout", "frozen", "spectral", "scaled_clip", "overflow"),
+        *("untrained", "assigned", "dropout", "frozen", "forgotten", "spectral", "scaled_clip", "overflow"),
     )
 )
 #: Kinds of events that belong to a bar, or say what a rank is; the rest is counted as not drawn.

@@ -9,6 +9,7 @@ from support.asking import ask
 from support.golden import Golden, GoldenRank
 
 from breakrank.analysis.draws import drawn_alike, drawn_wrong
+from breakrank.analysis.padding import Padding, find_padding
 from breakrank.history.reader import History
 
 
@@ -119,6 +120,57 @@ def test_a_padded_validation_that_ranks_add_up_counts_samples_twice() -> None:
 ])  # fmt: skip
 def test_a_validation_that_is_cut_off_or_exact_or_of_each_rank_is_left_alone(shares: Any, more: Any) -> None:
     assert padded(*shares, **more) == []
+
+
+def shared_out(*validations: tuple[list[list[int]], ...], **first: Any) -> Padding | None:
+    """Return what is found on ranks that go through validations of these shares in turn, and add each up."""
+    job = Golden(max(map(len, validations)))
+    for number, shares in enumerate(validations, 1):
+        for one, batches in zip(job.ranks, shares, strict=False):
+            told = {"padded": True, **(first if number == 1 else {})}
+            validate(one, 2 * number, *([sample] for sample in batches), ops=("allreduce_",), **told)
+            train(one, 2 * number + 1, [100 * number + one.rank], dataset="d")
+    return find_padding(job.ends_well().history().last)
+
+
+PADDED = ([0, 2, 4], [1, 3, 0])
+
+
+def test_of_several_validations_the_first_that_is_padded_is_told() -> None:
+    assert shared_out(PADDED, ([7, 8], [9, 7])) == Padding(1, 5, (0, 1), 1)
+    assert shared_out(([0, 2], [1, 3]), PADDED) == Padding(1, 5, (0, 1), 2)
+
+
+def test_a_validation_that_was_broken_off_or_says_no_index_hides_none_behind_it() -> None:
+    assert shared_out(PADDED, PADDED, begins=9) == Padding(1, 5, (0, 1), 2)
+    assert shared_out(PADDED, PADDED, dataset="") == Padding(1, 5, (0, 1), 2)
+
+
+def test_ranks_that_validate_more_often_than_others_are_compared_as_far_as_all_go() -> None:
+    assert shared_out(PADDED, ([7, 8],)) == Padding(1, 5, (0, 1), 1)
+    assert shared_out(([0, 2], [1, 3]), ([7, 8],)) is None
+
+
+@pytest.mark.parametrize("ops", [("barrier", "allreduce_"), ("allreduce_", "reduce_")])
+def test_ranks_that_meet_beside_their_sums_add_up_all_that_was_drawn(ops: tuple[str, ...]) -> None:
+    (found,) = padded([[0, 2], [4, 6]], [[1, 3], [5, 0]], ops=ops)
+    assert found.cause == "counted twice"
+
+
+def test_the_step_is_that_of_the_first_rank_and_a_collective_without_a_name_is_none() -> None:
+    job = Golden(2)
+    train(job[1], 1, [101], dataset="d")
+    for one, batches in zip(job.ranks, PADDED, strict=True):
+        validate(one, 2, *([sample] for sample in batches), ops=("allreduce_",), padded=True)
+        one.enters("collective", op="")
+        train(one, 3, [200 + one.rank], dataset="d")
+    assert find_padding(job.ends_well().history().last) == Padding(1, 5, (0, 1), 1)
+
+
+def test_as_many_samples_as_ranks_are_no_padding() -> None:
+    assert shared_out(([0, 2, 4], [1, 0, 2])) is None
+    assert shared_out(([0, 2], [1, 0], [3, 0])) == Padding(2, 4, (0, 1, 2), 1)
+    assert shared_out(([0, 0],)) is None
 
 
 def test_a_split_that_is_another_one_in_each_epoch_shows_at_the_first_validation() -> None:

@@ -44,3 +44,13 @@ def test_nothing_is_found_of_gradients_that_are_others_or_not_on_record() -> Non
     assert factors(took(times(2.0), None), one) == {}
     assert factors(took(times(2.0), [[2.0, -4.0]]), one) == {}
     assert factors(took(ONE), took(None)[0]) == factors(took(ONE), took(times(0.0))[0]) == {}
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize(("noise", "found"), [(3e-4, True), (3e-3, False), (3e-2, False)])
+def test_gradients_may_be_off_by_a_thousandth_whatever_their_size(size: float, noise: float, found: bool) -> None:
+    one = times(size)
+    (alone,) = took(one)
+    # The noise is at right angles to the gradients, so that it takes no part in the factor.
+    off = [[2 * one[0][0] + 4 * noise * size, 2 * one[0][1] + 2 * noise * size], times(2.0, one)[1]]
+    assert factors(took(off), alone) == ({0: 2.0} if found else {})

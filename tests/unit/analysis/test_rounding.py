@@ -32,6 +32,9 @@ class Run:
     #: The way that training takes the parameters after the first step, relative to their norm.
     way: float = 0.1
     bare: bool = False
+    #: Of the gradient of the small part, how many elements were 0 and how many rounding; and the optimizer's settings.
+    faint: tuple[int, int] | None = None
+    settings: tuple[tuple[str, str], ...] = (("lr", "0.001"), ("betas", "(0.9, 0.999)"))
 
     def history(self) -> History:
         """Write the history down."""
@@ -44,6 +47,10 @@ class Run:
         for one in job.ranks:
             one.writes("names", names=["weight", "bias"], eps=self.eps)
             self.sketches(one, after=False)
+            if self.faint is not None:
+                still, faint = self.faint
+                one.writes("settings", step=1, optimizer=1, param_group=0, values=dict(self.settings))
+                one.writes("inputs", gradients=["a", "b"], still=[0, still], faint=[0, faint])
         job.trains(STEPS - 1)
         for one in job.ranks:
             one.enters("collective", dtype=self.dtype, reduce="SUM")
@@ -188,3 +195,32 @@ def test_numbers_that_the_program_names_are_rounded_and_counts_are_not():
     assert ask("control", told(ROUNDED, loss=1 + 1e-8, updates=40_000_000), whole, **terms) == []
     once = replace(ROUNDED, again=False)
     assert objection("control", told(once, loss=0.5 + 1e-8, updates=40_000_000), control, **terms)
+
+
+#: Elements of the small part whose gradient is nothing but rounding, which Adam makes whole steps of.
+STRAYED = replace(ROUNDED, off=(5e-8, 1e-3), faint=(0, 10))
+
+
+def test_what_adam_makes_of_a_gradient_that_is_rounding_is_no_finding():
+    assert not differs(STRAYED, replace(SOUND, faint=(0, 10)))
+    (said,) = remarks(STRAYED, replace(SOUND, faint=(0, 10)))
+    assert "that is rounding" in said
+
+
+@pytest.mark.parametrize(
+    ("run", "control"),
+    [
+        # Further than steps of the learning rate go, or in the other part, whose gradient is no rounding.
+        (replace(STRAYED, off=(5e-8, 0.1)), replace(SOUND, faint=(0, 10))),
+        (replace(STRAYED, off=(1e-3, 5e-8)), replace(SOUND, faint=(0, 10))),
+        # A gradient that all have as 0 moves nothing, and one that only one side has as rounding is another one.
+        (replace(STRAYED, faint=(10, 0)), replace(SOUND, faint=(10, 0))),
+        (STRAYED, replace(SOUND, faint=(0, 0))),
+        (STRAYED, SOUND),
+        # SGD takes a gradient as it is.
+        (replace(STRAYED, settings=(("lr", "0.001"),)), replace(SOUND, faint=(0, 10), settings=(("lr", "0.001"),))),
+    ],
+    ids=["far", "other-part", "zeros", "one-side", "unknown", "sgd"],
+)
+def test_other_differences_of_such_a_part_are_found(run, control):
+    assert differs(run, control)

@@ -130,16 +130,48 @@ class TestTorn:
             job[0].saves()
             job[0].opens("tmp" if how == "rename" else "model.pt")
             if how == "rename":
-                job[0].enters("write", path="model.pt", how="rename")
+                job[0].enters("write", path="model.pt", how="rename", source="tmp")
             job[1].dies(SIGKILL)
             job.ended_by_us().again()
             job[0].restores("other")
             assert ask("checkpoint", job.trains(2).ends_well().history(), saving()) == []
 
+    @pytest.mark.parametrize(("renames", "clear"), [
+        ([("tmp", "model.pt")], True),
+        ([("notes.txt", "model.pt")], False),
+        ([("notes.txt", "old.txt")], True),
+        ([("notes.txt", "between"), ("between", "model.pt"), ("model.pt", "between")], False),
+        ([("notes.txt/a", "model.pt")], True),
+        ([(None, "model.pt")], False),
+        ([(None, "notes.txt")], True),
+    ])  # fmt: skip
+    def test_a_rename_says_of_which_file_it_is(self, renames: Any, clear: bool) -> None:
+        job = Golden().trains(1)
+        job[0].saves()
+        job[0].opens("tmp").closes("tmp", "t").opens("notes.txt")
+        for source, path in renames:
+            job[0].enters("write", path=path, how="rename", **({"source": source} if source else {}))
+        job[1].dies(SIGKILL)
+        job.ended_by_us().again()
+        job[0].restores("other")
+        found = ask("checkpoint", job.trains(2).ends_well().history(), saving())
+        assert [f.cause for f in found] == ["torn checkpoint"] * clear
+
+    @pytest.mark.parametrize(("name", "clear"), [("shard.pt", False), ("other.pt", True)])
+    def test_a_rename_of_a_folder_takes_its_files_along(self, name: str, clear: bool) -> None:
+        job = Golden().trains(1)
+        job[0].saves()
+        job[0].opens("new/shard.pt").enters("write", path="last", how="rename", source="new")
+        job[1].dies(SIGKILL)
+        job.ended_by_us().again()
+        job[0].writes("payload", of="restore", path=f"last/{name}", file="other", size=1)
+        found = ask("checkpoint", job.trains(2).ends_well().history(), saving())
+        assert [f.cause for f in found] == ["torn checkpoint"] * clear
+
     def test_a_rename_of_a_file_that_is_on_record_hides_nothing(self) -> None:
         job = Golden().trains(1)
         job[0].saves()
-        job[0].opens("tmp").closes("tmp", "t").enters("write", path="model.pt", how="rename")
+        job[0].opens("tmp").closes("tmp", "t").enters("write", path="model.pt", how="rename", source="tmp")
         job[1].dies(SIGKILL)
         job.ended_by_us().again()
         job[0].restores("other")

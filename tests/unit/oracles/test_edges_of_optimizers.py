@@ -33,6 +33,24 @@ def test_an_optimizer_of_what_is_not_in_use_is_named() -> None:
     assert "and head.weight, which has a gradient, is in no optimizer" in found.sentence()
 
 
+@pytest.mark.parametrize(("names", "words"), [
+    (["head.weight"], "head.weight of ranks 0 and 1 had a gradient in the first steps, and no optimizer has it"),
+    (["head.weight", "head.bias"], "head.weight and 1 more of ranks 0 and 1 had a gradient in the first steps, and no"),
+])  # fmt: skip
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_head_that_no_optimizer_has_is_named_unless_something_else_moves_it(
+    names: Any, words: str, moved: bool
+) -> None:
+    job = seen(Golden(2).trains(4))
+    for one in job.ranks:
+        one.writes("forgotten", parameters=len(names), names=names)
+    if moved:
+        job[1].writes("forgotten", parameters=len(names), names=names, moved=True)
+    found = ask("optimizers", job.ends_well().history())
+    assert [(f.cause, f.ranks, f.step) for f in found] == ([] if moved else [("in no optimizer", (0, 1), 1)])
+    assert moved or found[0].sentence().startswith(words)
+
+
 def test_gradients_that_nothing_zeroes_are_named_with_their_optimizer() -> None:
     job = seen(Golden(2).trains(4))
     job[1].writes("unzeroed", optimizer=2, steps=4)
@@ -168,6 +186,7 @@ def test_dropout_in_a_validation_is_named(site: str, places: tuple[str, ...]) ->
     ("stray", {"optimizer": 1, "parameters": 2, "unowned": ["head.weight"]}, "stray optimizer"),
     ("unzeroed", {"optimizer": 2, "steps": 4}, "gradients not zeroed"),
     ("untrained", {"parameters": 2, "names": ["gate.weight"]}, "never trained"),
+    ("forgotten", {"parameters": 1, "names": ["head.weight"]}, "in no optimizer"),
 ])  # fmt: skip
 def test_of_what_a_rank_says_twice_the_first_is_told(kind: str, facts: Any, cause: str) -> None:
     job = seen(Golden(1).trains(4))

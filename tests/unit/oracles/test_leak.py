@@ -119,6 +119,28 @@ def test_what_explains_the_others_is_said_first() -> None:
     )  # fmt: skip
 
 
+def threads(name: str) -> Callable[[int], dict[str, Any]]:
+    return lambda step: line("native thread", "", 2 * step, function=name)
+
+
+def test_threads_of_no_python_code_are_named() -> None:
+    (found,) = ask(censuses(threads("pt_autograd_N")))
+    assert found.places == ("threads named pt_autograd_N",)
+    assert "2 threads of no Python code more, threads named pt_autograd_N" in found.sentence()
+
+
+@pytest.mark.parametrize(("backend", "name", "ends"), [
+    ("grpc", "collective_ops (asleep)", True),
+    ("grpc", "collective_ops", False),
+    ("gloo", "collective_ops (asleep)", False),
+])  # fmt: skip
+def test_threads_that_sleep_for_as_long_as_a_collective_may_take_end(backend: str, name: str, ends: bool) -> None:
+    job = censuses(threads(name))
+    for one in job.ranks:
+        one.writes("group", group="0", ranks=[0, 1], backend=backend, timeout_s=None)
+    assert [f.places for f in ask(job)] == ([] if ends else [(f"threads named {name}",)])
+
+
 def test_the_graph_of_a_tensor_that_is_kept_itself_is_no_second_leak() -> None:
     (found,) = ask(censuses(tensors(lambda step: step), lambda step: line("graph", "net.py:7", 3 * step)))
     assert [g["meter"] for g in found.evidence["grown"]] == ["tensor"]

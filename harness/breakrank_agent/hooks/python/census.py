@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import resource
 import sys
 import threading
@@ -27,6 +28,7 @@ from weakref import WeakKeyDictionary
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.call_sites import NOWHERE, Site
 from breakrank_agent.agent.interpose import interpose
+from breakrank_agent.protocol.events.alive import ASLEEP
 
 WAITS_FOR = ""
 
@@ -152,7 +154,7 @@ class _Objects:
 
 
 class _Threads:
-    """Threads that live, by the line that started them; those of no Python code only as a number."""
+    """Threads that live, by the line that started them; those of no Python code by their names without numbers."""
 
     def __init__(self, census: Census) -> None:
         self._census = census
@@ -163,11 +165,24 @@ class _Threads:
         self._started[thread] = self._census.sites.here()
 
     def count(self) -> list[Line]:
-        """Return the threads of Python by site, and the number of the others."""
-        live = [(self._started[t], 1, 0) for t in threading.enumerate() if t in self._started]
-        tasks = len(os.listdir("/proc/self/task"))
-        self._census.totals["threads"] = tasks
-        return [*add_up("thread", live), ("native thread", NOWHERE, tasks - len(threading.enumerate()), 0)]
+        """Return the threads of Python by site, and the others by name."""
+        ours = threading.enumerate()
+        live = [(self._started[t], 1, 0) for t in ours if t in self._started]
+        tasks = os.listdir("/proc/self/task")
+        self._census.totals["threads"] = len(tasks)
+        others = set(tasks) - {str(getattr(thread, "native_id", None)) for thread in ours}
+        named = [(Site("", name), 1, 0) for name in map(_name_of_task, sorted(others)) if name]
+        return [*add_up("thread", live), *add_up("native thread", named)]
+
+
+def _name_of_task(task: str) -> str:
+    """Return the name that a thread has for the kernel, without numbers; empty if it has ended meanwhile."""
+    try:
+        with open(f"/proc/self/task/{task}/comm", "rb") as name, open(f"/proc/self/task/{task}/wchan") as place:
+            asleep = ASLEEP if place.read().endswith("nanosleep") else ""
+            return re.sub(r"\d+", "N", os.fsdecode(name.read()).strip()) + asleep
+    except OSError:
+        return ""
 
 
 class _Descriptors:

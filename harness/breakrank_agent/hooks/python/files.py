@@ -59,9 +59,10 @@ def install(agent: Agent) -> None:
         elif event in _CHANGES:
             path, folder = _CHANGES[event]
             where = _within(agent, args[path], -1 if folder is None else args[folder])
-            if event == "os.rename" and agent.watches:
-                _move_away(agent, _within(agent, args[0], args[2]))
-            _write(agent, "open folder" if event == "os.mkdir" and _may_be_there() else event[3:], where)
+            if event == "os.rename":
+                _rename(agent, _within(agent, args[0], args[2]), where)
+            else:
+                _write(agent, "open folder" if event == "os.mkdir" and _may_be_there() else event[3:], where)
         elif event in _LOCKS and agent.watches and not agent.busy:
             _lock(agent, args[0])
         elif event == "mmap.__new__":
@@ -73,9 +74,9 @@ def install(agent: Agent) -> None:
         _watch_descriptors(agent)
 
 
-def _write(agent: Agent, how: str, path: Optional[str]) -> None:
+def _write(agent: Agent, how: str, path: Optional[str], **more: str) -> None:
     if path is not None:
-        agent.reach("write", says=members({"path": path, "how": how}))
+        agent.reach("write", says=members({"path": path, "how": how, **more}))
         agent.take_turn(how, "w", path, site=agent.sites.here().line)
 
 
@@ -112,10 +113,11 @@ def _read(agent: Agent, path: Optional[str]) -> None:
         agent.take_turn("open", "r", path, site=agent.sites.here().line)
 
 
-def _move_away(agent: Agent, path: Optional[str]) -> None:
-    """Record that a rename takes a file away from here; the turn is that of where it goes."""
-    if path is not None:
-        agent.accesses.access("move", "w", path, None, site=agent.sites.here().line)
+def _rename(agent: Agent, source: Optional[str], path: Optional[str]) -> None:
+    """Record that a rename takes a file away from one path, and where it goes; the turn is that of the latter."""
+    if source is not None and agent.watches:
+        agent.accesses.access("move", "w", source, None, site=agent.sites.here().line)
+    _write(agent, "rename", path, **({} if source is None else {"source": source}))
 
 
 def _lock(agent: Agent, descriptor: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Callable
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.hooks.tensorflow.training import Training
-from breakrank_agent.hooks.tensorflow.variables import components, is_served, name_of
+from breakrank_agent.hooks.tensorflow.variables import components, is_served, name_of, numbers_of
 
 #: The most elements of a variable that is looked at, and the most variables.
 _LARGEST, _MOST = 1 << 16, 64
@@ -34,7 +34,7 @@ class OwnValues:
             with self._agent.quietly():
                 for variable in own:
                     for component in components(variable):
-                        digest.update(component.numpy().tobytes())
+                        digest.update(numbers_of(component).tobytes())
             self._agent.record("buffers", train=True, first=name_of(own[0]), buffers=digest.hexdigest())
 
 

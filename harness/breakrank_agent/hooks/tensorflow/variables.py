@@ -21,6 +21,19 @@ def name_of(variable: Any) -> str:
     return str(getattr(variable, "name", "")).split(":")[0][:NAME_LIMIT] or "a variable"
 
 
+def numbers_of(variable: Any) -> Any:
+    """Return what a variable holds, as an array. Raises `TypeError` for one whose parts lie on several devices.
+
+    TensorFlow's own error for that has all of the numbers in it.
+    """
+    import tensorflow as tf
+
+    try:
+        return variable.numpy()
+    except tf.errors.UnimplementedError:
+        raise TypeError(f"the parts of {name_of(variable)} lie on several devices") from None
+
+
 def is_served(variable: Any) -> bool:
     """Return whether a variable lies in the process of a parameter server: to read it might wait for ever."""
     parts = getattr(variable, "variables", None) or [variable]
@@ -44,7 +57,7 @@ def summary_of_replica(parameters: list[Any], replica: int, norms: bool) -> dict
         digest, square = hashlib.blake2b(digest_size=8), 0.0
         for variable in part:
             here = components(variable)
-            array = numpy.ascontiguousarray(here[min(replica, len(here) - 1)].numpy())
+            array = numpy.ascontiguousarray(numbers_of(here[min(replica, len(here) - 1)]))
             digest.update(array.tobytes())
             if array.dtype.kind == "f":
                 flat = array.reshape(-1)
@@ -60,7 +73,7 @@ def sketch_of(parameters: list[Any]) -> dict[str, Any]:
     import numpy
 
     def numbers(variable: Any) -> Any:
-        array = numpy.ascontiguousarray(variable.numpy())
+        array = numpy.ascontiguousarray(numbers_of(variable))
         return (array.view(array.real.dtype) if array.dtype.kind == "c" else array).astype("float64").reshape(-1)
 
     sketch = Sketch(lambda signs: numpy.frombuffer(signs, "int8").astype("float64"))
@@ -75,7 +88,7 @@ def is_finite(variable: Any) -> bool:
     """Return whether all elements of a variable of this process are finite: their sum is, or none of them is not."""
     import numpy
 
-    array = variable.numpy()
+    array = numbers_of(variable)
     if array.dtype.kind != "f":
         return True
     with numpy.errstate(all="ignore"):

@@ -88,14 +88,14 @@ class _Inputs:
         return digest.digest()
 
     def _sketch(self, parts: list[list[Any]]) -> dict[str, Any]:
-        """Return the facts by which gradients are compared with those of one rank; empty where nothing is."""
+        """Return how many elements may be rounding, and what gradients are compared with those of one rank by."""
         import torch
 
-        if "norms" not in self._agent.plan.evidence:
-            return {}
         with self._agent.quietly(), torch.no_grad():
-            sketch = Sketch(lambda signs: torch.frombuffer(bytearray(signs), dtype=torch.int8).double())
             held = [[one for p in part if p.grad is not None for one in held_of(p.grad)] for part in parts]
+            if "norms" not in self._agent.plan.evidence:
+                return _count(held)
+            sketch = Sketch(lambda signs: torch.frombuffer(bytearray(signs), dtype=torch.int8).double())
             for gradients in held:
                 sketch.add(map(numbers_of, gradients))
             return {"sums": sketch.sums, **_count(held)} if sketch.facts() else {}

@@ -69,6 +69,8 @@ class Training(NoHandles):
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self.constructed = False
+        #: All optimizers that live, whether they have stepped or not.
+        self.made: weakref.WeakSet[Any] = weakref.WeakSet()
         #: The optimizers that have stepped, and how the record names the one that counts the steps.
         self.optimizers = Optimizers(parameters_of)
         self.steps_by = ""
@@ -198,7 +200,7 @@ def number_of(agent: Agent, optimizer: Any) -> int:
 
 def parameters_of(optimizer: Any) -> list[Any]:
     """Return the parameters of one optimizer, in its order."""
-    return [p for group in optimizer.param_groups for p in group["params"]]
+    return [p for group in getattr(optimizer, "param_groups", ()) for p in group["params"]]
 
 
 def with_gradient(optimizer: Any) -> set[int]:
@@ -253,8 +255,9 @@ def _wrap_backward(agent: Agent, training: Training) -> None:
 def _hook_optimizers(agent: Agent, training: Training) -> None:
     from torch.optim import optimizer as module
 
-    def construct(*_: Any, **__: Any) -> None:
+    def construct(optimizer: Any, *_: Any, **__: Any) -> None:
         training.constructed = True
+        training.made.add(optimizer)
 
     interpose(module.Optimizer, "__init__", construct)
 

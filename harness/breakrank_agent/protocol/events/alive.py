@@ -7,6 +7,9 @@ from typing import Literal, TypedDict
 from breakrank_agent.protocol.events.base import Count, Duration, RankEventBase
 from breakrank_agent.protocol.events.not_required import NotRequired
 
+#: The end of the name of threads that sleep for a set time.
+ASLEEP = " (asleep)"
+
 
 class CensusLine(TypedDict):
     """The things of one sort and from one place that are alive."""

@@ -53,6 +53,8 @@ class PointEvent(RankEventBase, CallFacts):
     """The file or folder, from the working folder; absent at points other than `save`, `restore` and `write`."""
     how: NotRequired[str]
     """The way in which the file is written, such as `open` or `rename`; absent at points other than `write`."""
+    source: NotRequired[str]
+    """The path from which the file was renamed; absent but for `rename`, and where it lay outside of the folder."""
 
 
 class PayloadEvent(RankEventBase, ParameterFacts):

@@ -88,7 +88,7 @@ class InputsEvent(RankEventBase):
     """The sum of each part's gradient, and that of the magnitudes, 0 where one is not finite; absent unless contents
     are recorded, and as `before` is."""
     still: NotRequired[list[Count]]
-    """The number of elements of each part's gradient that are 0; absent where there are no sums."""
+    """The number of elements of each part's gradient that are 0; absent as `before` is."""
     faint: NotRequired[list[Count]]
     """The number of those that may be rounding: up to four units in the last place of the largest; absent likewise."""
 
@@ -347,6 +347,18 @@ class UntrainedEvent(RankEventBase):
     """The number of them."""
     names: list[str]
     """The names of the first of them."""
+
+
+class ForgottenEvent(RankEventBase):
+    """Parameters at the end of a model had gradients in the first steps, and are in no optimizer."""
+
+    kind: Literal["forgotten"]
+    parameters: Ordinal
+    """The number of them."""
+    names: list[str]
+    """The names of the first of them."""
+    moved: NotRequired[Literal[True]]
+    """Something else trains them: they have moved since; absent before."""
 
 
 class FrozenEvent(RankEventBase):
