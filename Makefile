@@ -197,13 +197,15 @@ setup: ## install what is needed into .venv; says first what it will download
 
 	"$$py" -c "$$READY" || stop "another breakrank hides the one of this tree, or torch is gone: rm -r $(VENV), and pip uninstall pytest-breakrank where torch is installed"
 	"$$py" -W ignore -c 'import torch' >/dev/null || stop "torch does not import, the lines above say why; to have one of its own in $(VENV): make TORCH=cpu (or TORCH=pip)"
+	# pip compiles what it copies, and this tree is used in its place; no rank writes byte-code.
+	"$$py" -m compileall -q harness scenarios fixtures || true
 	echo "$$inputs" >"$$stamp"
 
 scenario: setup ## set up, then run one scenario: pytest --scenario=race_condition
 	@'$(BIN)/python' -m pytest '--scenario=$(SCENARIO)' $(ARGS)
 
 test: setup ## set up, then run the tests
-	# Hundreds of processes import these; with PYTHONDONTWRITEBYTECODE each of them would compile them anew.
+	# Hundreds of processes import these; each would compile anew what was changed since the set-up.
 	@'$(BIN)/python' -m compileall -q harness scenarios fixtures
 	# More workers than CI has cores: now and then a test waits, for a deadline, a proof of a hang, or a container. The two
 	# plugins come with other packages; no test uses them, and pytest imports them in each worker.

@@ -21,6 +21,8 @@ from breakrank_agent.plan import Plan
 
 #: Idle seconds before ranks are checked for a proven wait.
 IDLE_S = 0.1
+#: Idle seconds until the next look at a wait that is proven, while the framework may still end it.
+_REST_S = 0.2
 #: A rank that makes points for ever ends at this many times the job's steps.
 ENDLESS = 10
 #: The looks at ranks that poll a store after which it has nothing new for them.
@@ -52,6 +54,8 @@ class Watchdog:
         #: A look has followed since nothing was on its way, and all ranks have stood still.
         self._clear = False
         self._asked = 0
+        #: The idle seconds before which nobody looks again.
+        self._rests_until = 0.0
         #: The looks in a row that have seen all ranks asleep that have just started.
         self._slept = 0
         #: The kind of the last proof, as a hung event names it.
@@ -66,6 +70,7 @@ class Watchdog:
         self._ways.forget()
         self._asked = 0
         self._clear = False
+        self._rests_until = 0.0
 
     def judge(
         self, ranks: Mapping[int, Rank], struck: Collection[int], acts: bool, stuck: bool, idle: float
@@ -84,6 +89,8 @@ class Watchdog:
         if idle < IDLE_S:
             self.forget()
             return None
+        if idle < self._rests_until:
+            return None
         stopped = {n for n, r in live.items() if is_stopped(r.process.pid)}
         if any(live[n].process.words.waits for n in stopped):
             # The kernel has stopped the crashing rank so that its stacks can be read.
@@ -95,6 +102,9 @@ class Watchdog:
         reason = self._proven(ranks, waiting, found, struck, idle) if found is not None else None
         if reason is not None:
             return reason
+        if found is not None:
+            # Looks take a fifth of a core, which the ranks of another case can use.
+            self._rests_until = idle + _REST_S
         lost = found is not None and found.why in _SILENT
         limits = [r.timeout_s(found.waits.get(n) if found else None, lost) for n, r in live.items()]
         limit = self._plan.deadline_s + max(map(self._patience, limits), default=0.0)

@@ -1,7 +1,8 @@
-"""Admit scenarios by their ranks: of all pytest processes together, at most two ranks a core run at once.
+"""Admit scenarios by their ranks: of all pytest processes together, at most three ranks a core run at once.
 
-Ranks wait for each other, for their start and for their end nearly half of the time: with one rank a core, two cores
-were idle for 45 % of a run of the catalogue under `-n 2`.
+Ranks wait for each other, for their start, for time-outs and for their end a great part of the time. Of a run of the
+catalogue under `-n 2`, two cores were idle for 45 % with one rank a core, and with two for 25 %: a case of four ranks
+then ran alone, and one of three, though it waited for a deadline.
 
 A counting semaphore of token files, held by flock: the kernel gives the tokens of a dead process back. To take
 tokens, a scenario first takes the gate, so that a scenario of many ranks is not starved by many of few.
@@ -20,7 +21,7 @@ from breakrank.errors import BreakrankError
 from breakrank.files.private import make_part
 
 #: The tokens of a core.
-_PER_CORE = 2
+_PER_CORE = 3
 _POLL_S = 0.02
 
 
@@ -28,7 +29,7 @@ _POLL_S = 0.02
 def hold(slots: Path, ranks: int, tokens: int | None = None) -> Iterator[None]:
     """Hold `ranks` tokens of the folder `slots` for the length of the block; wait until they are free.
 
-    There are as many as `tokens` (default: two for each core of this machine), or as `ranks` if that is more. Raises
+    There are as many as `tokens` (default: three for each core of this machine), or as `ranks` if that is more. Raises
     `BreakrankError` if the folder cannot be used.
     """
     capacity = max(tokens or _PER_CORE * (os.cpu_count() or 1), ranks)

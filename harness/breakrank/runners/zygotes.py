@@ -25,10 +25,11 @@ from breakrank_agent.protocol.frameworks import WARM, all_frameworks
 ANSWER_S = 20.0
 READY_S = 300.0
 
-#: Variables that differ from rank to rank or run to run and mean nothing to an import.
+#: Variables that differ from rank to rank or run to run and mean nothing to an import. A zygote gives the rank its time
+#: zone, as it gives it its environment.
 _PER_RANK = (
-    *("RANK", "MASTER_", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "TORCHELASTIC_", "BREAKRANK_"),
-    *(name for one in all_frameworks().values() for name in one.variables),
+    *("RANK", "MASTER_", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "TORCHELASTIC_", "BREAKRANK_", "SLURM_", "TZ"),
+    *(name for one in all_frameworks().values() for name in (*one.variables, *one.late)),
 )
 
 

@@ -9,7 +9,7 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from breakrank.files.disk_space import removed_if_cut_short
 from breakrank.files.private import make_part, seal
@@ -23,6 +23,9 @@ from breakrank.runs.directory import fill, replace_plan
 from breakrank.runs.request import Request
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.events import ReportEvent
+
+#: The fields of a plan that say when ranks are given up, and how they are judged: runs that end well differ in nothing.
+_NO_MATTER: dict[str, Any] = {"oracles": (), "tolerance": 0.0, "deadline_s": 0.0, "patience_s": 0.0}
 
 
 class Conduct(Protocol):
@@ -147,11 +150,11 @@ class Controls:
         return void
 
     def _key(self, plan: Plan, programs: Path) -> str:
-        """Return what a control depends on, as a name: plan, programs, agent, data and versions."""
+        """Return what a control that ends well depends on, as a name: plan, programs, agent, data and versions."""
         import breakrank.fixtures.data as data
 
         software = find_runner(plan.runner).software(plan)
-        parts = [plan.dumps(), self._agent, json.dumps(software, sort_keys=True)]
+        parts = [replace(plan, **_NO_MATTER).dumps(), self._agent, json.dumps(software, sort_keys=True)]
         parts += [path.read_text() for path in sorted(programs.glob("*.py"))]
         parts += [path.read_text() for path in sorted(Path(data.__file__).parent.glob("*.py"))]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]

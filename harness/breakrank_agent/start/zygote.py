@@ -24,6 +24,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 import weakref
 from typing import Any, NoReturn
@@ -200,6 +201,8 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     for name in set(os.environ) - set(request["env"]):
         del os.environ[name]
     os.environ.update(request["env"])
+    # The C library reads the zone once, unless it is told; ours may have been another.
+    time.tzset()
     os.chdir(request["cwd"])
     signal.set_wakeup_fd(-1)
     while os.read(3, 1) not in (b"\n", b""):

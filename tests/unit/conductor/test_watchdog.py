@@ -126,3 +126,21 @@ def test_a_way_that_is_closed_needs_no_new_looks(proves: Any) -> None:
 def test_of_a_rank_that_has_never_spoken_nothing_is_proven(proves: Any) -> None:
     # A rank without our agent may ask a peer that has not started yet, again each second.
     assert not any(proves(set(), spoke=False) for _ in range(100))
+
+
+def test_a_proven_wait_that_the_framework_may_end_is_looked_at_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[float] = []
+    watchdog = Watchdog(Plan("test", "test", "test:main", patience_s=5.0), 0, lambda pids: ())
+    words = SimpleNamespace(waits=False)
+    rank: Any = SimpleNamespace(live=True, done=False, gone=False, failed=False, step=1, timeout_s=lambda *_: 2.0)
+    rank.process, rank.ledger = SimpleNamespace(pid=1, words=words), Ledger()
+    found = Stuck("peer stopped", (1,), {0: Wait({})})
+    monkeypatch.setattr(watchdog, "_proof", lambda *_: looks.append(idle) or found)
+    for idle in (0.3, 0.31, 0.45, 0.51, 0.52):
+        assert watchdog.judge({0: rank}, (), False, False, idle) is None
+    assert looks == [0.3, 0.51]
+    idle = 0.01
+    assert watchdog.judge({0: rank}, (), False, False, idle) is None, "the rank has moved"
+    idle = 0.2
+    assert watchdog.judge({0: rank}, (), False, False, idle) is None
+    assert looks == [0.3, 0.51, 0.2]

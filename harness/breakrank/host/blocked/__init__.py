@@ -15,6 +15,7 @@ import contextlib
 import enum
 import importlib
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from breakrank.host.blocked.threads import (
     call_name,
     fields,
     has_limit,
+    read_computed,
     read_threads,
     read_work,
     stands,
@@ -154,8 +156,13 @@ class Stillness:
     ROUNDS = 3
     #: The time that a thread may compute in each round, and have found nothing: ten times what an empty one takes.
     ROUND_NS = 200_000
+    #: Seconds that a process has computed since the last look, and the part of the time, from which on it is at work:
+    #: one whose threads poll in vain takes a tenth of that. A last look longer ago tells nothing of now.
+    AT_WORK_S, AT_WORK, RECENT_S = 0.005, 0.1, 0.5
 
     def __init__(self) -> None:
+        #: The moment of the last look, and how long each process had computed by then.
+        self._seen_at, self._computed = 0.0, dict[int, float | None]()
         self._first: dict[int, Look] = {}
         self._last: dict[int, Look] = {}
         #: The number of equal looks, up to the last that met no thread between two polls; of how many of those
@@ -171,7 +178,9 @@ class Stillness:
         """Look once more at the ranks (rank to pid, and to what its log says that it is in)."""
         polled = {rank: seen.polls.keys() for rank, seen in self._last.items()}
         # While one computes, nothing is to be learned from the hundred threads of another that waits for it.
-        if any(pid not in polled.get(r, ()) and _main_moves(pid, calls.get(r, "")) for r, pid in pids.items()):
+        if self._at_work(pids.values()) or any(
+            pid not in polled.get(r, ()) and _main_moves(pid, calls.get(r, "")) for r, pid in pids.items()
+        ):
             self.forget()
             return
         now = {rank: look(pid, calls.get(rank, ""), polled.get(rank, ())) for rank, pid in pids.items()}
@@ -191,6 +200,15 @@ class Stillness:
             self._equal += 1 + self._open
             self._closed += 1
             self._open = 0
+
+    def _at_work(self, pids: Collection[int]) -> bool:
+        """Return whether one of these processes has computed a good part of the time since the last look."""
+        before, now = self._computed, time.monotonic()
+        passed, self._seen_at = now - self._seen_at, now
+        self._computed = {pid: read_computed(pid) for pid in pids}
+        least = max(self.AT_WORK_S, self.AT_WORK * passed)
+        spent = ((before.get(pid), after) for pid, after in self._computed.items())
+        return passed < self.RECENT_S and any(b is not None and a is not None and a - b > least for b, a in spent)
 
     def _is_as_before(self, now: Mapping[int, Look]) -> bool:
         """Return whether no thread that waits was scheduled since the last look, and none that polls found anything."""

@@ -48,6 +48,8 @@ class Framework:
     environment: Mapping[str, str] = field(default_factory=dict)
     #: Names of the variables by which a rank finds its peers, beyond those that torchrun sets.
     variables: tuple[str, ...] = ()
+    #: Names of variables that are read with the first operation, not by an import: a zygote serves all their values.
+    late: tuple[str, ...] = ()
     #: Gives these their values, from the rank, the address (host:port) of each rank's own server, and the environment
     #: that the case asks for. Without it, ranks have no server of their own.
     cluster: Optional[Callable[[int, Sequence[str], Mapping[str, str]], dict[str, str]]] = None

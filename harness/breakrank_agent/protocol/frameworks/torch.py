@@ -11,6 +11,7 @@ FRAMEWORK = Framework(
     cure="pip install torch (the CPU build: pip install uv, then uv pip install --torch-backend=cpu torch)",
     modules=("torch",),
     warm=("torch", "torch.distributed", "torch.nn.parallel", "torch.utils.data", "torch._dynamo"),
+    late=("ONEDNN_PRIMITIVE_CACHE_CAPACITY",),
     spoken={
         "allreduce_": "all_reduce",
         "allreduce_coalesced_": "all_reduce_coalesced",

@@ -20,7 +20,7 @@ import pytest
 from breakrank.conductor.inbox import TICK_S
 from breakrank.host import blocked
 from breakrank.host.blocked import Condition, Look, Round, Stillness, is_stopped, look
-from breakrank.host.blocked.threads import FUTEX, POLL, Work, read_threads, waits_for_a_thread
+from breakrank.host.blocked.threads import FUTEX, POLL, Work, read_computed, read_threads, waits_for_a_thread
 
 #: restart_syscall(2), as the kernel shows it on x86 and on ARM.
 RESTART_SYSCALL = ("219", "128")
@@ -171,6 +171,26 @@ def test_a_process_is_still_whose_main_thread_keeps_the_global_lock_that_others_
 def test_a_process_is_not_whose_threads_hand_the_global_lock_on():
     with process(COMPUTES, "called('pt_gloo_runloop', computes)\ncalled('other', computes)") as pid:
         assert not is_proven(pid, 50, Stillness.LOOKS)
+
+
+def test_the_threads_of_a_process_that_computes_are_not_looked_at(monkeypatch):
+    looks: list[int] = []
+    monkeypatch.setattr(blocked, "look", lambda pid, call, polled: looks.append(pid) or MOVES)
+    monkeypatch.setattr(blocked, "_main_moves", lambda pid, call: False)
+    computed, now = iter([0.0, 0.006, 0.012, 0.013, 0.014]), iter([1.0, 1.02, 1.04, 1.06, 9.0])
+    monkeypatch.setattr(blocked, "read_computed", lambda pid: next(computed))
+    monkeypatch.setattr(blocked.time, "monotonic", lambda: next(now))
+    stillness = Stillness()
+    seen = [stillness.look({0: 1}, {}) or len(looks) for _ in range(5)]
+    assert seen == [1, 1, 1, 2, 3], "the first look has none before it"
+
+
+def test_the_clock_of_a_process_counts_what_its_threads_compute():
+    with process("def computes():\n    while True: pass", "called('other', computes)") as pid:
+        before = read_computed(pid)
+        while read_computed(pid) < before + 0.05:
+            pass
+    assert read_computed(pid) is None
 
 
 def test_only_a_thread_that_was_seen_to_poll_can_be_between_two_polls():
