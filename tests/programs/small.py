@@ -232,6 +232,19 @@ def keeps_notes():
     train(keep)
 
 
+def keeps_the_last():
+    """Write one file anew on each rank at each step, and print the refused calls."""
+
+    def keep(number, model):
+        os.makedirs("checkpoints", exist_ok=True)
+        try:
+            _noted("checkpoints/last.tmp", number)
+        except OSError as error:
+            print(f"step {number}: write gave {errno.errorcode[error.errno]}")
+
+    train(keep)
+
+
 def _noted(name, number):
     with open(name, "wb", buffering=0) as file:
         file.write(b"step %d" % number)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from breakrank.host.blocked.threads import fields
+from breakrank.host.blocked.threads import Thread, call_name, fields, is_held, read_threads
 from breakrank.witnesses import Evidence, Witness
 from breakrank.witnesses.limits import file_system, of_each_file
 from breakrank_agent.kernel.rooted import WorkingFolder, opened, reopen
@@ -117,6 +117,10 @@ def _digest(file: BinaryIO) -> bytes:
     return digest.digest()
 
 
+#: The mode of a process whose system calls a filter decides about, in its `status` (proc(5)).
+_FILTERED = "2"
+
+
 class RolledBack(Witness[Mapping[str, bool]]):
     """Waitpid tells of the end, and each name in the folders and each file, read again, is as the journal has it."""
 
@@ -153,6 +157,28 @@ def _digest_of(files: WorkingFolder, path: str) -> bytes | None:
     with contextlib.suppress(OSError), os.fdopen(files.open(path), "rb") as file:
         return _digest(file)
     return None
+
+
+class HeldCall(Witness[frozenset[Thread]]):
+    """The kernel shows a thread of the rank in one system call on files that it does not begin, look after look."""
+
+    def look(self, fault: Fault, target: Target) -> frozenset[Thread] | None:
+        """Return the threads that stand in such a call; None if the rank is gone, or its calls are not watched."""
+        try:
+            if fields(f"/proc/{target.pid}/status")["Seccomp"] != _FILTERED:
+                return None
+            return frozenset(filter(is_held, read_threads(target.pid)))
+        except (OSError, KeyError, ValueError):
+            return None
+
+    def judge(self, fault: Fault, evidence: Evidence[frozenset[Thread]]) -> str | None:
+        """Look for a thread that has not been scheduled in between: one that is merely watched goes on at once."""
+        stands = sorted((evidence.earlier or frozenset()) & (evidence.after or frozenset()), key=lambda one: one.tid)
+        return f"/proc: thread {stands[0].name} stands in {call_name(stands[0])}" if stands else None
+
+    def is_set(self, fault: Fault, evidence: Evidence[frozenset[Thread]]) -> bool:
+        """Return whether the kernel has a filter for the rank's calls."""
+        return evidence.after is not None
 
 
 class Traced(NamedTuple):
