@@ -31,5 +31,8 @@ SCENARIO = Scenario(
         ),
         Case("torch-with-a-limit", "stalled:with_a_limit", expect=DETECTED),
         Case("torch-in-background", "stalled:in_background", expect=SURVIVED),
+        Case("tf-in-the-loop", "stalled_workers:in_the_loop", framework="tensorflow", expect=STANDS),
+        Case("tf-with-a-limit", "stalled_workers:with_a_limit", framework="tensorflow", expect=DETECTED),
+        Case("tf-in-background", "stalled_workers:in_background", framework="tensorflow", expect=SURVIVED),
     ],
 )

@@ -20,5 +20,12 @@ SCENARIO = Scenario(
         ),
         Case("torch-in-line", "stalled:in_line", expect=SURVIVED),
         Case("torch-in-the-loop", "stalled:in_the_loop", expect=SURVIVED),
+        Case(
+            "tf-in-background",
+            "stalled_workers:in_background",
+            framework="tensorflow",
+            strikes=(faults.SlowDisk() @ at(rank=0, step=3, point="collective"),),
+            expect=SURVIVED,
+        ),
     ],
 )
