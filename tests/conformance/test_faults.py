@@ -29,6 +29,7 @@ PROGRAMS = {
     "exceed_quota": "small:keeps_the_last",
     "fail_call": "small:keeps_notes",
     "hang_disk": "small:keeps_notes",
+    "serve_stale": "small:keeps_the_last",
     "slow_disk": "small:keeps_notes",
     "page_out": "small:reads_what_is_mapped",
 }

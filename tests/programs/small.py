@@ -233,10 +233,11 @@ def keeps_notes():
 
 
 def keeps_the_last():
-    """Write one file anew on each rank at each step, and print the refused calls."""
+    """Write a file of all ranks, and one of its own, anew on each rank at each step, and print the refused calls."""
 
     def keep(number, model):
         os.makedirs("checkpoints", exist_ok=True)
+        _noted(f"checkpoints/rank-{RANK}", number)
         try:
             _noted("checkpoints/last.tmp", number)
         except OSError as error:

@@ -76,6 +76,10 @@ class StruckRank:
         walls = self.around.get(self.rank)
         return self._files_of(self.holder if walls is None else walls.pid)
 
+    def laid(self) -> WorkingFolder:
+        """Return the working folder as it lies in the view."""
+        return WorkingFolder(self.holder, self.folder, self.carried)
+
     def seen(self) -> WorkingFolder:
         """Return the working folder as it lies in the rank's own root."""
         return self._files_of(self.pid)

@@ -15,6 +15,7 @@ from breakrank_agent.faults.disk import ExhaustInodes as ExhaustInodes
 from breakrank_agent.faults.disk import FillDisk as FillDisk
 from breakrank_agent.faults.disk import HangDisk as HangDisk
 from breakrank_agent.faults.disk import LoseWrites as LoseWrites
+from breakrank_agent.faults.disk import ServeStale as ServeStale
 from breakrank_agent.faults.disk import SlowDisk as SlowDisk
 from breakrank_agent.faults.environment import JumpClock as JumpClock
 from breakrank_agent.faults.memory import LimitGroupMemory as LimitGroupMemory

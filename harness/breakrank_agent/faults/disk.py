@@ -26,7 +26,7 @@ class _SmallDisk(Fault, abstract=True, side="outside", walled=True, needs=("netn
     folder: str = "checkpoints"
 
     def strike(self, target: Target) -> None:
-        """Mount a file system, copy the folder into it, and then leave only that much room."""
+        """Mount a file system, copy the folder into it, and then limit it."""
         kept = target.kept
         with target.files() as files, opened(files.make(self.folder)) as found:
             # This reaches the files that were there, even if the mounts that they are seen through change.
@@ -38,7 +38,8 @@ class _SmallDisk(Fault, abstract=True, side="outside", walled=True, needs=("netn
             copying = Copying(self._refuse, whole=True)
             copying.copy(there, full)
             copying.dress(full, os.fstat(there))
-            target.walls.remount(full, options=self._limit(os.statvfs(full)))
+            if limit := self._limit(os.statvfs(full)):
+                target.walls.remount(full, options=limit)
         except OSError:
             self.heal(target)
             raise
@@ -59,7 +60,7 @@ class _SmallDisk(Fault, abstract=True, side="outside", walled=True, needs=("netn
 
     def _limit(self, state: os.statvfs_result) -> str:
         """Return the options of a mount that has just the room that the fault leaves, by the state without limits."""
-        raise NotImplementedError
+        return ""
 
     def _refuse(self, path: str, why: str) -> None:
         """Refuse what cannot be taken; the rank's sockets are not missed."""
@@ -101,6 +102,20 @@ class ExhaustInodes(
     def _limit(self, state: os.statvfs_result) -> str:
         """Return the number of inodes that leaves these."""
         return f"nr_inodes={state.f_files - state.f_ffree + self.left}"
+
+
+@dataclass(frozen=True)
+class ServeStale(
+    _SmallDisk,
+    witness="stale",
+    certifies="a rank that reads what a folder held before; says nothing about the time after which a client of NFS "
+    "asks its server again",
+):
+    """The rank goes on seeing a folder as it is now, as a client of NFS that answers from its cache.
+
+    Of all that its peers write there from now on it sees nothing: files have their old versions, and new names are not
+    there. `folder` is below the working folder.
+    """
 
 
 #: Seconds that the kernel may take to end a process that was killed. A limit, no more.

@@ -155,6 +155,9 @@ class Target(Protocol):
     def files(self) -> WorkingFolder:
         """Return the working folder, in the mounts that strikes act in. Raises `OSError`."""
 
+    def laid(self) -> WorkingFolder:
+        """Return the working folder as it lies, without what strikes have mounted over it. Raises `OSError`."""
+
     def seen(self) -> WorkingFolder:
         """Return the working folder as it lies in the rank's own root. Raises `OSError`, also if the rank is gone."""
 
