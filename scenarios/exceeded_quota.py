@@ -1,6 +1,9 @@
 """The quota of the user is used up: a checkpoint is begun, and its writes are refused (EDQUOT) from some point on.
 
-The same error comes with each save from then on.
+The same error comes with each save from then on, and torch's own words for it say nothing of a quota.
+
+Seen in the wild: open-mmlab/mmdetection#12069 (a quota that stops saves while the disk has space: `torch-cleared`,
+`torch-unforgiving`).
 """
 
 from __future__ import annotations
