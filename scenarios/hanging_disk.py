@@ -1,7 +1,7 @@
 """The disk of the rank that saves does not answer any more, as where the server of an NFS mount is gone.
 
 No call that opens a file to write it, names one, or brings one to disk returns. All ranks wait for the one that saves
-in its loop; a save in a thread is waited for only so long, or by nobody. A thread is no help to a rank whose
+in its loop; a save in a thread is waited for only so long. A thread is no help to a rank whose
 `torch.save` is given a name: it opens the file while it holds Python's lock (torch 2.13), so that no thread goes on.
 """
 
@@ -10,12 +10,12 @@ from __future__ import annotations
 from breakrank import DETECTED, SURVIVED, Case, Job, Scenario, at, faults, hung
 
 #: All ranks stand still; the one that is to blame is in no collective, where the other waits.
-STANDS = hung(oracle="progress", step=3, cause="no progress")
+STANDS = hung(oracle="progress", step=6, cause="no progress")
 
 SCENARIO = Scenario(
     family="storage",
-    job=Job(ranks=2, steps=6, data="digits", deadline_s=10.0, patience_s=5.0),
-    strikes=[faults.HangDisk() @ at(rank=0, step=3, point="collective")],
+    job=Job(ranks=2, steps=9, data="digits", deadline_s=10.0, patience_s=5.0),
+    strikes=[faults.HangDisk() @ at(rank=0, step=6, point="collective")],
     cases=[
         Case(
             "torch-in-the-loop",
