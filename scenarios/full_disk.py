@@ -1,8 +1,7 @@
 """The disk of the rank that saves is full but for a few kilobytes: a checkpoint is begun and cannot be finished.
 
-Seen in the wild: pytorch/pytorch#10577, mlfoundations/open_lm#154 and open-mmlab/mmdetection#12069 (a full disk, or a
-quota, seen as an error of torch.save that does not say so, with the last checkpoint gone: `torch-in-place`,
-`torch-unforgiving`).
+Seen in the wild: pytorch/pytorch#10577 and mlfoundations/open_lm#154 (a full disk, seen as an error of torch.save that
+does not say so, with the last checkpoint gone: `torch-in-place`, `torch-unforgiving`).
 """
 
 from __future__ import annotations

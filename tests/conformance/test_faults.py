@@ -20,13 +20,17 @@ from breakrank_agent.protocol.trigger import POINTS, PlanError, at
 
 FAULTS = [pytest.param(kind, id=name) for name, kind in all_faults().items()]
 
-#: Nothing but the deadline ends a rank that spins.
-DEADLINES_S = {"spin": 4.0}
+#: Nothing but the deadline ends a rank that spins, or that waits for its disk.
+DEADLINES_S = {"hang_disk": 4.0, "spin": 4.0}
 
 #: The programs of faults that land only when a rank does a certain thing.
 PROGRAMS = {
     "corrupt_optimizer_state": "small:with_momentum",
+    "exceed_quota": "small:keeps_the_last",
     "fail_call": "small:keeps_notes",
+    "hang_disk": "small:keeps_notes",
+    "serve_stale": "small:keeps_the_last",
+    "slow_disk": "small:keeps_notes",
     "page_out": "small:reads_what_is_mapped",
 }
 

@@ -79,6 +79,7 @@ class Strikes:
         self._groups = Groups(session)
         #: The files of the ranks as they are on disk, if their writes are watched.
         self._journal: DiskJournal | None = None
+        self._watches: dict[int, WriteWatch] = {}
         self._session = session
         self._write = write
         self._all = [
@@ -114,7 +115,8 @@ class Strikes:
             raise LookupError(f"no strike on rank {rank} asks for its writes")
         target = self._target(asking[0])
         self._journal = self._journal or DiskJournal()
-        return WriteWatch(listener, target.seen(), self._journal)
+        self._watches[rank] = WriteWatch(listener, target.seen(), self._journal)
+        return self._watches[rank]
 
     def event(self, rank: int, event: RankLine) -> None:
         """Take an event of the rank: a strike has fired or was seen, or the rank went on after one."""
@@ -249,7 +251,7 @@ class Strikes:
         peers = {rank: pid for rank, pid in self._pids.items() if rank != item.rank}
         view = str(self._view.folder), self._view.holder, self._view.carries
         where = *view, peers, self._store, item.kept, self._around, self._groups, self._journal
-        return StruckRank(self._session, item.index, item.rank, item.pid, *where)
+        return StruckRank(self._session, item.index, item.rank, item.pid, *where, self._watches.get(item.rank))
 
     def _look(self, item: _OnRank) -> Any:
         return witness_of(item.strike.fault).look(item.strike.fault, self._target(item))

@@ -10,11 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from breakrank.host.blocked.threads import switches_at_rest
 from breakrank.host.disk_journal import DiskJournal
 from breakrank.host.session import Session
+from breakrank.host.write_watch import WriteWatch
 from breakrank.runners.cgroups import Group, Groups
 from breakrank.runners.namespaces import Walls
 from breakrank_agent.kernel.rooted import WorkingFolder
+
+#: The equal looks at all ranks, a tick apart at least, after which they are at rest.
+_LOOKS = 10
 
 
 @dataclass
@@ -34,6 +39,7 @@ class StruckRank:
     around: Mapping[int, Walls]
     groups: Groups
     journal: DiskJournal | None = None
+    watch: WriteWatch | None = None
 
     @property
     def group(self) -> Group:
@@ -46,6 +52,13 @@ class StruckRank:
         if self.journal is None:
             raise OSError("the writes of this rank are not watched here")
         return self.journal
+
+    @property
+    def calls(self) -> WriteWatch:
+        """The rank's calls on files. Raises `OSError` if they are not watched."""
+        if self.watch is None:
+            raise OSError("the calls of this rank on files are not watched here")
+        return self.watch
 
     @property
     def walls(self) -> Walls:
@@ -63,6 +76,10 @@ class StruckRank:
         walls = self.around.get(self.rank)
         return self._files_of(self.holder if walls is None else walls.pid)
 
+    def laid(self) -> WorkingFolder:
+        """Return the working folder as it lies in the view."""
+        return WorkingFolder(self.holder, self.folder, self.carried)
+
     def seen(self) -> WorkingFolder:
         """Return the working folder as it lies in the rank's own root."""
         return self._files_of(self.pid)
@@ -70,6 +87,14 @@ class StruckRank:
     def _files_of(self, pid: int) -> WorkingFolder:
         walls = self.around.get(self.rank)
         return WorkingFolder(pid, self.folder, self.carried, () if walls is None else walls.mounts)
+
+    def at_rest(self) -> bool:
+        """Return whether no thread of the ranks runs, and no main thread has run since the first of several looks."""
+        now = switches_at_rest([self.pid, *self.peers.values()])
+        first, looks = self.kept.get("at_rest", (None, 0))
+        looks = looks + 1 if now is not None and now == first else 0
+        self.kept["at_rest"] = now, looks
+        return looks >= _LOOKS
 
     def signal(self, number: int) -> None:
         """Send a signal to the rank."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import os
 import select
 from collections.abc import Iterator
@@ -44,6 +45,10 @@ class WriteWatch:
         self._listener = listener
         self._files = files
         self._journal = journal
+        #: The pattern of the paths on which calls are held back, the number of them that still may be, and those.
+        self._pattern = ""
+        self._more = 0.0
+        self._held: list[Notice] = []
 
     def fileno(self) -> int:
         """Return the descriptor on which calls arrive."""
@@ -59,7 +64,8 @@ class WriteWatch:
             try:
                 notice = receive(self._listener)
                 self._note(notice)
-                let_go(self._listener, notice)
+                if not self._holds(notice):
+                    let_go(self._listener, notice)
             except FileNotFoundError:
                 # Its thread is gone.
                 continue
@@ -73,8 +79,34 @@ class WriteWatch:
         except OSError as error:
             self._journal.lack = self._journal.lack or f"{notice.call}: {error.strerror or error}"
 
+    def hold(self, pattern: str, most: float) -> None:
+        """Answer none of the next calls, `most` of them, on a path of the working folder that matches a pattern."""
+        self._pattern, self._more = pattern, most
+
+    def release(self) -> None:
+        """Answer the calls that were held back, and hold back no more."""
+        self._more = 0.0
+        for notice in self._held:
+            # Its thread may be gone.
+            with contextlib.suppress(OSError):
+                let_go(self._listener, notice)
+        self._held = []
+
+    def _holds(self, notice: Notice) -> bool:
+        """Return whether a call is held back from now on."""
+        # A call that a signal has interrupted comes again.
+        again = [held for held in self._held if held.thread == notice.thread]
+        if not again and (
+            self._more < 1 or not any(fnmatch.fnmatchcase(p, self._pattern) for p in self._paths(notice))
+        ):
+            return False
+        self._more -= 0 if again else 1
+        self._held = [held for held in self._held if held not in again] + [notice]
+        return True
+
     def close(self) -> None:
         """Answer nobody any more."""
+        self.release()
         os.close(self._listener)
         self._files.close()
 
@@ -95,6 +127,22 @@ class WriteWatch:
                 with self._place(notice, path, folder) as (above, name):
                     if name:
                         self._journal.will_change(above, name)
+
+    def _paths(self, notice: Notice) -> list[str]:
+        """Return the paths of what a call changes or brings to disk, from the working folder on, as far as known."""
+        args, found = notice.args, []
+        with contextlib.suppress(OSError):
+            if notice.call in ("fsync", "fdatasync"):
+                link = f"/proc/{notice.thread}/fd/{_descriptor(args[0])}"
+                with opened(os.open(link, os.O_PATH | os.O_CLOEXEC)) as file:
+                    self._files.must_contain(file, link)
+                    found.append(self._files.path_of(file))
+            places = (_OPENS[notice.call],) if notice.call in _OPENS else _NAMES.get(notice.call, ())
+            for path, folder in places:
+                with self._place(notice, path, folder) as (above, name):
+                    found += [os.path.join(self._files.path_of(above), name)] if name else []
+        home = self._files.path_of(self._files.descriptor)
+        return [os.path.relpath(path, home) for path in found]
 
     def _synced(self, link: str) -> None:
         try:

@@ -117,6 +117,15 @@ class Disk(Lowered):
         return _size(getattr(fault, "folder", ""), target)
 
 
+class Inodes(Lowered):
+    """The file system of the fault's folder, as the rank sees it, may have fewer inodes than before."""
+
+    def look(self, fault: Fault, target: Target) -> Limit | None:
+        """Return the number of inodes, used or not; None if the rank is gone, or where the kernel tells of none."""
+        state = file_system(getattr(fault, "folder", ""), target)
+        return Limit("statvfs: a file system of", float(state.f_files), "inodes") if state and state.f_files else None
+
+
 class SharedMemory(Lowered):
     """The shared memory, as the rank sees it, is smaller than before."""
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from breakrank.host.blocked.threads import fields
+from breakrank.host.blocked.threads import Thread, call_name, fields, is_held, read_threads
 from breakrank.witnesses import Evidence, Witness
 from breakrank.witnesses.limits import file_system, of_each_file
 from breakrank_agent.kernel.rooted import WorkingFolder, opened, reopen
@@ -117,6 +117,61 @@ def _digest(file: BinaryIO) -> bytes:
     return digest.digest()
 
 
+#: The mode of a process whose system calls a filter decides about, in its `status` (proc(5)).
+_FILTERED = "2"
+
+
+#: The bytes at the beginning of a file that are compared on two sides.
+_BEGINNING = 1 << 20
+
+
+class Sides(NamedTuple):
+    """The file system of a folder as the rank sees it, and digests of its files: there, and where peers see them."""
+
+    system: int
+    here: Mapping[str, bytes]
+    there: Mapping[str, bytes]
+
+
+class Stale(Witness[Sides]):
+    """A file of the fault's folder, read again behind the rank's walls and where the peers see it, is not the same."""
+
+    def look(self, fault: Fault, target: Target) -> Sides | None:
+        """Read the files on both sides, also when the rank has ended; None if the folder is not there."""
+        folder = getattr(fault, "folder", "")
+        with contextlib.suppress(OSError), target.files() as files, target.laid() as others:
+            with opened(files.find(folder)) as found:
+                system = os.statvfs(found).f_fsid
+            return Sides(system, _digests_in(files, folder), _digests_in(others, folder))
+        return None
+
+    def judge(self, fault: Fault, evidence: Evidence[Sides]) -> str | None:
+        """Look for a file of which a newer version, or the first one, lies there, and that is here as it was."""
+        before, after = evidence.before, evidence.after
+        if before is None or after is None or before.system == after.system:
+            return None
+        for path, digest in sorted(after.there.items()):
+            was, here = before.there.get(path), after.here.get(path)
+            if here == was and here != digest:
+                is_here = "is still what it was" if here else "is not there"
+                return f"read on both sides: {os.path.basename(path)} {is_here}, and its new version is on the other"
+        return None
+
+    def is_set(self, fault: Fault, evidence: Evidence[Sides]) -> bool:
+        """Return whether the kernel says that the rank sees another file system there than it did."""
+        before, after = evidence.before, evidence.after
+        return before is not None and after is not None and before.system != after.system
+
+
+def _digests_in(files: WorkingFolder, folder: str) -> dict[str, bytes]:
+    """Return the digest of the beginning of each file in a folder: it is read again and again."""
+    found = {}
+    for path in files.glob(os.path.join(folder, "*")):
+        with contextlib.suppress(OSError), os.fdopen(files.open(path), "rb") as file:
+            found[path] = _digest(file)
+    return found
+
+
 class RolledBack(Witness[Mapping[str, bool]]):
     """Waitpid tells of the end, and each name in the folders and each file, read again, is as the journal has it."""
 
@@ -153,6 +208,28 @@ def _digest_of(files: WorkingFolder, path: str) -> bytes | None:
     with contextlib.suppress(OSError), os.fdopen(files.open(path), "rb") as file:
         return _digest(file)
     return None
+
+
+class HeldCall(Witness[frozenset[Thread]]):
+    """The kernel shows a thread of the rank in one system call on files that it does not begin, look after look."""
+
+    def look(self, fault: Fault, target: Target) -> frozenset[Thread] | None:
+        """Return the threads that stand in such a call; None if the rank is gone, or its calls are not watched."""
+        try:
+            if fields(f"/proc/{target.pid}/status")["Seccomp"] != _FILTERED:
+                return None
+            return frozenset(filter(is_held, read_threads(target.pid)))
+        except (OSError, KeyError, ValueError):
+            return None
+
+    def judge(self, fault: Fault, evidence: Evidence[frozenset[Thread]]) -> str | None:
+        """Look for a thread that has not been scheduled in between: one that is merely watched goes on at once."""
+        stands = sorted((evidence.earlier or frozenset()) & (evidence.after or frozenset()), key=lambda one: one.tid)
+        return f"/proc: thread {stands[0].name} stands in {call_name(stands[0])}" if stands else None
+
+    def is_set(self, fault: Fault, evidence: Evidence[frozenset[Thread]]) -> bool:
+        """Return whether the kernel has a filter for the rank's calls."""
+        return evidence.after is not None
 
 
 class Traced(NamedTuple):

@@ -11,6 +11,12 @@ from breakrank_agent.faults.data import CutFile as CutFile
 from breakrank_agent.faults.data import ReexportShard as ReexportShard
 from breakrank_agent.faults.data import ShiftLabels as ShiftLabels
 from breakrank_agent.faults.data import SwapColumns as SwapColumns
+from breakrank_agent.faults.disk import ExhaustInodes as ExhaustInodes
+from breakrank_agent.faults.disk import FillDisk as FillDisk
+from breakrank_agent.faults.disk import HangDisk as HangDisk
+from breakrank_agent.faults.disk import LoseWrites as LoseWrites
+from breakrank_agent.faults.disk import ServeStale as ServeStale
+from breakrank_agent.faults.disk import SlowDisk as SlowDisk
 from breakrank_agent.faults.environment import JumpClock as JumpClock
 from breakrank_agent.faults.memory import LimitGroupMemory as LimitGroupMemory
 from breakrank_agent.faults.memory import LimitMemory as LimitMemory
@@ -52,13 +58,12 @@ from breakrank_agent.faults.process import Stop as Stop
 from breakrank_agent.faults.process import Straggle as Straggle
 from breakrank_agent.faults.process import Throttle as Throttle
 from breakrank_agent.faults.process import WarnOfTimeLimit as WarnOfTimeLimit
+from breakrank_agent.faults.storage import ExceedQuota as ExceedQuota
 from breakrank_agent.faults.storage import ExchangeFiles as ExchangeFiles
 from breakrank_agent.faults.storage import FailCall as FailCall
 from breakrank_agent.faults.storage import FailReads as FailReads
-from breakrank_agent.faults.storage import FillDisk as FillDisk
 from breakrank_agent.faults.storage import LimitFiles as LimitFiles
 from breakrank_agent.faults.storage import LimitFileSize as LimitFileSize
-from breakrank_agent.faults.storage import LoseWrites as LoseWrites
 from breakrank_agent.faults.storage import RemountReadOnly as RemountReadOnly
 from breakrank_agent.faults.storage import RotFile as RotFile
 from breakrank_agent.faults.sync import BypassWrapper as BypassWrapper

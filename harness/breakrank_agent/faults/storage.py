@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
-import select
-import signal
 import subprocess
 import time
 from dataclasses import dataclass
 
 from breakrank_agent.kernel.limits import set_soft_and_hard, soft_and_hard
-from breakrank_agent.kernel.rooted import opened, reopen, shown
-from breakrank_agent.kernel.trees import NO_FILE, Copying, listed, put_back
+from breakrank_agent.kernel.rooted import opened
 from breakrank_agent.protocol.fault import Fault
 from breakrank_agent.protocol.target import BIND, READ_ONLY, REMOUNT, Target
 from breakrank_agent.protocol.trigger import PlanError
@@ -68,64 +64,6 @@ class LimitFiles(
     def heal(self, target: Target) -> None:
         """Give the limit back that there was."""
         set_soft_and_hard(target.pid, resource.RLIMIT_NOFILE, *target.kept["limit"])
-
-
-@dataclass(frozen=True)
-class FillDisk(
-    Fault,
-    side="outside",
-    walled=True,
-    needs=("netns",),
-    witness="disk",
-    certifies="one rank's disk that is full; says nothing about a disk that says so late, as NFS does",
-):
-    """The file system of a folder is full but for `room_kb`: writes beyond are refused (ENOSPC).
-
-    Behind the rank's walls a small file system (tmpfs) takes the folder's place, with all that is in it; when the fault
-    is healed, what is there then goes back to where it was. `folder` is below the working folder.
-    """
-
-    folder: str = "checkpoints"
-    room_kb: int = 12
-
-    def strike(self, target: Target) -> None:
-        """Mount a file system, copy the folder into it, and then leave only that much room."""
-        kept = target.kept
-        with target.files() as files, opened(files.make(self.folder)) as found:
-            # This reaches the files that were there, even if the mounts that they are seen through change.
-            there = kept["there"] = reopen(found, os.O_RDONLY | os.O_DIRECTORY)
-            was_there = listed(there)
-            with opened(target.walls.mount("breakrank", found, "tmpfs")) as mounted:
-                full = kept["full"] = reopen(mounted, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            copying = Copying(self._refuse, whole=True)
-            copying.copy(there, full)
-            copying.dress(full, os.fstat(there))
-            state = os.statvfs(full)
-            size = (state.f_blocks - state.f_bfree) * state.f_frsize + self.room_kb * 1024
-            target.walls.remount(full, options=f"size={size}")
-        except OSError:
-            self.heal(target)
-            raise
-        # From here on the rank may change what was taken.
-        kept["lists"] = listed(full), was_there
-
-    def heal(self, target: Target) -> None:
-        """Take the file system away, and do where it was what was done in it; of what nobody changed, nothing."""
-        kept = target.kept
-        if "full" not in kept:
-            return
-        with opened(kept.pop("full")) as full, opened(kept.pop("there")) as there:
-            try:
-                target.walls.unmount(full)
-            finally:
-                if "lists" in kept:
-                    put_back(full, there, *kept.pop("lists"))
-
-    def _refuse(self, path: str, why: str) -> None:
-        """Refuse what cannot be taken; the rank's sockets are not missed."""
-        if why != NO_FILE:
-            raise OSError(f"{shown(os.path.join(self.folder, path))}: {why}")
 
 
 @dataclass(frozen=True)
@@ -266,51 +204,6 @@ class ExchangeFiles(
             files.replace(paths[-1], first)
 
 
-#: Seconds that the kernel may take to end a process that was killed. A limit, no more.
-_DIES_S = 5.0
-
-
-@dataclass(frozen=True)
-class LoseWrites(
-    Fault,
-    side="outside",
-    needs=("pidfd", "seccomp"),
-    journals=True,
-    witness="rolled_back",
-    delivers=-signal.SIGKILL,
-    certifies="files as they were at their last fsync, names as of their folder's, and processes that are gone; says "
-    "nothing about blocks that come to disk out of order, about O_SYNC, or about files outside of the working folder",
-):
-    """The power fails: the rank and all that it has started are killed, and of its files only what is on disk stays.
-
-    The disk is a strict one. The content of a file is what it was at its last fsync (fdatasync, msync, sync), and a
-    name that is new, renamed or removed is so only after an fsync of its folder. Most file systems keep more, and none
-    promises to. Writes of native code are seen as well. Of several ranks that are struck, all lose what they wrote.
-    """
-
-    def strike(self, target: Target) -> None:
-        """Kill the processes, wait until they are gone, and take away what is not on disk."""
-        disk = target.disk
-        for child in _below(target.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-        with contextlib.suppress(ProcessLookupError), opened(os.pidfd_open(target.pid)) as ends:
-            target.signal(signal.SIGKILL)
-            select.select([ends], [], [], _DIES_S)
-        disk.roll_back()
-
-
-def _below(pid: int) -> list[int]:
-    """Return the processes that a process has started, and those that they have."""
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
-                for child in map(int, file.read().split()):
-                    found += [child, *_below(child)]
-    return found
-
-
 #: The system calls behind what a program asks for: which of them it is depends on the library and the machine.
 _CALLS = {
     "read": "read,pread64,readv,preadv",
@@ -352,7 +245,7 @@ class FailCall(
             paths = [path for name in names for path in (os.path.join(target.folder, name), name, files.real(name))]
         on = [word for path in dict.fromkeys(paths) for word in ("-P", path)]
         calls = _CALLS.get(self.call, self.call)
-        inject = f"inject={calls}:error={self.error}:when={self.when}"
+        inject = f"inject={calls}:error={self.error}:when={self._times()}"
         said = target.kept["said"] = os.memfd_create("breakrank-strace")
         strace = target.kept["strace"] = subprocess.Popen(
             ["strace", "-f", *on, "-e", f"trace={calls}", "-e", inject, "-e", "signal=none", "-p", str(target.pid)],
@@ -364,6 +257,10 @@ class FailCall(
             if strace.poll() is not None:
                 raise OSError(os.pread(said, _SAID_BYTES, 0).decode(errors="replace").strip() or "strace died")
             time.sleep(0.001)
+
+    def _times(self) -> str:
+        """Return the calls that fail, as strace numbers them."""
+        return str(self.when)
 
     def goes_on(self, target: Target) -> bool:
         """Let go of the rank: its call has failed."""
@@ -383,3 +280,26 @@ class FailCall(
             # The kernel lets go of what is traced when the tracer is gone.
             strace.kill()
             strace.wait()
+
+
+@dataclass(frozen=True)
+class ExceedQuota(
+    FailCall,
+    certifies="writes that are refused from some point on, as by a quota (EDQUOT); says nothing about the accounts of "
+    "a file system, nor about room that others give back",
+):
+    """The owner's quota is used up: each write to `path` from the `when`-th on is refused (EDQUOT), until it is healed.
+
+    The file can be made, and what is written before stays in it. strace does it, as it has other calls fail.
+    """
+
+    call: str = "write"
+    error: str = "EDQUOT"
+    path: str = "checkpoints/last.tmp"
+
+    def _times(self) -> str:
+        return f"{self.when}+"
+
+    def goes_on(self, target: Target) -> bool:
+        """Go on refusing."""
+        return False

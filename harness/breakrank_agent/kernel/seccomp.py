@@ -83,6 +83,12 @@ class Notice(NamedTuple):
     args: tuple[int, ...]
 
 
+def call_named(number: int) -> str:
+    """Return the name of a system call that changes files or brings them to disk; empty for any other one."""
+    calls = _CALLS.get(platform.machine(), ("", {}, 0))[1]
+    return next((name for name, value in calls.items() if value == number), "")
+
+
 def why_not() -> str:
     """Return why files cannot be watched here, or nothing."""
     try:
@@ -139,8 +145,7 @@ def receive(listener: int) -> Notice:
     buffer = bytearray(_NOTICE.size)
     fcntl.ioctl(listener, _RECEIVE, buffer)
     number, thread, _, call, _, _, *args = _NOTICE.unpack(buffer)
-    names = {value: name for name, value in _CALLS[platform.machine()][1].items()}
-    return Notice(number, thread, names.get(call, ""), tuple(args))
+    return Notice(number, thread, call_named(call), tuple(args))
 
 
 def let_go(listener: int, notice: Notice) -> None:

@@ -103,6 +103,16 @@ class Disk(Protocol):
         """Yield each folder that was changed, open, with its names on disk, and the digests of files (sha256)."""
 
 
+class Calls(Protocol):
+    """The system calls of one rank, of its threads and children, that change files or bring them to disk."""
+
+    def hold(self, pattern: str, most: float) -> None:
+        """Hold back the next calls, `most` of them, on a path of the working folder that matches a pattern."""
+
+    def release(self) -> None:
+        """Let those be done that are held back, and hold back no more."""
+
+
 class Target(Protocol):
     """The rank as a fault from outside sees it: its process, the working folder, and its peers' processes by rank.
 
@@ -132,6 +142,10 @@ class Target(Protocol):
         """The disk below the working folder. Raises `OSError` if the writes of the rank are not watched."""
 
     @property
+    def calls(self) -> Calls:
+        """The rank's calls on files. Raises `OSError` if they are not watched."""
+
+    @property
     def group(self) -> Group:
         """The rank's control group, into which it comes when this is first asked for. Raises `OSError` without any."""
 
@@ -141,8 +155,14 @@ class Target(Protocol):
     def files(self) -> WorkingFolder:
         """Return the working folder, in the mounts that strikes act in. Raises `OSError`."""
 
+    def laid(self) -> WorkingFolder:
+        """Return the working folder as it lies, without what strikes have mounted over it. Raises `OSError`."""
+
     def seen(self) -> WorkingFolder:
         """Return the working folder as it lies in the rank's own root. Raises `OSError`, also if the rank is gone."""
+
+    def at_rest(self) -> bool:
+        """Return whether the ranks have stood still at several calls of this in a row: none of their threads ran."""
 
     def signal(self, number: int) -> None:
         """Send the signal `number` to the rank."""

@@ -78,6 +78,51 @@ def run(script: str, folder: Path) -> DiskJournal:
     return journal
 
 
+HELD = """
+import signal, threading
+signal.signal(signal.SIGUSR1, lambda *_: None)
+def write(name):
+    with open(name, "w") as file:
+        file.write("new")
+    print(name, flush=True)
+thread = threading.Thread(target=write, args=("below/held",))
+thread.start()
+for name in ("free", "below/other"):
+    write(name)
+if sys.stdin.readline() == "interrupt\\n":
+    signal.pthread_kill(thread.ident, signal.SIGUSR1)
+thread.join()
+"""
+
+
+@contextlib.contextmanager
+def held(folder: Path, pattern: str, most: float):
+    """Yield a process whose calls are held, its watch, and a function that serves it until it has said a line."""
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", BEGIN + HELD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder
+        ) as process,
+        contextlib.closing(DiskJournal()) as journal,
+    ):
+        listener = take(process.pid, int(process.stdout.readline()))
+        watch = WriteWatch(listener, WorkingFolder(0, str(folder)), journal)
+        watch.hold(pattern, most)
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+
+        def said() -> str:
+            while process.stdout not in select.select([process.stdout, listener], [], [])[0]:
+                watch.serve()
+            # Unbuffered: a line that is read ahead would not be seen to be there.
+            return b"".join(iter(lambda: os.read(process.stdout.fileno(), 1).strip(), b"")).decode()
+
+        try:
+            yield process, watch, said
+        finally:
+            process.kill()
+            watch.close()
+
+
 def left(script: str, folder: Path) -> dict[str, str]:
     """Return the files below a folder and their content, after a script ran there until the power failed."""
     fail_in(script, folder)
@@ -205,3 +250,35 @@ def test_a_transaction_of_sqlite_stays_as_its_manual_says(work, mode, synchronou
     again = sqlite3.connect("base.db")
     assert again.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     assert again.execute("SELECT value FROM rows").fetchall() == [("old",), ("new",)][: 1 + stays]
+
+
+def test_a_call_on_a_path_that_matches_is_held_until_it_is_let_go(work):
+    with held(work, "below/h*", float("inf")) as (process, watch, said):
+        assert [said(), said()] == ["free", "below/other"]
+        assert not (work / "below" / "held").exists()
+        watch.release()
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        assert said() == "below/held"
+    assert (work / "below" / "held").read_text() == "new"
+
+
+def test_a_call_that_a_signal_has_interrupted_is_held_again(work):
+    with held(work, "below/h*", 1) as (process, watch, said):
+        assert [said(), said()] == ["free", "below/other"]
+        process.stdin.write(b"interrupt\n")
+        process.stdin.flush()
+        while len(select.select([watch], [], [], 0.0)[0]) == 0:
+            pass
+        watch.serve()
+        assert not (work / "below" / "held").exists()
+        watch.release()
+        assert said() == "below/held"
+
+
+def test_no_more_calls_are_held_than_asked_for(work):
+    with held(work, "*", 0) as (process, _, said):
+        assert sorted([said(), said(), said()]) == ["below/held", "below/other", "free"]
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        assert process.wait() == 0

@@ -8,9 +8,11 @@ import os
 import platform
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from breakrank_agent.kernel.seccomp import call_named
 
 _X86 = platform.machine() == "x86_64"
 #: Numbers of system calls: futex(2), epoll_wait(2) and its kind, poll(2) and its kind, the sleeps.
@@ -120,7 +122,31 @@ def call_name(thread: Thread) -> str:
     if thread.call < 0:
         return ""
     names = {FUTEX: "futex", **dict.fromkeys(EPOLL, "epoll_wait"), **dict.fromkeys(POLL, "poll")}
-    return names.get(thread.call, f"system call {thread.call}")
+    return names.get(thread.call) or call_named(thread.call) or f"system call {thread.call}"
+
+
+def is_held(thread: Thread) -> bool:
+    """Return whether a thread waits, as the kernel says, for the one who is told of its system call (seccomp)."""
+    if thread.state != "S" or not call_named(thread.call):
+        return False
+    return _text(f"/proc/{thread.tid}/task/{thread.tid}/wchan").startswith("seccomp_do_user_notif")
+
+
+def switches_at_rest(pids: Iterable[int]) -> dict[int, int] | None:
+    """Return how often each process's main thread has given way, if it waits for good; None where a thread runs.
+
+    A main thread that waits with a time-out is left out, and so is a process that is gone.
+    """
+    found = {}
+    for pid in pids:
+        # A thread may end meanwhile.
+        with contextlib.suppress(OSError, ValueError):
+            for thread in read_threads(pid):
+                if thread.state in "RD":
+                    return None
+                if thread.main and not has_limit(thread):
+                    found[pid] = thread.switches
+    return found
 
 
 def stands(pid: int) -> bool:
