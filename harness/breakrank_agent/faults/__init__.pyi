@@ -47,6 +47,7 @@ from breakrank_agent.faults.process import Kill as Kill
 from breakrank_agent.faults.process import LimitProcesses as LimitProcesses
 from breakrank_agent.faults.process import Placebo as Placebo
 from breakrank_agent.faults.process import Preempt as Preempt
+from breakrank_agent.faults.process import Rejoin as Rejoin
 from breakrank_agent.faults.process import Spin as Spin
 from breakrank_agent.faults.process import Stop as Stop
 from breakrank_agent.faults.process import Straggle as Straggle
