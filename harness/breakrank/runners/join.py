@@ -242,9 +242,13 @@ class JoinRunner:
     # --- ranks that call
 
     def _number(self, caller: Caller) -> int:
-        """Return the attempt that a caller belongs to: a launcher says it, or a rank that was here comes again."""
+        """Return the attempt that a caller belongs to.
+
+        A launcher says it, or a rank that was here comes again, or one of a world of another size: torchrun counts no
+        restart where nodes come and go.
+        """
         said = caller.hello["attempt"]
-        again = caller.hello["rank"] in self._here
+        again = caller.hello["rank"] in self._here or bool(self._here and caller.hello["world"] != self._world)
         return max(self._attempt if said is None else said, self._attempt + again)
 
     def _admit(self, caller: Caller) -> RankProcess | None:

@@ -12,6 +12,7 @@ from breakrank_agent.faults.data import ReexportShard as ReexportShard
 from breakrank_agent.faults.data import ShiftLabels as ShiftLabels
 from breakrank_agent.faults.data import SwapColumns as SwapColumns
 from breakrank_agent.faults.environment import JumpClock as JumpClock
+from breakrank_agent.faults.environment import PreferIpv6 as PreferIpv6
 from breakrank_agent.faults.memory import LimitGroupMemory as LimitGroupMemory
 from breakrank_agent.faults.memory import LimitMemory as LimitMemory
 from breakrank_agent.faults.memory import PageOut as PageOut
