@@ -28,7 +28,9 @@ pytestmark = pytest.mark.soak
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "tests" / "scripts" / "elastic"
-PROGRAMS = [ROOT / "fixtures" / "programs" / f"{name}.py" for name in ("regrown", "fewer_ranks", "sharded", "digits_ddp")]
+PROGRAMS = [
+    ROOT / "fixtures" / "programs" / f"{name}.py" for name in ("regrown", "fewer_ranks", "sharded", "digits_ddp")
+]
 
 Launch = Callable[..., History]
 

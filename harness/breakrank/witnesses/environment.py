@@ -54,4 +54,6 @@ class Ipv6First(Witness[Named]):
             return None
         if "::1" not in after.addresses or any(":" in one for one in before.addresses):
             return None
-        return f"/etc/hosts: {after.name} is {' and '.join(after.addresses)}; the rank's kernel has ::1, which comes first"
+        return (
+            f"/etc/hosts: {after.name} is {' and '.join(after.addresses)}; the rank's kernel has ::1, which comes first"
+        )

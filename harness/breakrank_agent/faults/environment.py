@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -46,7 +47,7 @@ class PreferIpv6(
     side="outside",
     walled=True,
     witness="ipv6_first",
-    certifies="a name with an IPv6 address, on which nobody listens, before its IPv4 one; says nothing about IPv6 links",
+    certifies="a name with ::1, on which nobody listens, before its IPv4 address; says nothing about IPv6 links",
 ):
     """The first peer's name has two addresses for the rank: ::1, which the C library puts first, and the peer's own."""
 
@@ -65,9 +66,10 @@ class PreferIpv6(
 
     def heal(self, target: Target) -> None:
         """Write the file as it was, and leave the network as it was."""
-        with target.files() as files, opened(resolve(files.root, _HOSTS, links=False)) as found:
-            with open(reopen(found, os.O_RDWR), "r+b") as file:
-                _rewrite(file, target.kept["hosts"])
+        with contextlib.ExitStack() as stack:
+            files = stack.enter_context(target.files())
+            found = stack.enter_context(opened(resolve(files.root, _HOSTS, links=False)))
+            _rewrite(stack.enter_context(open(reopen(found, os.O_RDWR), "r+b")), target.kept["hosts"])
         if "no_ipv6" in target.kept:
             target.walls.run("tee", _NO_IPV6, text=target.kept["no_ipv6"])
 
