@@ -1,7 +1,7 @@
 """For one rank, the master's name has an IPv6 address before the IPv4 one, and nobody listens on that.
 
-The host of rank 1 takes the master's name for its own, as `localhost`, with ::1 first. Whoever looks a name up and
-takes the first address that comes meets nobody there, or itself. To ask for IPv4 alone is no cure: glibc takes
+The host of rank 1 takes the master's name for its own, as `localhost`, with ::1 first. A program that looks
+the name up and takes the first address meets nobody there, or itself. To ask for IPv4 alone is no cure: glibc takes
 127.0.0.1 for the other half of ::1.
 """
 

@@ -1,8 +1,11 @@
 """A world shrinks, and grows again: a rank is killed, the other goes on alone, and then the lost host is back.
 
 The launcher ends the ranks and starts them anew each time, as torchrun does where the number of nodes is a range
-(`--nnodes=1:2`). Whatever was made for another number of ranks, and saved, has to be made anew: the sampler's share, a
+(`--nnodes=1:2`). All that was made for another number of ranks, and saved, has to be made anew: the sampler's share, a
 rate that is scaled by the ranks, an optimizer in parts.
+
+Seen in the wild: huggingface/transformers#PR23111 (rank 0 alone saves its part of the optimizer:
+`torch-saved-by-rank-0`).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch.distributed as dist
 
-#: How soon a node that says nothing is taken for lost, and how long the others wait for more nodes.
+#: The seconds after which a silent node is taken for lost, and those that the others wait for more nodes.
 CONF = "is_host=0,last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=3"
 
 
@@ -20,8 +20,8 @@ def node(port):
     """Start a node: torchrun with one rank, in a world of one node or two."""
     options = ["--nnodes=1:2", "--nproc-per-node=1", "--max-restarts=3", "--rdzv-backend=c10d", "--rdzv-id=job"]
     options += [f"--rdzv-endpoint=127.0.0.1:{port}", f"--rdzv-conf={CONF}", "--local-addr=127.0.0.1"]
-    # Where the store is shared, a node that stays the first one tells its address in its first round alone: one that
-    # joins later waits for it in vain (torch 2.13).
+    # With a shared store, a node that stays the first one tells its address in its first round alone: one that joins
+    # later waits for it in vain (torch 2.13).
     env = {**os.environ, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     return subprocess.Popen([sys.executable, "-m", "torch.distributed.run", *options, *sys.argv[1:]], env=env)
 
