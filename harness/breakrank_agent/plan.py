@@ -103,16 +103,16 @@ class Plan:
     command for the same training as one rank, on the same global batches. `steps` is 0 if only the control can tell,
     `ranks` if a launcher starts them. Ranks end after the step `until`, if it is not 0; `step` is the function
     (`module:function`) whose return ends a step, unless the agent finds it out. An `elastic` job goes on with fewer
-    ranks: a rank that a signal has ended is not started again. `merged` is the number of ranks whose work each rank
-    does, in a reference alone. `control` is empty (none), `same` (this plan without its strikes) or another
-    `module:function`. `data` names the files that are laid into the working folder before the ranks start. `image` is
-    the image of the containers of the runner `docker`. `digests` says at the end of which steps the parameters are
-    digested, and which batches are: `every`, `sparse` (the first ones, then ever fewer) or `none`, which costs less if
-    they are large; with sparse ones each step from the first to the second number of `closely` is digested. The
-    parameters at the end always are. `apart` are patterns for the names of parameters that ranks mean to have each for
-    itself. `oracles` are those that the scenario names, which decide whether a case is as
-    recorded; every oracle judges what is on record. `evidence` is recorded beyond points, payloads and ends. Seconds
-    appear only as limits: nothing fires on them.
+    ranks: one that a signal has ended is not started again, until a fault brings its host back. `merged` is the number
+    of ranks whose work each rank does, in a reference alone. `control` is empty (none), `same` (this plan without its
+    strikes) or another `module:function`. `data` names the files that are laid into the working folder before the ranks
+    start. `image` is the image of the containers of the runner `docker`. `digests` says at the end of which steps the
+    parameters are digested, and which batches are: `every`, `sparse` (the first ones, then ever fewer) or `none`, which
+    costs less if they are large; with sparse ones each step from the first to the second number of `closely` is
+    digested. The parameters at the end always are. `apart` are patterns for the names of parameters that ranks mean to
+    have each for itself. `oracles` are those that the scenario names, which decide whether a case is as recorded; every
+    oracle judges what is on record. `evidence` is recorded beyond points, payloads and ends. Seconds appear only as
+    limits: nothing fires on them.
     """
 
     scenario: str

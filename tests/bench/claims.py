@@ -1,8 +1,9 @@
 """Common advice about crashes in distributed training, tried in real runs: docs/claims.md.
 
 Each claim names the scenarios that try it. Of these, each case that does not survive runs once (of a cure, each that
-does), and its outcome is counted for or against. `make claims`, some minutes; `claims.py NUMBER…` prints some. The
-page's second table, the scenarios of each framework, is read from the catalogue.
+does), and its outcome is counted for or against. `make claims`, some minutes; `make claims ARGS='9 street_*'` tries
+those claims that have the number 9 or a scenario of such a name, and writes their rows anew. The page's second table,
+the scenarios of each framework, is read from the catalogue.
 """
 
 from __future__ import annotations
@@ -218,20 +219,49 @@ def software() -> str:
     return f"{', '.join(found)}, Python {platform.python_version()}, {os.cpu_count()} cores"
 
 
+def is_wanted(claim: Claim, wanted: Sequence[str]) -> bool:
+    """Return whether a claim is named, by its number or one of its scenarios; all are if nothing is."""
+    return not wanted or any(fnmatch(name, word) for word in wanted for name in (claim.number, *claim.scenarios))
+
+
+def renewed(page: str, rows: Sequence[str]) -> str:
+    """Return the page with these rows in the place of those on the same claims. Raises `SystemExit` for a new claim."""
+    lines = page.split("\n")
+    places = {words_of(row): place for place, row in enumerate(lines) if row.startswith("| ")}
+    for row in rows:
+        if words_of(row) not in places:
+            sys.exit(f"the page has no row on '{words_of(row)}'; try all claims: make claims")
+        lines[places[words_of(row)]] = row
+    return "\n".join(lines)
+
+
+def words_of(row: str) -> str:
+    """Return the words of the claim that a row of the table is on."""
+    return row.split(" | ")[1]
+
+
 def main(wanted: Sequence[str]) -> None:
-    """Try all claims and write the page, or some and print them."""
+    """Try the claims that are wanted, by default all, and write what came of them into the page."""
     catalogue = list(load_scenarios(()).values())
+    claims = [claim for claim in CLAIMS if is_wanted(claim, wanted)]
+    measured, page = f"Measured with {software()}.", PAGE.read_text()
+    if wanted and (not claims or measured not in page):
+        sys.exit(
+            "no claim has such a number or scenario" if not claims else "the page is of other versions: make claims"
+        )
     runs = Path(tempfile.mkdtemp(prefix="claims-"))
     try:
         with Bench(runs) as bench:
-            lines = claimed(bench, [c for c in CLAIMS if not wanted or c.number in wanted], catalogue)
+            lines = claimed(bench, claims, catalogue)
     finally:
         shutil.rmtree(runs, ignore_errors=True)
-    if not wanted:
-        head, _, _ = PAGE.read_text().partition("<!-- claims -->")
-        parts = [f"{head}<!-- claims -->", "", f"Measured with {software()}.", "", *lines, ""]
-        parts += ["## Which framework has which scenario", "", *parity(catalogue), ""]
-        PAGE.write_text("\n".join(parts))
+    if wanted:
+        PAGE.write_text(renewed(page, lines[2:]))
+        return
+    head, _, _ = page.partition("<!-- claims -->")
+    parts = [f"{head}<!-- claims -->", "", measured, "", *lines, ""]
+    parts += ["## Which framework has which scenario", "", *parity(catalogue), ""]
+    PAGE.write_text("\n".join(parts))
 
 
 if __name__ == "__main__":

@@ -21,3 +21,11 @@ def test_is_not_restarted_when_nobody_is_left(run):
     result, saved = run("small:train", kill, ranks=1, restarts=1, elastic=True)
     assert saved.history.attempts == [0]
     assert result.verdict.outcome is Outcome.VOID
+
+
+def test_starts_all_ranks_of_the_job_when_a_lost_host_is_back(run):
+    kill = faults.Kill() @ at(rank=1, step=2, point="collective")
+    back = faults.Rejoin() @ at(rank=0, step=2, attempt=1)
+    result, saved = run("small:train", kill, back, ranks=3, restarts=2, elastic=True)
+    assert [saved.history.world(number) for number in saved.history.attempts] == [3, 2, 3]
+    assert all(lived.ended_well for lived in saved.history.last) and result.verdict.void == ()

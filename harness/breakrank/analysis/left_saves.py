@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from breakrank.analysis.lineage import steps_before
 from breakrank.history.reader import History, RankHistory
 from breakrank.verdict import Finding
 from breakrank_agent.protocol.events import LeftEvent, PayloadEvent
@@ -68,15 +69,20 @@ def outdated(history: History) -> list[Finding]:
     """Return the restores, before the first step, of an older checkpoint than another that lay there, whole.
 
     The other one is of all the ranks and of all the kinds of files that the older one is of: a kind is a name without
-    its numbers.
+    its numbers. A checkpoint is as old as the steps of all attempts that it contains.
     """
     found = []
-    saves = [(lived, e) for lived in history.ranks.values() for e in lived.payloads("save")]
+    saves = [
+        (lived, before + int(e["done"]), e)
+        for lived in history.ranks.values()
+        for before in [steps_before(history, lived.attempt, lived.rank)]
+        for e in lived.payloads("save")
+    ]
     for attempt, following in pairwise(history.attempts):
         left = {e["file"]: e["path"] for e in history.seen("left") if e["attempt"] == attempt}
-        done = {e["file"]: int(e["done"]) for lived, e in saves if lived.attempt <= attempt and e["file"] in left}
+        done = {e["file"]: steps for lived, steps, e in saves if lived.attempt <= attempt and e["file"] in left}
         parts: dict[int, set[tuple[int, str]]] = {}
-        for lived, save in saves:
+        for lived, _, save in saves:
             if save["file"] in done:
                 parts.setdefault(done[save["file"]], set()).add((lived.rank, _kind(left[save["file"]])))
         first = [(lived.rank, e) for lived in history.attempt(following) for e in lived.payloads("restore")]

@@ -67,6 +67,11 @@ class Attempt:
         """The number of ranks that a signal has ended that was not ours."""
         return sum((rank.status or 0) < 0 and not rank.ended_by_us for rank in self._group.ranks.values())
 
+    @property
+    def regrown(self) -> bool:
+        """True if the launcher has ended the attempt to start all ranks of the job again."""
+        return self._strikes.regrown
+
     def _start(self) -> None:
         self._group.make_folders()
         for process in self._run.runner.start(self._run.plan, self._number, self._run.folder, self._run.view):

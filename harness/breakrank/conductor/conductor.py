@@ -87,11 +87,12 @@ class Conductor:
             ends.callback(run.session.clear)
             while number is not None:
                 attempt = Attempt(run, number, self._show)
-                again = attempt.run()
+                again = attempt.run() or attempt.regrown
                 number = None if run.room.lack else _next(run, number, again)
                 if run.plan.elastic:
-                    run = replace(run, plan=replace(run.plan, ranks=run.plan.ranks - attempt.lost))
-                    number = number if run.plan.ranks else None
+                    ranks = self._run.plan.ranks if attempt.regrown else run.plan.ranks - attempt.lost
+                    run = replace(run, plan=replace(run.plan, ranks=ranks))
+                    number = number if ranks else None
 
     def _remove_lines(self) -> None:
         shutil.rmtree(self._folder / LINES, ignore_errors=True)

@@ -178,6 +178,11 @@ class Strikes:
         """True if a strike has landed."""
         return any(item.state == State.LANDED for item in self._all)
 
+    @property
+    def regrown(self) -> bool:
+        """True if a strike has landed after which all ranks of the job are started again."""
+        return any(item.state == State.LANDED and item.strike.fault.regrows for item in self._all)
+
     def struck_down(self, rank: int) -> bool:
         """Return whether a landed strike has ended or stopped the rank."""
         return any(i.state == State.LANDED and witness_of(i.strike.fault).halts for i in self._of(rank))

@@ -23,7 +23,8 @@ DEFAULT_ORACLES = (
 class Job:
     """The job: its ranks, its steps, its restarts and its data.
 
-    An `elastic` job is restarted without the ranks that a signal has ended, as by a launcher that has no host to spare.
+    An `elastic` job is restarted without the ranks that a signal has ended, as by a launcher that has no host to spare,
+    until `Rejoin` brings one.
     `deadline_s` is how long no rank may reach a new point; `data` names what is laid into the working folder. `digests`
     says which steps' parameters and batches are digested: `every`, `sparse` or `none`.
     """

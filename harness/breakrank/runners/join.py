@@ -242,9 +242,14 @@ class JoinRunner:
     # --- ranks that call
 
     def _number(self, caller: Caller) -> int:
-        """Return the attempt that a caller belongs to: a launcher says it, or a rank that was here comes again."""
+        """Return the attempt that a caller belongs to.
+
+        A launcher says it, or a rank that was here comes again. Where a launcher counts restarts, a world of another
+        size is another attempt, too: torchrun counts none when nodes come and go.
+        """
         said = caller.hello["attempt"]
-        again = caller.hello["rank"] in self._here
+        resized = said is not None and bool(self._here) and caller.hello["world"] != self._world
+        again = resized or caller.hello["rank"] in self._here
         return max(self._attempt if said is None else said, self._attempt + again)
 
     def _admit(self, caller: Caller) -> RankProcess | None:

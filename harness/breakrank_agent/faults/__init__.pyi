@@ -18,6 +18,7 @@ from breakrank_agent.faults.disk import LoseWrites as LoseWrites
 from breakrank_agent.faults.disk import ServeStale as ServeStale
 from breakrank_agent.faults.disk import SlowDisk as SlowDisk
 from breakrank_agent.faults.environment import JumpClock as JumpClock
+from breakrank_agent.faults.environment import PreferIpv6 as PreferIpv6
 from breakrank_agent.faults.memory import LimitGroupMemory as LimitGroupMemory
 from breakrank_agent.faults.memory import LimitMemory as LimitMemory
 from breakrank_agent.faults.memory import PageOut as PageOut
@@ -53,6 +54,7 @@ from breakrank_agent.faults.process import Kill as Kill
 from breakrank_agent.faults.process import LimitProcesses as LimitProcesses
 from breakrank_agent.faults.process import Placebo as Placebo
 from breakrank_agent.faults.process import Preempt as Preempt
+from breakrank_agent.faults.process import Rejoin as Rejoin
 from breakrank_agent.faults.process import Spin as Spin
 from breakrank_agent.faults.process import Stop as Stop
 from breakrank_agent.faults.process import Straggle as Straggle

@@ -34,6 +34,15 @@ class Kill(
 
 
 @dataclass(frozen=True)
+class Rejoin(
+    Kill,
+    regrows=True,
+    certifies="a rank that its launcher ends, and a world as large as at first; says nothing about handlers of SIGTERM",
+):
+    """A lost host is back: the launcher ends the rank at once, and starts all ranks of the job, as a larger world."""
+
+
+@dataclass(frozen=True)
 class Stop(
     Fault,
     side="outside",

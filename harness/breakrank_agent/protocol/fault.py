@@ -78,6 +78,8 @@ class Fault:
     strikes_scripts: ClassVar[bool] = True
     #: The signal (negative) or exit code that the fault itself delivers to its rank; None: the rank lives on.
     delivers: ClassVar[Optional[int]] = None
+    #: The launcher ends the attempt, and starts all ranks that the job has: lost hosts are there again.
+    regrows: ClassVar[bool] = False
 
     def __init_subclass__(cls, abstract: bool = False, **header: Any) -> None:
         """Take the header of a fault. Raises `PlanError` for a keyword or a value that is not known."""
@@ -183,6 +185,7 @@ _HEADER: Mapping[str, tuple[type, tuple[str, ...]]] = {
     "journals": (bool, ()),
     "strikes_scripts": (bool, ()),
     "delivers": (int, ()),
+    "regrows": (bool, ()),
 }
 #: Checks of a fault by parts that the agent does not know.
 _CHECKS: list[Callable[[type[Fault]], None]] = []

@@ -522,3 +522,20 @@ class TestOlderCheckpoint:
 
     def test_whoever_goes_back_later_does_so_for_a_reason(self) -> None:
         assert self.judged("a0s1", self.BOTH, step=1) == []
+
+    def test_the_steps_of_all_attempts_in_it_count(self) -> None:
+        job = Golden().trains(3)
+        job[0].saves("step-3.pt")
+        job.leaves("step-3.pt", "a0s3")[0].dies(SIGKILL)
+        job.ended_by_us().again()
+        for lived in job.ranks:
+            lived.restores("a0s3")
+        job.trains(1)
+        job[0].saves("step-4.pt")
+        job.leaves("step-3.pt", "a0s3").leaves("step-4.pt", "a1s1")[0].dies(SIGKILL)
+        job.ended_by_us().again()
+        for lived in job.ranks:
+            lived.restores("a1s1")
+        history = job.trains(1).ends_well().history()
+        found = ask("checkpoint", history, saving(5, **{"model.pt": "a0s5"}))
+        assert "older checkpoint" not in [f.cause for f in found]
