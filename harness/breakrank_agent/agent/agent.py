@@ -130,7 +130,7 @@ class Agent:
 
     def close_step(self, by: str) -> None:
         """End the step, if `by` is what counts the steps of this program."""
-        if self.over or not self.here:
+        if self.recorder.over or not self.recorder.here:
             return
         if by != self._steps_by and not self._is_counted(by):
             return

@@ -27,6 +27,8 @@ class Optimizers:
 
     def keep(self) -> None:
         """Hold on to those that are there at the end of a step."""
+        if not self._others and not self._kept:
+            return
         self._others = [known for known in self._others if known() is not None]
         self._kept = [known() for known in self._others]
 

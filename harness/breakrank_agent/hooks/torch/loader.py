@@ -79,7 +79,7 @@ class _Handed:
         index = waiting.popleft() if waiting else None
         found = _indices(loader._dataset, index, self._subset) if loader._dataset_kind == self._has_indices else None
         begins = self._iterators.meet(loader, loader._num_yielded == 1)
-        if loader._num_yielded == 1 and not agent.over:
+        if loader._num_yielded == 1 and not agent.recorder.over:
             begins.update(_begins(loader, self._streams, self._random_order))
         digested = agent.digests_now()
         if digested or begins or found is None:

@@ -192,7 +192,7 @@ class Training(NoHandles):
 def number_of(agent: Agent, optimizer: Any) -> int:
     """Return the number of an optimizer that steps, in the order of their first steps; 0 if it is none that trains."""
     training = agent.model.handles
-    if not isinstance(training, Training) or agent.services.sharded.makes_state or agent.over:
+    if not isinstance(training, Training) or agent.services.sharded.makes_state or agent.recorder.over:
         return 0
     if optimizer is training.optimizers.first:
         return 1
@@ -282,14 +282,14 @@ def _hook_optimizers(agent: Agent, training: Training) -> None:
         if optimizer is not optimizers.first:
             training.take(optimizer)
         agent.reach("optimize")
-        if on.optimize and not agent.over:
+        if on.optimize and not agent.recorder.over:
             _look(agent, on.optimize, number_of(agent, optimizer), optimizer)
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
         if optimizer is optimizers.first and not sharded.makes_state:
             optimizers.keep()
             agent.close_step(training.steps_by)
-        if on.optimized and not agent.over:
+        if on.optimized and not agent.recorder.over:
             _look(agent, on.optimized, number_of(agent, optimizer), optimizer)
 
     module.register_optimizer_step_pre_hook(before)
