@@ -45,7 +45,8 @@ class Agent:
     __slots__ = (
         *("_lingers", "_state", "accesses", "attempt", "channel", "clock", "complete", "controlled", "count", "folder"),
         *("forks", "injector", "model", "on", "plan", "quiet", "rank", "reach", "record", "record_of", "recorder"),
-        *("_failed", "_quiet", "_steps_by", "sequences", "services", "sites", "turns", "watches"),
+        *("_asked_of", "_digested", "_digests", "_failed", "_last_step", "_quiet", "_steps_by", "_until", "sequences"),
+        *("services", "sites", "turns", "watches"),
     )
 
     def __init__(self, plan: Plan, rank: int, attempt: int, log: LogWriter, channel: Optional[Channel]) -> None:
@@ -56,6 +57,10 @@ class Agent:
         self.controlled = plan.schedule.mode == "controlled" and channel is not None
         #: True if accesses are recorded: as evidence, or because a schedule chooses between them.
         self.watches = self.controlled or "accesses" in plan.evidence
+        # Each step asks for these.
+        self._digests, self._until, self._last_step = plan.digests, plan.until, log.last_step
+        #: The step of which it was asked last whether it is digested, and the answer.
+        self._asked_of, self._digested = -1, False
         #: The name of the thing that counts the steps of this program; empty until the first step has ended.
         self._steps_by = ""
         self._state: Optional[dict[str, Any]] = None
@@ -125,37 +130,55 @@ class Agent:
 
     def close_step(self, by: str) -> None:
         """End the step, if `by` is what counts the steps of this program."""
-        if self.over or not self.here:
+        if self.recorder.over or not self.recorder.here:
             return
         if by != self._steps_by and not self._is_counted(by):
             return
         self.reach("step")
-        done, plan = self.clock.done, self.plan
-        if is_digested(done, plan.digests, plan.closely):
+        done = self.clock.done
+        if self._digests != "none":
+            self._look_at_model(done)
+        for follow in tuple(self.on.step_end):
+            try:
+                follow()
+            except Exception as error:
+                self.note_failure(error)
+        if 0 < self._until <= done or 0 < self._last_step() <= done:
+            self._stop_here(done)
+
+    def _look_at_model(self, done: int) -> None:
+        """Record what is to be said of the parameters at the end of a step."""
+        if is_digested(done, self._digests, self.plan.closely):
             self.payload("step", **self.model.summary_at(done))
             if done == 1:
                 self._sketch()
-        elif plan.digests == "sparse" and done % ASKED == 0:
+        elif done % ASKED == 0:
             self.payload("step", **self.model.not_finite_at(done))
-        for follow in tuple(self.on.step_end):
-            self.guard(follow)
-        if 0 < plan.until <= done or 0 < self.recorder.last_step() <= done:
-            self._stop_here(done)
 
     def guard(self, look: Callable[..., Any], *args: Any) -> Any:
         """Return what a hook makes of something of the program's; None where it fails, which is not for the program."""
         try:
             return look(*args)
         except Exception as error:
-            text = f"{FAILED}: {type(error).__name__}: {error}"
-            if text not in self._failed:
-                self._failed.add(text)
-                self.record("note", text=text, limits=True)
+            self.note_failure(error)
         return None
+
+    def note_failure(self, error: Exception) -> None:
+        """Record once that a hook has failed; a hot path does by hand what `guard` does, and calls this."""
+        text = f"{FAILED}: {type(error).__name__}: {error}"
+        if text not in self._failed:
+            self._failed.add(text)
+            self.record("note", text=text, limits=True)
 
     def digests_now(self) -> bool:
         """Return whether the step under way is one whose parameters and batches are digested."""
-        return is_digested(self.clock.step, self.plan.digests, self.plan.closely)
+        if self._digests == "none":
+            return False
+        step = self.clock.step
+        if step != self._asked_of:
+            # Asked several times in each step.
+            self._asked_of, self._digested = step, is_digested(step, self._digests, self.plan.closely)
+        return self._digested
 
     def samples_now(self) -> bool:
         """Return whether the step that has just ended is one of those at whose end the run looks closely."""

@@ -19,6 +19,8 @@ class Site(NamedTuple):
 NOWHERE = Site()
 #: Stands for the definition of a function where its instructions are numbered.
 _DEFINED = -2
+#: The most functions that are kept as not the user's.
+_PASSED = 4096
 
 
 class Sites:
@@ -31,6 +33,8 @@ class Sites:
         self._files: dict[str, Optional[str]] = {}
         #: By code and instruction.
         self._places: dict[tuple[int, int], tuple[Site, CodeType]] = {}
+        #: Functions that are not the user's, by identity: they lie between the user's code and each collective.
+        self._passed: dict[int, CodeType] = {}
 
     def add_foreign(self, path: str) -> None:
         """Take the code of a folder, or of a file, for a framework's from now on."""
@@ -38,6 +42,7 @@ class Sites:
         # In a rank that starts cold, the framework's own import has opened files: its code passed for the user's.
         self._files.clear()
         self._places.clear()
+        self._passed.clear()
 
     def here(self) -> Site:
         """Return where the user's code is now."""
@@ -45,9 +50,12 @@ class Sites:
 
     def above(self, frame: Optional[FrameType]) -> Site:
         """Return the innermost line of the user's code from a frame outwards."""
-        files, places = self._files, self._places
+        files, places, passed = self._files, self._places, self._passed
         while frame is not None:
             code = frame.f_code
+            if id(code) in passed:
+                frame = frame.f_back
+                continue
             known = places.get((id(code), frame.f_lasti))
             if known is not None:
                 return known[0]
@@ -57,6 +65,8 @@ class Sites:
                 file = self._file(name)
             if file is not None:
                 return self._learn(code, frame.f_lasti, frame.f_lineno)
+            if len(passed) < _PASSED:
+                passed[id(code)] = code
             frame = frame.f_back
         return NOWHERE
 

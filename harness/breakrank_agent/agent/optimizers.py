@@ -49,7 +49,7 @@ class Optimizers:
         #: Those that were there when a step ended: they are not let go before the end is on record.
         self._kept: list[Any] = []
         #: The steps of others since the last step of the one that counts, and the most of them that there have been.
-        self._between = self._most = 0
+        self.between = self._most = 0
         #: The number of those that have counted the steps and were replaced by the like.
         self._reign = 0
         #: The shapes of what inner optimizers train, once they are known to be inner ones.
@@ -65,8 +65,8 @@ class Optimizers:
     def take(self, optimizer: Any) -> None:
         """Take in an optimizer that is about to step, perhaps as the one that counts the steps."""
         if optimizer is self.first:
-            if self._between:
-                self._most = max(self._most, self._between)
+            if self.between:
+                self._most = max(self._most, self.between)
                 self._rest()
             return
         if self.first is None:
@@ -75,12 +75,12 @@ class Optimizers:
         known = self._find(optimizer)
         if known is None:
             return
-        self._between += 1
+        self.between += 1
         known.steps += 1
         known.reigns.add(self._reign)
         if known.steps == _TWICE and self._follows(optimizer):
             self._replace(optimizer)
-        elif self._between > max(_MANY, _TIMES * self._most):
+        elif self.between > max(_MANY, _TIMES * self._most):
             self._others.insert(0, _Known(self.first))
             self._begin(optimizer)
 
@@ -122,12 +122,14 @@ class Optimizers:
         self._rest()
 
     def _rest(self) -> None:
-        self._between = 0
+        self.between = 0
         for known in self._others:
             known.steps = 0
 
     def keep(self) -> None:
         """Hold on to those that are there at the end of a step."""
+        if not self._others and not self._kept:
+            return
         self._others = [known for known in self._others if known.reference() is not None]
         self._kept = [known.reference() for known in self._others]
 

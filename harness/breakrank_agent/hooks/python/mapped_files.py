@@ -29,7 +29,6 @@ def install(agent: Agent) -> None:
     """Look at the end of each step whether files that are mapped were written over."""
     mapped = MappedFiles(agent)
     agent.services.mapped = mapped
-    agent.on.step_end.append(mapped.look)
 
 
 class MappedFiles:
@@ -44,6 +43,8 @@ class MappedFiles:
         self._look()
         found = _file(path)
         if found is not None and len(self._files) < _MOST:
+            if self.look not in self._agent.on.step_end:
+                self._agent.on.step_end.append(self.look)
             self._files.setdefault(os.path.abspath(path), (found, self._agent.sites.here().line))
 
     def look(self) -> None:

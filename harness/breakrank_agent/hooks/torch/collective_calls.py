@@ -124,17 +124,19 @@ class Call:
         if group is None or group.group() is not unboxed:
             group = self._groups.meet(unboxed)
         flat = args[self._list_at] if self._list_at >= 0 else self._flat(args)
-        if flat and flat[0].is_meta:
+        on_cpu = bool(flat) and flat[0].is_cpu
+        if flat and not on_cpu and flat[0].is_meta:
             return None
         place = self._place(args)
         root = args[self._root_at] if self._root_at >= 0 else None
         message = self._message(args) if self._name in PEERS else None
-        key: Any = group, place, root, message, bool(flat) and flat[0].is_cpu
+        key: Any = group, place, root, message, on_cpu
         more: dict[str, Any] = {}
-        splits = args[self._splits_at : self._splits_at + 2] if self._splits_at >= 0 else ()
-        if any(splits):
-            more["splits"] = splits
-            key = key, *map(tuple, splits)
+        if self._splits_at >= 0:
+            splits = args[self._splits_at : self._splits_at + 2]
+            if any(splits):
+                more["splits"] = splits
+                key = key, *map(tuple, splits)
         if self._outputs_at >= 0 and _overlap(flatten(args[self._outputs_at], [])):
             more["overlap"] = True
             key = key, "overlap"

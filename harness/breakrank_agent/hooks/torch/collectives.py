@@ -68,6 +68,9 @@ FUNCTIONAL = (
 )
 
 
+#: The names of reductions that were asked for: an enumeration of C++ looks through itself for one.
+_names: dict[Any, str] = {}
+
 _libraries: list[Any] = []  # a torch.library.Library lives as long as it is referred to
 
 
@@ -184,5 +187,5 @@ def _reduction(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         named = getattr(value, "reduceOp", value)
         kind = getattr(named, "op", named)
         if type(kind).__name__ == "RedOpType":
-            return str(kind.name)
+            return _names.get(kind) or _names.setdefault(kind, str(kind.name))
     return "SUM"

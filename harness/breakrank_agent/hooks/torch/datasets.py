@@ -9,7 +9,7 @@ import os
 import types
 import weakref
 from collections.abc import Iterable
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 #: The depth to which the objects that a dataset holds are looked into, the most items of a list, and
 #: the most values in all.
@@ -33,34 +33,43 @@ def describe(dataset: Any, index_sampler: Any) -> dict[str, Any]:
 
     There is no digest where a part of the dataset is of a kind that says nothing of itself.
     """
-    from torch.utils.data.dataset import Subset
-
-    sampler = getattr(index_sampler, "sampler", None)
-    part = False
-    while isinstance(dataset, Subset):
+    kinds, sampler, part = _kinds(), getattr(index_sampler, "sampler", None), False
+    while isinstance(dataset, kinds.subset):
         dataset, part = dataset.dataset, True
     facts: dict[str, Any] = {}
     try:
         facts["total"] = len(dataset)
     except (TypeError, NotImplementedError):
         return facts
-    known = _digest_of(dataset)
-    if known:
-        facts["dataset"] = known
+    digest = _digest_of(dataset)
+    if digest:
+        facts["dataset"] = digest
     how = "part" if part else _how(sampler, facts["total"])
     if how:
         facts["draws"] = how
-    if _pads(index_sampler, sampler) and (part or facts["total"] % _at_once(index_sampler)):
+    # Only others than these may add samples so that all ranks have as many.
+    plain = type(index_sampler) is kinds.batches and type(sampler) in kinds.plain
+    if not plain and (part or facts["total"] % _at_once(index_sampler)):
         facts["padded"] = True
     return facts
 
 
-def _pads(index_sampler: Any, sampler: Any) -> bool:
-    """Return whether a sampler may add samples so that all ranks have as many: no plain one of torch's does."""
+class _Kinds(NamedTuple):
+    """Torch's own classes: of a part of a dataset, of batches, of a random part, and its plain samplers."""
+
+    subset: type[Any]
+    batches: type[Any]
+    random_part: type[Any]
+    plain: tuple[type[Any], ...]
+
+
+@functools.cache
+def _kinds() -> _Kinds:
+    """Return the classes; to import them anew at each epoch takes longer than to look at them."""
     from torch.utils import data
 
     plain = (data.SequentialSampler, data.RandomSampler, data.SubsetRandomSampler, data.WeightedRandomSampler)
-    return type(index_sampler) is not data.BatchSampler or type(sampler) not in plain
+    return _Kinds(data.Subset, data.BatchSampler, data.SubsetRandomSampler, plain)
 
 
 def _at_once(index_sampler: Any) -> int:
@@ -74,13 +83,11 @@ def _at_once(index_sampler: Any) -> int:
 
 def _how(sampler: Any, total: int) -> str:
     """Return how a sampler draws: with replacement, of a part of the dataset, or nothing for all of it."""
-    from torch.utils.data import SubsetRandomSampler
-
     if getattr(sampler, "replacement", False):
         return "replacement"
     number = getattr(sampler, "num_samples", None)
     shared = hasattr(sampler, "num_replicas")
-    if isinstance(sampler, SubsetRandomSampler) or (isinstance(number, int) and number < total and not shared):
+    if isinstance(sampler, _kinds().random_part) or (isinstance(number, int) and number < total and not shared):
         return "part"
     return ""
 

@@ -7,11 +7,11 @@ import copy
 import functools
 import hashlib
 import operator
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from typing import Any, Optional
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any, Callable, Optional
 
 from breakrank_agent.agent.agent import Agent
-from breakrank_agent.agent.interpose import interpose
+from breakrank_agent.agent.tracebacks import hide
 from breakrank_agent.hooks.batches import Batch, Iterators
 from breakrank_agent.hooks.torch.datasets import describe
 from breakrank_agent.protocol.fault import Strike
@@ -27,44 +27,66 @@ _CODES = {"uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "
 def install(agent: Agent) -> None:
     """Wrap the iterators of every DataLoader, which the program is about to use."""
     from torch.utils.data import dataloader
-    from torch.utils.data.dataset import Subset
-    from torch.utils.data.sampler import RandomSampler
 
     kind = dataloader._BaseDataLoaderIter
     _keep_indices(kind)
-    has_indices, streams = dataloader._DatasetKind.Map, dataloader._DatasetKind.Iterable
-    # Persistent workers keep their iterator, which begins anew.
-    iterators = Iterators()
+    _watch_batches(agent, kind, _Handed(agent).record)
 
-    def load(loader: Any) -> tuple[Any, Sequence[tuple[int, Strike]]]:
-        agent.reach("load")
-        return loader, agent.injector.take_strikes("batch") if agent.injector.awaiting else ()
 
-    def fail(_: Any, error: BaseException) -> None:
-        if isinstance(error, StopIteration):
-            agent.clock.leave_empty_load()
-        elif isinstance(error, Exception):
-            agent.raised("load", error)
+def _watch_batches(agent: Agent, kind: Any, record: Callable[[Any, Any], None]) -> None:
+    """See each batch that an iterator hands out. By hand, as each step pays for it."""
+    fetch, reach, injector = kind.__next__, agent.reach, agent.injector
 
-    def hand_out(token: tuple[Any, Sequence[tuple[int, Strike]]], batch: Any) -> Any:
-        loader, strikes = token
+    @functools.wraps(fetch)
+    def __next__(self: Any) -> Any:
+        reach("load")
+        strikes = injector.take_strikes("batch") if injector.awaiting else ()
+        try:
+            batch = fetch(self)
+        except BaseException as error:
+            hide(error)
+            if isinstance(error, StopIteration):
+                agent.clock.leave_empty_load()
+            elif isinstance(error, Exception):
+                agent.raised("load", error)
+            raise
         for number, strike in strikes:
             batch = _struck(agent, number, strike, batch)
+        record(self, batch)
+        return batch
+
+    kind.__next__ = __next__
+
+
+class _Handed:
+    """The batches that were handed out, as they go on record."""
+
+    def __init__(self, agent: Agent) -> None:
+        from torch.utils.data import dataloader
+        from torch.utils.data.dataset import Subset
+        from torch.utils.data.sampler import RandomSampler
+
+        self._agent = agent
+        self._subset, self._random_order = Subset, RandomSampler
+        self._has_indices, self._streams = dataloader._DatasetKind.Map, dataloader._DatasetKind.Iterable
+        # Persistent workers keep their iterator, which begins anew.
+        self._iterators = Iterators()
+
+    def record(self, loader: Any, batch: Any) -> None:
+        """Record a batch that an iterator hands out, with what is known of an iterator that begins."""
+        agent = self._agent
         waiting = loader.__dict__.get(_DRAWN)
         index = waiting.popleft() if waiting else None
-        found = _indices(loader._dataset, index, Subset) if loader._dataset_kind == has_indices else None
-        digested, begins = (
-            agent.digests_now(),
-            {**iterators.meet(loader, loader._num_yielded == 1), **_begins(loader, streams, RandomSampler)},
-        )
+        found = _indices(loader._dataset, index, self._subset) if loader._dataset_kind == self._has_indices else None
+        begins = self._iterators.meet(loader, loader._num_yielded == 1)
+        if loader._num_yielded == 1 and not agent.recorder.over:
+            begins.update(_begins(loader, self._streams, self._random_order))
+        digested = agent.digests_now()
         if digested or begins or found is None:
             digests = _digests(agent, batch, found is not None) if digested else {}
             agent.payload("load", indices=_plain(found), **digests, **begins)
         elif not agent.count("load", "indices", found):
             agent.payload("load", indices=_plain(found))
-        return batch
-
-    interpose(kind, "__next__", load, hand_out, fail)
 
 
 def _keep_indices(kind: Any) -> None:
@@ -85,12 +107,10 @@ def _keep_indices(kind: Any) -> None:
 
 
 def _begins(loader: Any, iterable: Any, random_order: type[Any]) -> dict[str, Any]:
-    """Return what is known of an iterator that has just handed out its first batch; nothing for others.
+    """Return what is known of an iterator that has just handed out its first batch.
 
     `random_order` is the class of samplers that draw another order for each iterator.
     """
-    if loader._num_yielded != 1:
-        return {}
     if loader._dataset_kind == iterable:
         return {"workers": int(loader._num_workers)}
     begins: dict[str, Any] = describe(loader._dataset, loader._index_sampler)

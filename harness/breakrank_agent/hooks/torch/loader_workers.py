@@ -38,7 +38,6 @@ def install(agent: Agent) -> None:
     interpose(dataloader._MultiProcessingDataLoaderIter, "__init__", workers.begin, workers.begun, workers.leave)
     for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
         interpose(kind, "fetch", workers.fetch, workers.fetched)
-    agent.on.step_end.append(workers.tell)
 
 
 class _Workers:
@@ -59,6 +58,8 @@ class _Workers:
                 self._current = mmap.mmap(-1, _SLOT * loader.num_workers)
             # Workers that were not forked, or have no batch to fetch, write onto none.
             self._boards = [*self._boards[-_BOARDS:], (self._current, loader.num_workers)]
+            if self.tell not in self._agent.on.step_end:
+                self._agent.on.step_end.append(self.tell)
             self._files = _open_files()
 
     def begun(self, *_: Any) -> None:

@@ -33,6 +33,8 @@ class _Weight(NamedTuple):
 
 def install(agent: Agent) -> None:
     """Look at each loss from which a backward pass begins, in the steps that are looked at."""
+    if agent.plan.digests == "none":
+        return
     weights = _Weights(agent)
     agent.on.backward.append(weights.look)
     agent.on.step_end.append(weights.close)

@@ -37,6 +37,8 @@ class _Modes:
         if count != len(training.modules):
             modules = _modal_modules(training, optimizer)
             self._modules[number] = len(training.modules), modules
+        if not modules:
+            return
         flags = [module.training for known in modules if (module := known()) is not None]
         if flags and self._told.get(number) != all(flags):
             self._told[number] = all(flags)

@@ -8,6 +8,7 @@ steps that are looked at, where these are few.
 from __future__ import annotations
 
 import hashlib
+from operator import is_
 from typing import Any, Optional
 
 from breakrank_agent.agent.agent import Agent
@@ -22,6 +23,8 @@ WAITS_FOR = "torch"
 _MOST_GROUPS = 16
 #: The values that a setting may have to be recorded; a learning rate may be a tensor of one element, too.
 _PLAIN = (bool, int, float, tuple)
+#: The types of values that cannot be changed in place.
+_FIXED = frozenset((bool, int, float, str, type(None)))
 #: The units in the last place of the largest element of all gradients within which another element may be nothing but
 #: rounding: sums that cancel, such as that of the bias of keys in an attention, leave a part of one such unit.
 _FAINT_ULPS = 4
@@ -43,6 +46,8 @@ class _Inputs:
         self._agent = agent
         #: The settings of each group that were told last, by the optimizer's number.
         self._settings: dict[int, list[dict[str, Any]]] = {}
+        #: The names and values of each group's settings at the last step, where none of them can be changed in place.
+        self._plain: dict[tuple[int, int], tuple[list[str], list[Any]]] = {}
         #: The digests of parameters before their optimizer's first step, and of gradients, by identity.
         self._before: dict[int, bytes] = {}
         self._gradients: dict[int, bytes] = {}
@@ -61,14 +66,30 @@ class _Inputs:
 
     def _tell_settings(self, number: int, optimizer: Any) -> None:
         """Record the settings that have changed since this optimizer's last step."""
-        known = self._settings.setdefault(number, [{} for _ in optimizer.param_groups[:_MOST_GROUPS]])
+        if number not in self._settings:
+            self._settings[number] = [{} for _ in optimizer.param_groups[:_MOST_GROUPS]]
+        known = self._settings[number]
         for group, (told, now) in enumerate(zip(known, optimizer.param_groups)):
+            if self._is_as_before((number, group), now):
+                continue
             # The same objects as at the last step are, with few exceptions, all there is to see.
             new = {name: value for name, value in now.items() if value is not told.get(name) or _is_tensor(value)}
             changed = {name: text for name, value in new.items() if (text := _text(value)) != _text(told.get(name))}
             told.update({name: _kept(value) for name, value in new.items() if name != "params"})
             if changed:
                 self._agent.record("settings", optimizer=number, param_group=group, values=changed)
+
+    def _is_as_before(self, which: tuple[int, int], now: dict[str, Any]) -> bool:
+        """Return whether a group has the settings of the last step, and none of them can change in place."""
+        names, values = [*now], [value for name, value in now.items() if name != "params"]
+        before = self._plain.get(which)
+        if before is not None and before[0] == names and all(map(is_, before[1], values)):
+            return True
+        if all(map(_is_fixed, values)):
+            self._plain[which] = names, values
+        else:
+            self._plain.pop(which, None)
+        return False
 
     def _has(self, gradient: Optional[Any]) -> bool:
         """Return whether a gradient says something: one of zeros is that of a part that had nothing to do."""
@@ -149,6 +170,11 @@ def _joined(part: list[Any], digests: dict[int, bytes]) -> str:
     """Return one digest of a part, empty if none of its parameters was digested."""
     found = [digests.get(id(parameter), b"") for parameter in part]
     return hashlib.blake2b(b"/".join(found), digest_size=4).hexdigest() if any(found) else ""
+
+
+def _is_fixed(value: Any) -> bool:
+    """Return whether a setting stays as it is, and is cheap to keep."""
+    return type(value) in _FIXED or (type(value) is tuple and _FIXED.issuperset(map(type, value)))
 
 
 def _is_tensor(value: Any) -> bool:

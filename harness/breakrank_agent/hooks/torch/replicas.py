@@ -109,31 +109,38 @@ class _Parameters:
         parameters = training.parameters() if isinstance(training, Training) else []
         if not isinstance(training, Training) or not parameters:
             return
-        parts, wrappers = in_parts(parameters), self._wrappers.alive()
-        here = [id(parameter) for parameter in parameters]
+        wrappers = self._wrappers.alive()
+        here = list(map(id, parameters))
         if here != self._known:
-            self._known = here
+            self._known, parts = here, in_parts(parameters)
             modules = [getattr(module, "module", module) for module in (*wrappers, *_alive(training.modules))]
             names = _name(parts, modules, self._stages.numbers(), training.optimizers.all())
             facts = {"eps": _coarsest(parameters), "sizes": _sizes(parts), **_sharded(training, parts)}
             self._agent.record("names", names=names, **facts)
-        found: dict[str, Any] = {"missing": _which(parts, lambda p: p.requires_grad and p.grad is None)}
+        found = self._unsynced(training, parameters, wrappers)
+        if found:
+            self._agent.record("unsynced", **found)
+
+    def _unsynced(self, training: Training, parameters: list[Any], wrappers: list[Any]) -> dict[str, Any]:
+        """Return what kept gradients from being reduced; what is well is seen without a look at each part."""
+        asking = [p for p in parameters if p.requires_grad]
+        lacking = [p for p in asking if p.grad is None]
+        found: dict[str, Any] = {"missing": _which(parameters, lacking)}
         if wrappers:
             wrapped = {id(parameter) for wrapper in wrappers for parameter in wrapper._module_parameters}
-            inside = wrapped.union(id(p) for wrapper in wrappers for p in wrapper.module.parameters())
-            found["unwrapped"] = _which(parts, lambda p: p.requires_grad and id(p) not in wrapped)
-            found["outside"] = _which(parts, lambda p: p.requires_grad and id(p) not in inside)
-            late = _made_later(wrappers, wrapped)
-            found["late"] = _which(parts, lambda p: p.requires_grad and id(p) in late)
+            unwrapped = [p for p in asking if id(p) not in wrapped]
+            inside = {id(p) for wrapper in wrappers for p in wrapper.module.parameters()} if unwrapped else set()
+            late = _made_later(wrappers, wrapped) if unwrapped else set()
+            found["unwrapped"] = _which(parameters, unwrapped)
+            found["outside"] = _which(parameters, [p for p in unwrapped if id(p) not in inside])
+            found["late"] = _which(parameters, [p for p in unwrapped if id(p) in late])
             reduces, self._wrappers.reduces = self._wrappers.reduces, None
             found["bypassed"], found["unreduced"] = reduces is None, reduces is False
             # Without a gradient that it was not told to do without, a wrapper never reduces those of the same bucket.
-            own = [p for p in parameters_of(training.optimizers.first) if id(p) in wrapped]
-            lacks = any(p.requires_grad and p.grad is None for p in own)
+            own = set(map(id, parameters_of(training.optimizers.first))) & wrapped if lacking else set()
+            lacks = any(id(p) in own for p in lacking)
             found["unfinished"] = bool(lacks and reduces and not any(map(_spares, wrappers)))
-        found = {name: value for name, value in found.items() if value}
-        if found:
-            self._agent.record("unsynced", **found)
+        return {name: value for name, value in found.items() if value}
 
 
 def _alive(references: list[Any]) -> list[Any]:
@@ -163,7 +170,7 @@ def _sharded(training: Training, parts: list[list[Any]]) -> dict[str, Any]:
     kind = getattr(sys.modules.get("torch.distributed.fsdp"), "FullyShardedDataParallel", ())
     modules = [inner for module in _alive(training.modules) for inner in module.modules() if isinstance(inner, kind)]
     flat = any(module.sharding_strategy.name != "NO_SHARD" for module in modules)
-    sharded = _which(parts, lambda parameter: flat or _is_sharded(parameter))
+    sharded = [number for number, part in enumerate(parts) if flat or any(map(_is_sharded, part))]
     if not sharded:
         return {}
     return {"sharded": sharded, "shards": [".".join(map(_shard_of, parts[number])) for number in sharded]}
@@ -207,9 +214,12 @@ def _coarsest(parameters: list[Any]) -> float:
     return max((torch.finfo(p.dtype).eps for p in parameters if p.is_floating_point()), default=0.0)
 
 
-def _which(parts: list[list[Any]], holds: Any) -> list[int]:
-    """Return the parts that have a parameter for which something holds."""
-    return [number for number, part in enumerate(parts) if any(holds(parameter) for parameter in part)]
+def _which(parameters: list[Any], some: list[Any]) -> list[int]:
+    """Return the parts that have one of some parameters."""
+    if not some:
+        return []
+    chosen = set(map(id, some))
+    return [number for number, part in enumerate(in_parts(parameters)) if any(id(p) in chosen for p in part)]
 
 
 def _name(parts: list[list[Any]], modules: list[Any], stages: dict[int, int], optimizers: list[Any]) -> list[str]:

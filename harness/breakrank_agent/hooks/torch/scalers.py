@@ -20,7 +20,6 @@ def install(agent: Agent) -> None:
     scaler = getattr(torch.amp, "GradScaler", None)
     if hasattr(scaler, _STEPS_OR_NOT):
         calls = _Calls(agent)
-        agent.on.optimize.append(calls.note)
         interpose(scaler, _STEPS_OR_NOT, calls.begin, calls.end)
         interpose(scaler, "step", calls.meet)
 
@@ -35,6 +34,8 @@ class _Calls:
         """Record the first step that any scaler is asked for."""
         if not self._met:
             self._met = True
+            # Without a scaler, no step needs to be noted.
+            self._agent.on.optimize.append(self.note)
             self._agent.record("scaler")
 
     def begin(self, *_: Any, **__: Any) -> None:

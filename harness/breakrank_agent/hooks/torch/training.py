@@ -20,6 +20,7 @@ from breakrank_agent.agent.model import NoHandles
 from breakrank_agent.agent.optimizers import Optimizers, take_in
 from breakrank_agent.agent.parameter_digest import in_parts, summary_of
 from breakrank_agent.agent.sketch import Sketch
+from breakrank_agent.agent.tracebacks import hide
 from breakrank_agent.hooks import after_import
 from breakrank_agent.hooks.torch.tensor_memory import feed, held_of, numbers_of, raw_bytes, words_of
 from breakrank_agent.protocol.bits import Words
@@ -191,7 +192,7 @@ class Training(NoHandles):
 def number_of(agent: Agent, optimizer: Any) -> int:
     """Return the number of an optimizer that steps, in the order of their first steps; 0 if it is none that trains."""
     training = agent.model.handles
-    if not isinstance(training, Training) or agent.services.sharded.makes_state or agent.over:
+    if not isinstance(training, Training) or agent.services.sharded.makes_state or agent.recorder.over:
         return 0
     if optimizer is training.optimizers.first:
         return 1
@@ -219,41 +220,56 @@ def flatten(value: Any, into: list[Any]) -> list[Any]:
 
 
 def _wrap_backward(agent: Agent, training: Training) -> None:
+    """Wrap `backward`. By hand, as each step pays for it."""
     import torch
 
-    def enter(*args: Any, **kwargs: Any) -> tuple[bool, Any]:
-        agent.reach("backward")
-        own, outer = threading.get_ident() == agent.main, agent.sequences.backward
-        if own:
-            agent.sequences.backward = sys._getframe(2)
-            for look in agent.on.backward:
-                agent.guard(look, args[0] if args else kwargs.get("tensors"))
-        return own, outer
+    original, recorder, sequences, services = torch.autograd.backward, agent.recorder, agent.sequences, agent.services
+    reach, looks = agent.reach, agent.on.backward
 
-    def leave(token: tuple[bool, Any], _: Any) -> None:
-        restore(token)
-        if agent.services.works is not None:
+    @functools.wraps(original)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        reach("backward")
+        own, outer = threading.get_ident() == recorder.main, sequences.backward
+        if own:
+            sequences.backward = sys._getframe(1)
+            if looks:
+                _look(agent, looks, args[0] if args else kwargs.get("tensors"))
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            hide(error)
+            if isinstance(error, Exception):
+                agent.raised("backward", error)
+            if own:
+                sequences.backward = outer
+            raise
+        if own:
+            sequences.backward = outer
+        if services.works is not None:
             # DDP has waited for its all-reduces by now.
-            agent.services.works.look_back()
-        if token[0] and not training.constructed:
+            services.works.look_back()
+        if own and not training.constructed:
             # Without any optimizer, a step is a backward pass.
             agent.close_step("backward")
+        return result
 
-    def fail(token: tuple[bool, Any], error: BaseException) -> None:
-        if isinstance(error, Exception):
-            agent.raised("backward", error)
-        restore(token)
+    torch.autograd.backward = backward
 
-    def restore(token: tuple[bool, Any]) -> None:
-        own, outer = token
-        if own:
-            agent.sequences.backward = outer
 
-    interpose(torch.autograd, "backward", enter, leave, fail)
+def _look(agent: Agent, looks: list[Callable[..., None]], *args: Any) -> None:
+    """Call subscribers. It does what `Agent.guard` does by hand, as each step pays for it."""
+    # One that has seen enough takes itself off the list.
+    for look in tuple(looks):
+        try:
+            look(*args)
+        except Exception as error:
+            agent.note_failure(error)
 
 
 def _hook_optimizers(agent: Agent, training: Training) -> None:
     from torch.optim import optimizer as module
+
+    sharded, optimizers, on = agent.services.sharded, training.optimizers, agent.on
 
     def construct(optimizer: Any, *_: Any, **__: Any) -> None:
         training.constructed = True
@@ -262,24 +278,20 @@ def _hook_optimizers(agent: Agent, training: Training) -> None:
     interpose(module.Optimizer, "__init__", construct)
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if agent.services.sharded.makes_state:
+        if sharded.makes_state:
             return
-        training.take(optimizer)
+        if optimizer is not optimizers.first or optimizers.between:
+            training.take(optimizer)
         agent.reach("optimize")
-        tell(agent.on.optimize, optimizer)
+        if on.optimize and not agent.recorder.over:
+            _look(agent, on.optimize, number_of(agent, optimizer), optimizer)
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if optimizer is training.optimizers.first and not agent.services.sharded.makes_state:
-            training.optimizers.keep()
+        if optimizer is optimizers.first and not sharded.makes_state:
+            optimizers.keep()
             agent.close_step(training.steps_by)
-        tell(agent.on.optimized, optimizer)
-
-    def tell(subscribers: list[Callable[[int, Any], None]], optimizer: Any) -> None:
-        if subscribers and not agent.over:
-            number = number_of(agent, optimizer)
-            # One that has seen enough takes itself off the list.
-            for look in tuple(subscribers):
-                agent.guard(look, number, optimizer)
+        if on.optimized and not agent.recorder.over:
+            _look(agent, on.optimized, number_of(agent, optimizer), optimizer)
 
     module.register_optimizer_step_pre_hook(before)
     module.register_optimizer_step_post_hook(after)
@@ -315,11 +327,12 @@ class _Outermost:
 
     def _enter(self, called: Any, args: Any, kwargs: Any) -> None:
         """Enter the forward pass of an outermost module, which is handed these arguments."""
-        self._agent.reach("forward")
-        for take in self._agent.on.handed:
-            self._agent.guard(take, args, kwargs)
-        for look in self._agent.on.forward:
-            self._agent.guard(look, called)
+        agent = self._agent
+        agent.reach("forward")
+        if agent.on.handed:
+            _look(agent, agent.on.handed, args, kwargs)
+        if agent.on.forward:
+            _look(agent, agent.on.forward, called)
 
     def _settle(self) -> None:
         """Once the first step is over, watch only the classes found."""
@@ -328,30 +341,41 @@ class _Outermost:
         if self._agent.clock.done and self._found:
             torch.nn.Module.__call__ = self._call
             for kind in self._found:
-                self._wrap(kind, self._enter, lambda: None)
+                self._wrap(kind, self._enter, None)
 
     def _wrap(
         self,
         kind: Any,
         enter: Callable[[Any, Any, Any], None],
-        leave: Callable[[], None],
+        leave: Optional[Callable[[], None]],
         each: Optional[Callable[[Any], None]] = None,
     ) -> None:
-        """Call `enter` and `leave` around the outermost calls of a class's modules, and `each` for all that train."""
+        """Call `enter` and `leave` around the outermost calls of a class's modules, and `each` for all that train.
+
+        By hand, as each step pays for it.
+        """
         import torch
 
-        def before(module: Any, *args: Any, **kwargs: Any) -> None:
+        original, agent, quiet, passed = kind.__call__, self._agent, self._agent.quiet, self._agent.on.forwarded
+
+        @functools.wraps(original)
+        def calling(module: Any, /, *args: Any, **kwargs: Any) -> Any:
             if each is not None and torch.is_grad_enabled():
-                self._agent.guard(each, module)
-            if self._depth == 0 and not self._agent.busy:
+                agent.guard(each, module)
+            if self._depth == 0 and not (quiet and agent.busy):
                 enter(module, args, kwargs)
             self._depth += 1
+            try:
+                return original(module, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                self._depth -= 1
+                if self._depth == 0:
+                    if passed:
+                        _look(agent, passed)
+                    if leave is not None:
+                        leave()
 
-        def after(*_: Any) -> None:
-            self._depth -= 1
-            if self._depth == 0:
-                for look in self._agent.on.forwarded:
-                    self._agent.guard(look)
-                leave()
-
-        interpose(kind, "__call__", before, after, failed=after)
+        kind.__call__ = calling

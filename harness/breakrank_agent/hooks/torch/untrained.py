@@ -83,27 +83,31 @@ class _Dropout:
 
         interpose(torch, "compile", self._stop)
         self._agent.on.forward.append(self._enter)
-        self._agent.on.forwarded.append(self._leave)
 
     def _stop(self, *_: Any, **__: Any) -> None:
         self._left = 0
 
     def _enter(self, module: Any) -> None:
         """Wrap the function, if this is a pass of a validation."""
+        if module.training:
+            return
         import torch
         from torch.nn import functional
 
-        if self._left and not module.training and not torch.is_grad_enabled():
+        if not self._left:
+            self._agent.on.forward.remove(self._enter)
+        elif not torch.is_grad_enabled():
             self._left -= 1
             self._plain = functional.dropout
             interpose(functional, "dropout", self._meet)
+            self._agent.on.forwarded.append(self._leave)
 
     def _leave(self) -> None:
         """Put the function back."""
-        if self._plain is not None:
-            from torch.nn import functional
+        from torch.nn import functional
 
-            functional.dropout, self._plain = self._plain, None
+        functional.dropout, self._plain = self._plain, None
+        self._agent.on.forwarded.remove(self._leave)
 
     def _meet(self, _: Any, p: float = 0.5, training: bool = True, *__: Any, **___: Any) -> None:
         """Record the first call of the program's own that drops elements."""

@@ -8,7 +8,7 @@ backward pass.
 from __future__ import annotations
 
 import weakref
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.hooks.torch.training import parameters_of
@@ -33,8 +33,6 @@ class _Gap(NamedTuple):
 def install(agent: Agent) -> None:
     """Watch backward passes and the steps of optimizers, until each optimizer's gradients were zeroed."""
     watch = _Watch(agent)
-    agent.on.backward.append(watch.look)
-    agent.on.optimize.append(watch.end)
     agent.on.optimized.append(watch.begin)
 
 
@@ -56,22 +54,33 @@ class _Watch:
                 self._known.add(number)
                 return
             smallest = min(graded, key=lambda p: int(p.numel()))
+            if not self._gaps:
+                self._agent.on.backward.append(self.look)
+                self._agent.on.optimize.append(self.end)
             self._gaps[number] = _Gap(smallest, weakref.ref(smallest.grad), [])
 
     def look(self, _: Any) -> None:
         """Look before a backward pass whose gradients are still there."""
-        for number, gap in [*self._gaps.items()] if self._gaps else ():
+        for number, gap in [*self._gaps.items()]:
             gap.passes.append(True)
             known = gap.gradient()
             with self._agent.quietly():
                 kept = known is not None and known is gap.parameter.grad and bool(known.any())
             if not kept:
                 self._known.add(number)
-                del self._gaps[number]
+                self._close(number)
+
+    def _close(self, number: int) -> Optional[_Gap]:
+        """Take a gap out; without any, nothing is asked before backward passes and steps."""
+        gap = self._gaps.pop(number, None)
+        if gap is not None and not self._gaps:
+            self._agent.on.backward.remove(self.look)
+            self._agent.on.optimize.remove(self.end)
+        return gap
 
     def end(self, number: int, optimizer: Any) -> None:
         """End the time before a step, and say so when nothing was zeroed for the last of several times."""
-        gap = self._gaps.pop(number, None)
+        gap = self._close(number)
         if gap is None or not gap.passes or gap.gradient() is not gap.parameter.grad:
             return
         self._times[number] = self._times.get(number, 0) + 1
