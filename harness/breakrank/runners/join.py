@@ -244,8 +244,8 @@ class JoinRunner:
     def _number(self, caller: Caller) -> int:
         """Return the attempt that a caller belongs to.
 
-        A launcher says it, or a rank that was here comes again. Where a launcher counts restarts, a world of another
-        size is another attempt, too: torchrun counts none when nodes come and go.
+        A launcher says it, or a rank that was here comes again. A world of another size is another attempt, too, if the
+        launcher counts restarts: torchrun counts none when nodes come and go.
         """
         said = caller.hello["attempt"]
         resized = said is not None and bool(self._here) and caller.hello["world"] != self._world
