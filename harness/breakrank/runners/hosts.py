@@ -46,6 +46,7 @@ class HostsRunner:
     #: By node: the interpreter of the ranks there, and the folder of the programs.
     pythons: dict[str, str] = field(default_factory=dict)
     programs: dict[str, str] = field(default_factory=dict)
+    _attempt: int = 0
     _keys: Iterator[int] = field(default_factory=itertools.count)
 
     @property
@@ -55,6 +56,7 @@ class HostsRunner:
 
     def start(self, plan: Plan, attempt: int, folder: Path, view: View) -> Iterator[RankProcess]:
         """Start the ranks of `attempt`, one after the other. Raises `BreakrankError`."""
+        self._attempt = attempt
         for node in self.nodes:
             node.put("plan.json", (folder / LINES / "plan.json").read_bytes())
         shares = share_out(plan.ranks, len(self.nodes))
@@ -91,9 +93,15 @@ class HostsRunner:
                 node.clear()
 
     def close(self, write: Callable[..., None]) -> None:
-        """Write how far the clocks of the hosts are apart, and leave them."""
+        """Write how far the clocks of the hosts are apart, and which processes trained and are no ranks; leave them."""
         for node in self.nodes:
             write("clock", node=node.name, **node.offset.rounded())
+            for caller in node.callers:
+                hello = caller.get("hello") or {}
+                if "did" in hello:
+                    rank, world = hello["place"] or (None, None)
+                    facts = {"did": hello["did"][:100], "below": hello["below"], "rank": rank, "world": world}
+                    write("unranked", attempt=self._attempt, pid=caller["pid"], own=False, **facts)
         self.reached.close()
 
     def _spawn(self, plan: Plan, node: Node, rank: int, attempt: int, env: dict[str, str]) -> RankThere:
@@ -171,6 +179,10 @@ class HostsKind(RunnerKind):
     """Ranks on hosts that ssh reaches."""
 
     name = "hosts"
+
+    def lacks_framework(self, framework: str, image: str) -> str | None:
+        """Return nothing: each host is asked when it is reached."""
+        return ""
 
     @contextlib.contextmanager
     def prepare(self, resources: Resources, spec: RunSpec) -> Iterator[tuple[HostsRunner, View | None]]:
