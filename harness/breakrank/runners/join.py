@@ -21,9 +21,9 @@ from breakrank.history.output import Output, open_pipe
 from breakrank.history.reader import LINES, lines_of, records_of
 from breakrank.host.crash_dump import CrashDump
 from breakrank.host.session import Session
-from breakrank.host.supervisor import descendants
+from breakrank.host.supervisor import descendants, is_running
 from breakrank.plan.script import command_line
-from breakrank.runners.base import RankProcess, is_running
+from breakrank.runners.base import RankProcess
 from breakrank.runners.join_socket import Caller, Home
 from breakrank.runners.kind import LocalKind, Resources, RunSpec
 from breakrank.runners.process import OURS, RANK_VARIABLES

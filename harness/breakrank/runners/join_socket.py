@@ -43,11 +43,11 @@ class Caller:
 
 
 class Home:
-    """The socket that is called at `address`, by those who know the `secret`."""
+    """The socket that is called at `address`, by those who know the `secret`: fresh ones, if none are given."""
 
-    def __init__(self) -> None:
-        self.address = f"breakrank-{secrets.token_hex(8)}"
-        self.secret = secrets.token_hex(SECRET_BYTES // 2)
+    def __init__(self, address: str = "", secret: str = "") -> None:
+        self.address = address or f"breakrank-{secrets.token_hex(8)}"
+        self.secret = secret or secrets.token_hex(SECRET_BYTES // 2)
         #: Why callers that know the secret were not taken in.
         self.refused: list[str] = []
         #: Processes that said that they train, or join a group, and that are no ranks of ours: the first ones.
@@ -60,6 +60,10 @@ class Home:
         self._listener.bind("\0" + self.address)
         self._listener.listen(128)
         self._listener.setblocking(False)
+
+    def sources(self) -> list[socket.socket]:
+        """Return what is readable when somebody calls, or says more."""
+        return [self._listener, *(caller.line for caller in self._callers)]
 
     def callers(self) -> list[Caller]:
         """Return the ranks that have said who they are since the last call."""
