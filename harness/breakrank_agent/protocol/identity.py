@@ -16,13 +16,16 @@ LAUNCHERS = frozenset(
     )
 )
 #: The variables that launchers set for a process, the innermost launcher first: its rank, the world size, its local
-#: rank, the number of ranks on this machine.
+#: rank, the number of ranks on this machine. Slurm sets its own for a batch script, too, which is no rank: they count
+#: in a step alone (`_STEP`).
 VARIABLES = (
     ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"),
 )
+
+_STEP = "SLURM_STEP_ID"
 
 
 class Identity(NamedTuple):
@@ -37,6 +40,8 @@ class Identity(NamedTuple):
 def find_identity(environment: Mapping[str, str]) -> Optional[Identity]:
     """Return the identity that the innermost launcher has set, or None if there was none."""
     for names in VARIABLES:
+        if names[0].startswith("SLURM_") and not environment.get(_STEP):
+            continue
         rank, world, local_rank, local_world = (_number(environment.get(name, "")) for name in names)
         if rank is not None:
             return Identity(rank, world, local_rank, local_world)
