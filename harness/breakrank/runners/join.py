@@ -10,9 +10,9 @@ import json
 import os
 import re
 import select
-import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,13 @@ from breakrank.host.session import Session
 from breakrank.host.supervisor import descendants
 from breakrank.plan.script import command_line
 from breakrank.runners.base import RankProcess, is_running
+from breakrank.runners.engine import Engine
 from breakrank.runners.join_socket import Caller, Home
 from breakrank.runners.kind import LocalKind, Resources, RunSpec
 from breakrank.runners.process import OURS, RANK_VARIABLES
-from breakrank.runners.workdir import View
+from breakrank.runners.slurm.command import is_slurm
+from breakrank.runners.slurm.engine import SlurmEngine
+from breakrank.runners.workdir import View, copied_view
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.entry import GUEST, HOME, SECRET
 from breakrank_agent.protocol.identity import find_identity, is_launcher
@@ -60,8 +63,10 @@ class JoinRunner:
         agent: bool = True,
         guest: bool = False,
         started: Callable[[int], None] | None = None,
+        engine: Engine | None = None,
     ) -> None:
         self._started = started
+        self._engine = engine or Engine()
         self._session = session
         self._staged = staged
         self._agent = agent
@@ -99,8 +104,13 @@ class JoinRunner:
         return self.arrivals()
 
     def look(self) -> bool:
-        """Note which processes below the command are ranks that no agent can enter."""
+        """Note which processes below the command are ranks that no agent can enter.
+
+        A job that waits for its nodes moves: its deadline begins with its ranks.
+        """
         now = time.monotonic()
+        if not self._pids and self.pid and not self._gone and self._engine.waits_for(self._session, self.pid):
+            return True
         missing = not self._here or len(self._here) < self._world
         if not missing or self._gone or not self.pid or now - self._looked < _LOOK_S:
             return False
@@ -172,28 +182,29 @@ class JoinRunner:
         """End the command, and hang up on who has called and is not taken."""
         if self.pid and not self._gone and not self._ended:
             self._ended = True
-            self._session.signal(self.pid, signal.SIGKILL)
+            self._engine.end(self._session, self.pid)
         for caller in self._held:
             caller.line.close()
         self._held.clear()
         self._home.close()
+
+    def close(self, write: Callable[..., None]) -> None:
+        """Write how the launcher ended, whom it blames, and which processes could not be entered."""
         self._read_outputs()
         self._sources.close()
         for descriptor, output in self._outputs.items():
             os.close(descriptor)
             output.close()
         self._outputs.clear()
-
-    def close(self, write: Callable[..., None]) -> None:
-        """Write how the launcher ended, whom it blames, and which processes could not be entered."""
         self._home.write_unranked(write, self._attempt, self.pid)
+        status = self._engine.close(self._session, self.pid, write, self.status)
         printed = self._folder / "launcher.err"
         text = printed.read_text(errors="replace") if printed.exists() else ""
         blames = sorted({int(one or other) for one, other in _BLAMES.findall(text)})
         closed = [*dict.fromkeys(self._closed.values()), *self._home.refused]
-        last = innermost(text) if self.status else None
+        last = innermost(text) if status else None
         said = {"said": f"{last.type}: {last.message}"[:500]} if last is not None else {}
-        ended = {"status": self.status, "ended": self._ended}
+        ended = {"status": status, "ended": self._ended}
         write("launcher", attempt=self._attempt, **ended, blames=blames, closed=closed, **said)
 
     # --- the command
@@ -221,8 +232,8 @@ class JoinRunner:
                 self._sources.register(reader, select.EPOLLIN)
                 ends.append(into)
             command = command_line(plan.command)
-            env |= dict(plan.environment)
-            self.pid = self._session.spawn(command, env, view.folder, ends, join=view.holder)
+            env |= {**dict(plan.environment), **self._engine.environment(folder)}
+            self.pid = self._engine.launch(self._session, command, env, view.folder, ends, view.holder)
         if self._started is not None:
             self._started(self.pid)
 
@@ -346,7 +357,18 @@ class Join(LocalKind):
 
     def make(self, resources: Resources, spec: RunSpec) -> JoinRunner:
         """Return a runner for one run."""
-        return JoinRunner(resources.session, resources.importable, spec.agent)
+        engine = SlurmEngine() if _is_remote(spec) else Engine()
+        return JoinRunner(resources.session, resources.importable, spec.agent, engine=engine)
+
+    def view(self, resources: Resources, spec: RunSpec, where: Path) -> AbstractContextManager[View]:
+        """Give ranks that daemons start a copy of the folder: they would not be in an overlay of ours."""
+        if _is_remote(spec) and not spec.in_place:
+            return contextlib.nullcontext(copied_view(where, spec.folder, resources.runs, "Slurm's daemons start it"))
+        return super().view(resources, spec, where)
+
+
+def _is_remote(spec: RunSpec) -> bool:
+    return is_slurm(spec.plan.command, spec.where or Path())
 
 
 RUNNER = Join()

@@ -1,0 +1,114 @@
+"""The engine Slurm: its jobs are known before the command begins, ended by scancel, and asked of the controller.
+
+SIGKILL of srun ends nothing: its tasks are children of daemons. A command waits behind a gate until the supervisor
+knows what to do for the job when we are gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from breakrank.host.session import Session
+from breakrank.host.supervisor import descendants
+from breakrank.runners.base import is_running
+from breakrank.runners.engine import Engine
+from breakrank.runners.slurm import jobs
+from breakrank.runners.slurm.command import PROGRAMS
+
+#: The name under which the supervisor keeps the program that ends our jobs.
+_LAST = "slurm"
+#: The command that waits for a line on descriptor 3, and then is the command that follows; without a line, it ends.
+_GATE = ("/bin/sh", "-c", 'read -r _ <&3 && exec 3<&- && exec "$@"', "sh")
+#: Seconds between two questions for what a job waits.
+_ASKED_S = 2.0
+#: Seconds that srun and sbatch may take to end once they are told to.
+_ENDS_WITHIN_S = 10.0
+#: Seconds that the controller may take to know that a job is over whose command has ended.
+_KNOWN_WITHIN_S = 10.0
+
+
+class SlurmEngine(Engine):
+    """Starts one command that has Slurm start the ranks."""
+
+    remote = True
+
+    def __init__(self) -> None:
+        self._asked = 0.0
+        self._waits = ""
+
+    def launch(
+        self, session: Session, argv: Sequence[str], env: dict[str, str], cwd: Path, ends: Sequence[int], join: int
+    ) -> int:
+        """Start the command behind the gate, and open that when the supervisor knows what ends the job."""
+        if not session.ends_jobs:
+            return session.spawn(argv, env, cwd, ends, join=join)
+        gate, opens = os.pipe()
+        try:
+            pid = session.spawn([*_GATE, *argv], env, cwd, [*ends, gate], join=join)
+            session.last([sys.executable, "-I", "-S", str(jobs.__file__), str(pid)], _LAST)
+            os.write(opens, b"\n")
+        finally:
+            os.close(gate)
+            os.close(opens)
+        return pid
+
+    def waits_for(self, session: Session, pid: int) -> str:
+        """Return what jobs of ours wait for, asked every other second."""
+        if time.monotonic() - self._asked > _ASKED_S:
+            words = [jobs.word_on(number) for number in jobs.submitted_by(pid)]
+            self._waits = ", ".join(f"job {job.number} waits: {job.reason}" for job in words if job and job.waits)
+            self._asked = time.monotonic()
+        return self._waits
+
+    def end(self, session: Session, pid: int) -> None:
+        """Cancel the jobs, tell srun and sbatch to end, and wait a while for it."""
+        if not session.ends_jobs:
+            return
+        jobs.end(jobs.submitted_by(pid))
+        for below in (pid, *descendants(pid)):
+            _terminate(below, session)
+        until = time.monotonic() + _ENDS_WITHIN_S
+        while is_running(pid) and time.monotonic() < until:
+            time.sleep(0.01)
+
+    def close(self, session: Session, pid: int, write: Callable[..., None], status: int | None) -> int | None:
+        """Write the controller's word on each job. A command that ends with 0 has failed if its job has."""
+        words = list(_settled(jobs.submitted_by(pid))) if pid else []
+        for job in words:
+            write("job", **job._asdict())
+        if session.ends_jobs and pid:
+            jobs.end([job.number for job in words if not job.over])
+            session.last([], _LAST)
+        failed = [job for job in words if job.failed]
+        return failed[-1].status or -failed[-1].signal or 1 if status == 0 and failed else status
+
+
+def _settled(numbers: Sequence[str]) -> Iterator[jobs.Job]:
+    """Yield the controller's word on jobs whose command has ended; it may take a moment until it knows of that."""
+    until = time.monotonic() + _KNOWN_WITHIN_S
+    for number in numbers:
+        job = jobs.word_on(number)
+        while job is not None and not job.over and time.monotonic() < until:
+            time.sleep(0.05)
+            job = jobs.word_on(number)
+        if job is not None:
+            yield job
+
+
+def _terminate(pid: int, session: Session) -> None:
+    """Send SIGTERM to a process of ours that is a program of Slurm's. It is held before it is looked at."""
+    with contextlib.suppress(OSError):
+        held = os.pidfd_open(pid)
+        try:
+            name = Path(f"/proc/{pid}/comm").read_text().strip()
+            mark = "".join(f"{key}={value}" for key, value in session.mark.items()).encode()
+            if name in PROGRAMS and mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                signal.pidfd_send_signal(held, signal.SIGTERM)
+        finally:
+            os.close(held)

@@ -1,0 +1,114 @@
+"""The jobs that a command of ours has submitted: how they are found, ended, and what the controller says of them.
+
+A job is ours if the session (setsid(2)) that submitted it is the one that the supervisor gave our command, on this host
+(`AllocNode:Sid` of scontrol). Jobs of the user's are never among them.
+
+The supervisor runs this file as a script, with the standard library alone, when its owner is gone:
+`python -I -S jobs.py SID STEP…` ends the jobs of that session, and steps in an allocation of somebody else's.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+#: Seconds that one question to the controller may take.
+_ANSWERS_IN_S = 30.0
+#: States in which a job is over (squeue(1), JOB STATE CODES).
+OVER = frozenset(
+    (
+        *("BOOT_FAIL", "CANCELLED", "COMPLETED", "COMPLETING", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY"),
+        *("PREEMPTED", "REVOKED", "TIMEOUT"),
+    )
+)
+
+
+class Job(NamedTuple):
+    """The controller's word on a job: its number, its state, the reason, and how it ended."""
+
+    number: str
+    state: str
+    reason: str
+    nodes: str
+    restarts: int
+    status: int
+    signal: int
+
+    @property
+    def waits(self) -> bool:
+        """True if it has no nodes yet."""
+        return self.state == "PENDING"
+
+    @property
+    def over(self) -> bool:
+        """True if it will run no more, as the controller knows."""
+        return self.state in OVER
+
+    @property
+    def failed(self) -> bool:
+        """True if the controller says that it did not end well."""
+        return self.over and (self.state not in ("COMPLETED", "COMPLETING") or bool(self.status or self.signal))
+
+
+def ask(*command: str) -> str | None:
+    """Return what a program of Slurm's prints, or None if it is not there, or does not answer."""
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_ANSWERS_IN_S)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode(errors="replace") if done.returncode == 0 else None
+
+
+def submitted_by(session: int) -> list[str]:
+    """Return the numbers of the jobs that a session of this host has submitted and that the controller knows."""
+    table = ask("squeue", "--me", "--noheader", "--states=all", "--Format=JobID:24,AllocSID:16,AllocNodes:256")
+    rows = [line.split() for line in (table or "").splitlines()]
+    hosts = _host_names()
+    return [row[0] for row in rows if len(row) == 3 and row[1] == str(session) and _short(row[2]) in hosts]
+
+
+def _host_names() -> set[str]:
+    """Return the names of this host: Slurm takes its own one, or the one that its address leads to."""
+    return {_short(socket.gethostname()), _short(socket.getfqdn())}
+
+
+def _short(host: str) -> str:
+    return host.partition(".")[0]
+
+
+def word_on(number: str) -> Job | None:
+    """Return what the controller says of a job; None if it does not answer, or knows of no such job any more."""
+    text = ask("scontrol", "--oneliner", "show", "job", number)
+    if not text:
+        return None
+    said = dict(re.findall(r"(?:^|\s)([A-Za-z:/]+)=(\S*)", text.splitlines()[0]))
+    status, _, number_of_signal = said.get("ExitCode", "0:0").partition(":")
+    return Job(
+        number,
+        said.get("JobState", ""),
+        said.get("Reason", ""),
+        said.get("NodeList", "").replace("(null)", ""),
+        _whole(said.get("Restarts", "")),
+        _whole(status),
+        _whole(number_of_signal),
+    )
+
+
+def end(jobs: Sequence[str]) -> None:
+    """End jobs and steps: first as the user would, then what is left of them at once."""
+    if jobs:
+        ask("scancel", "--quiet", *jobs)
+        ask("scancel", "--quiet", f"--signal={signal.SIGKILL.name.removeprefix('SIG')}", "--full", *jobs)
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
+
+
+if __name__ == "__main__":
+    end([*submitted_by(int(sys.argv[1])), *sys.argv[2:]])
