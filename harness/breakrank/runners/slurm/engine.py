@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from breakrank.host import slurm_jobs as jobs
 from breakrank.host.session import Session
 from breakrank.host.supervisor import descendants
 from breakrank.runners.base import is_running
 from breakrank.runners.engine import Engine
-from breakrank.runners.slurm import jobs
 from breakrank.runners.slurm.command import PROGRAMS
 
 #: The name under which the supervisor keeps the program that ends our jobs.

@@ -4,7 +4,7 @@ A job is ours if the session (setsid(2)) that submitted it is the one that the s
 (`AllocNode:Sid` of scontrol). Jobs of the user's are never among them.
 
 The supervisor runs this file as a script, with the standard library alone, when its owner is gone:
-`python -I -S jobs.py SID STEP…` ends the jobs of that session, and steps in an allocation of somebody else's.
+`python -I -S slurm_jobs.py SID STEP…` ends the jobs of that session, and steps in an allocation of somebody else's.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def word_on(number: str) -> Job | None:
     text = ask("scontrol", "--oneliner", "show", "job", number)
     if not text:
         return None
-    said = dict(re.findall(r"(?:^|\s)([A-Za-z:/]+)=(\S*)", text.splitlines()[0]))
+    # The command comes last, and may hold anything: what is said first counts.
+    said = dict(reversed(re.findall(r"(?:^|\s)([A-Za-z:/]+)=(\S*)", text.splitlines()[0])))
     status, _, number_of_signal = said.get("ExitCode", "0:0").partition(":")
     return Job(
         number,
