@@ -1,9 +1,9 @@
 """The task prolog on a node, before each task: it has one deputy listen there, and says what the task is to find.
 
 It is run as a script (`python3 -I -S on_node.py FOLDER`), with the standard library alone, on Python 3.9 and newer.
-Slurm reads its stdout as commands (`export NAME=value`), so that it prints nothing else there; what goes wrong is one
-line on stderr, which is the task's. FOLDER holds `deputy` (what comes to the stdin of the deputy's first code) and
-`settings.json`.
+Slurm reads its stdout as commands (`export NAME=value`), so that it prints nothing else there, and passes its stderr
+over: what goes wrong is one line in a file of FOLDER, which also holds `deputy` (what comes to the stdin of the
+deputy's first code) and `settings.json`.
 
 Where somebody listens already, there is nothing to start: another task of the node was faster, or the node is the
 machine of pytest itself.
@@ -34,7 +34,7 @@ def main(folder: Path) -> int:
     environment = settings["environment"]
     why = _have_deputy(folder, environment[settings["home"]], settings["command"])
     if why:
-        print(f"breakrank: node {os.uname().nodename}: {why}", file=sys.stderr, flush=True)
+        (folder / f"said-{os.uname().nodename}").write_text(f"node {os.uname().nodename}: {why}\n")
         return 0 if settings["guest"] else 1
     for name, value in environment.items():
         print(f"export {name}={value}")
@@ -111,7 +111,7 @@ for python in python3 {python}; do
         exit $?
     fi
 done
-echo "breakrank: node $(uname -n): there is no python3" >&2
+echo "node $(uname -n): there is no python3" > {folder}/said-"$(uname -n)"
 exit {code}
 """
 
@@ -119,7 +119,7 @@ exit {code}
 def write_prolog(folder: Path, settings: dict[str, Any], sent: bytes, users: str) -> Path:
     """Write the prolog and all that it reads into a folder of the run's, which the nodes see; return its path.
 
-    `users` is the prolog that the user has in the environment: it runs first, and what it prints and how it ends counts.
+    `users` is the prolog that the user has in the environment: it runs first, and what it prints and its end count.
     """
     folder.mkdir(mode=0o700)
     (folder / "settings.json").write_text(json.dumps(settings))
