@@ -13,7 +13,7 @@ import pytest
 from support.killed import COVERING, Job, assert_nothing_is_left, dead, network
 
 from breakrank.doctor import missing
-from breakrank.host.session import VARIABLE
+from breakrank.host.session_name import VARIABLE
 from breakrank_agent import faults
 
 #: Moments that only isolated ranks have; the soak kills at all other moments of isolated ranks, too.

@@ -8,7 +8,7 @@ import psutil
 import pytest
 from support.ground import environment, pytest_in, stepping
 
-from breakrank.host.session import VARIABLE
+from breakrank.host.session_name import VARIABLE
 
 CASES = "Case('a', 'fake:sound', SURVIVED), Case('b', 'fake:killed', SURVIVED), Case('c', 'fake:sound', SURVIVED)"
 HEAD = '"""Made up."""\nfrom breakrank import *\nSCENARIO = Scenario(family="sync", cases=[{cases}])\n'

@@ -13,7 +13,8 @@ from support.plans import PROGRAMS, plan_of
 
 from breakrank.errors import BreakrankError
 from breakrank.host import session as sessions
-from breakrank.host.session import VARIABLE, Session
+from breakrank.host.session import Session
+from breakrank.host.session_name import VARIABLE
 from breakrank.runs.bench import Bench
 from breakrank.runs.request import Request
 from breakrank.verdict import Outcome

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from breakrank.host.session import VARIABLE
+from breakrank.host.session_name import VARIABLE
 from breakrank_agent.plan import Plan
 from support.ground import PYTEST
 

@@ -16,12 +16,13 @@ from breakrank.conductor.strikes import Strikes
 from breakrank.conductor.validation import MOST_CHILDREN, Line, made_of, parse_event
 from breakrank.history.output import Output
 from breakrank.history.rank_file import Chronicle
+from breakrank.host.node_pid import number_of
 from breakrank.host.write_watch import WriteWatch
 from breakrank.runners.base import RankProcess
 from breakrank_agent.kernel.pidfd import take
 from breakrank_agent.protocol.checked import Unfit
 from breakrank_agent.protocol.events import RankLine
-from breakrank_agent.protocol.log import Damaged, LogReader
+from breakrank_agent.protocol.log import Damaged
 from breakrank_agent.schedules import Diverged
 
 #: Seconds that the inbox sleeps when nothing arrives. Nothing is ordered by it.
@@ -65,7 +66,8 @@ class Inbox:
             self._selector.register(descriptor, selectors.EVENT_READ, (process.rank, name))
         self._group.move()
         self._strikes.started(process)
-        self._group.write("spawned", rank=process.rank, pid=process.pid)
+        on = {} if isinstance(process.pid, int) else {"node": process.pid.node.name}
+        self._group.write("spawned", rank=process.rank, pid=number_of(process.pid), **on)
 
     def wait(self) -> None:
         """Take everything that has arrived, or arrives within a tick."""
@@ -148,9 +150,12 @@ class Inbox:
 
     def _watch_writes(self, rank: Rank, disk: int, tried: bool = False) -> bool:
         """Have the writes of a rank told to the journal of the strikes, if that can be; only see, if it is `tried`."""
-        number = rank.process.rank
+        number, pid = rank.process.rank, rank.process.pid
+        if not isinstance(pid, int):
+            # The filter of a rank of another machine cannot be handed over.
+            return False
         try:
-            listener = take(rank.process.pid, disk)
+            listener = take(pid, disk)
         except OSError:
             return False
         if tried or number in self._watches:
@@ -250,4 +255,4 @@ class Inbox:
         rank.named.add(name)
         # A program may have removed it; a log that is not read is reported as not watched.
         with contextlib.suppress(OSError):
-            rank.children.append(LogReader(str(self._group.log_of(rank.process.rank, name))))
+            rank.children.append(rank.process.child_log(self._group.log_of(rank.process.rank, name)))

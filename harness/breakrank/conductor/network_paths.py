@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping
 
 from breakrank.conductor.rank import Rank
 from breakrank.host.datagrams import Probes, Way, both_ways
-from breakrank_agent.kernel.sockets import RESENDS, as_listed, undelivered
+from breakrank.host.places import undelivered
+from breakrank_agent.kernel.sockets import RESENDS, as_listed
 
 #: The most closed ways that are named one by one.
 _TOLD = 4

@@ -9,10 +9,9 @@ from typing import Any
 from breakrank.analysis.wait_for import Ledger, Wait
 from breakrank.history.output import Output
 from breakrank.history.rank_file import Chronicle
-from breakrank.runners.base import RankProcess
+from breakrank.runners.base import Log, RankProcess
 from breakrank_agent.protocol.clock import MAIN
 from breakrank_agent.protocol.events import PointEvent, RankLine
-from breakrank_agent.protocol.log import LogReader
 
 #: The fields of a collective's own event that a hung event keeps.
 _TOLD = ("op", "group", "c", "p", "peer", "root", "site", "shapes", "dtype", "said")
@@ -36,7 +35,7 @@ class Rank:
     outsiders: bool = False
     damaged: bool = False
     spoke: bool = False
-    children: list[LogReader] = field(default_factory=list)
+    children: list[Log] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
     step: int = 0
     point: str = "start"

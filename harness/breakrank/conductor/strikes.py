@@ -7,9 +7,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from breakrank.conductor.reach import Far, Near, Reach
 from breakrank.conductor.run import Write
 from breakrank.conductor.struck_rank import StruckRank
 from breakrank.host.disk_journal import DiskJournal
+from breakrank.host.node_pid import NodePid, Pid
 from breakrank.host.session import Session
 from breakrank.host.write_watch import WriteWatch
 from breakrank.runners.base import RankProcess
@@ -55,7 +57,7 @@ class _OnRank:
     index: int
     strike: Strike
     rank: int
-    pid: int = 0
+    pid: Pid = 0
     state: State = State.ARMED
     since: float = 0.0
     again: bool = False
@@ -73,7 +75,7 @@ class Strikes:
     def __init__(self, plan: Plan, attempt: int, session: Session, view: View, write: Write) -> None:
         self._attempt = attempt
         self._view = view
-        self._pids: dict[int, int] = {}
+        self._pids: dict[int, Pid] = {}
         self._store = 0
         self._around: dict[int, Walls] = {}
         self._groups = Groups(session)
@@ -112,7 +114,9 @@ class Strikes:
         asking = [item for item in self._of(rank) if item.strike.fault.journals]
         if not asking:
             raise LookupError(f"no strike on rank {rank} asks for its writes")
-        target = self._target(asking[0])
+        # Of a rank of another node nobody can take the filter (`Inbox`).
+        assert isinstance(asking[0].pid, int)
+        target = self._target(asking[0], asking[0].pid)
         self._journal = self._journal or DiskJournal()
         return WriteWatch(listener, target.seen(), self._journal)
 
@@ -122,7 +126,7 @@ class Strikes:
             mine = event if event["kind"] == "strike" and event["strike"] == item.index else None
             if mine is not None and mine["phase"] == "fired" and item.strike.fault.side == "inside":
                 item.state, item.since = State.STRUCK, time.monotonic()
-                item.evidence.before = self._look(item)
+                item.evidence.before = self._reach(item).look()
             elif mine is not None and mine["phase"] == "seen":
                 item.evidence.seen = mine
             elif item.state in (State.STRUCK, State.LANDED) and mine is None:
@@ -152,7 +156,7 @@ class Strikes:
             if item.state == State.STRUCK and (self._settled(item) or self._is_set(item)) and item.held:
                 item.held = False
                 if isinstance(item.strike.fault, Releases):
-                    item.strike.fault.release(self._target(item))
+                    self._reach(item).release()
                 released.append(item.rank)
         return released
 
@@ -196,7 +200,7 @@ class Strikes:
             # It has done all that it keeps, seen or not.
             taken = landed or bool(item.kept)
             try:
-                fault.heal(self._target(item))
+                self._reach(item).heal()
             except ProcessLookupError:
                 # The effects went with the rank.
                 continue
@@ -223,14 +227,14 @@ class Strikes:
     def _strike(self, members: list[_OnRank]) -> None:
         for item in members:
             # The records until now were made before the strike.
-            item.evidence = Evidence(before=self._look(item))
+            item.evidence = Evidence(before=self._reach(item).look())
             item.state, item.held = State.STRUCK, True
             if item.again and not item.evidence.before:
                 # Nothing has come back that a lasting fault could strike.
                 continue
             item.struck = True
             try:
-                item.strike.fault.strike(self._target(item))
+                self._reach(item).strike()
             except OSError as error:
                 item.refused = str(error)
         # Programs that strike take their time on a busy machine: the time of the witness counts from here.
@@ -238,21 +242,27 @@ class Strikes:
             item.since = time.monotonic()
 
     def _go_on(self, item: _OnRank) -> None:
-        fault = item.strike.fault
         try:
-            item.more = isinstance(fault, GoesOn) and fault.goes_on(self._target(item))
+            item.more = self._reach(item).goes_on()
         except OSError as error:
             item.more = False
             self._settle(item, str(error))
 
-    def _target(self, item: _OnRank) -> StruckRank:
-        peers = {rank: pid for rank, pid in self._pids.items() if rank != item.rank}
+    def _reach(self, item: _OnRank) -> Reach:
+        """Return what strikes and looks where the rank is."""
+        fault = item.strike.fault
+        if isinstance(item.pid, int):
+            return Near(fault, self._target(item, item.pid))
+        peers = {r: p.number for r, p in self._pids.items() if isinstance(p, NodePid) and p.node is item.pid.node}
+        peers.pop(item.rank, None)
+        facts = {"number": item.index, "rank": item.rank, "pid": item.pid.number, "peers": peers, "store": self._store}
+        return Far(item.pid, {**facts, "folder": item.pid.node.work}, item.kept)
+
+    def _target(self, item: _OnRank, pid: int) -> StruckRank:
+        peers = {rank: other for rank, other in self._pids.items() if rank != item.rank and isinstance(other, int)}
         view = str(self._view.folder), self._view.holder, self._view.carries
         where = *view, peers, self._store, item.kept, self._around, self._groups, self._journal
-        return StruckRank(self._session, item.index, item.rank, item.pid, *where)
-
-    def _look(self, item: _OnRank) -> Any:
-        return witness_of(item.strike.fault).look(item.strike.fault, self._target(item))
+        return StruckRank(self._session, item.index, item.rank, pid, *where)
 
     def _settled(self, item: _OnRank) -> bool:
         if item.refused:
@@ -261,8 +271,7 @@ class Strikes:
         if item.again and not item.evidence.before:
             item.state = State.LANDED
             return True
-        item.evidence.earlier, item.evidence.after = item.evidence.after, self._look(item)
-        witness = witness_of(item.strike.fault).judge(item.strike.fault, item.evidence)
+        witness = self._reach(item).judge(item.evidence)
         if witness is not None:
             item.state = State.LANDED
             if item.strike.fault.own_act() is not None:
@@ -277,7 +286,7 @@ class Strikes:
 
     def _is_set(self, item: _OnRank) -> bool:
         """Return whether the fault is armed and takes effect only once the rank goes on."""
-        return witness_of(item.strike.fault).is_set(item.strike.fault, item.evidence)
+        return self._reach(item).is_set(item.evidence)
 
     def _settle(self, item: _OnRank, why: str) -> None:
         item.state = State.MISSED

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,10 +12,10 @@ from breakrank.analysis.rendezvous import explain_meeting, suspect_meeting, wait
 from breakrank.analysis.wait_for import Wait
 from breakrank.conductor.network_paths import Ways, can_probe, explain_closed
 from breakrank.conductor.rank import Rank
-from breakrank.host.blocked import Stillness, describe, is_stopped
-from breakrank.host.blocked.interpreter import joins_in_vain
-from breakrank.host.blocked.threads import read_threads
+from breakrank.host.blocked import Stillness
 from breakrank.host.datagrams import Way
+from breakrank.host.node_pid import Pid
+from breakrank.host.places import asleep, describe, is_stopped, is_there, joins_in_vain
 from breakrank_agent.plan import Plan
 
 #: Idle seconds before ranks are checked for a proven wait.
@@ -42,7 +41,7 @@ class Watchdog:
     has ended. A rank that has made the plan's last step waits for nothing, and counts as gone for its peers.
     """
 
-    def __init__(self, plan: Plan, steps: int, orphans: Callable[[Collection[int]], Collection[int]]) -> None:
+    def __init__(self, plan: Plan, steps: int, orphans: Callable[[Collection[Pid]], Collection[Pid]]) -> None:
         self._plan = plan
         self._steps = steps
         self._orphans = orphans
@@ -57,7 +56,7 @@ class Watchdog:
         #: The kind of the last proof, as a hung event names it.
         self._by = ""
         #: The holders of connections of ranks that have ended, and the ended ranks that are known to have none.
-        self._holders: Collection[int] = ()
+        self._holders: Collection[Pid] = ()
         self._closed: set[int] = set()
 
     def forget(self) -> None:
@@ -105,7 +104,7 @@ class Watchdog:
     def _imports(self, live: Mapping[int, Rank]) -> bool:
         """Return whether a rank that has made no point but the first is still at work: it imports its framework."""
         starting = [r for r in live.values() if r.point == "start"]
-        self._slept = self._slept + 1 if all(_asleep(r.process.pid) for r in starting) else 0
+        self._slept = self._slept + 1 if all(asleep(r.process.pid) for r in starting) else 0
         return bool(starting) and self._slept < _ASKED
 
     def _proof(
@@ -154,7 +153,7 @@ class Watchdog:
         """
         asking = {n: r for n, r in waiting.items() if r.ledger.meeting is not None or r.ledger.is_grouping}
         others = {n: r for n, r in waiting.items() if n not in asking}
-        if not all(_asleep(r.process.pid) for r in asking.values()):
+        if not all(asleep(r.process.pid) for r in asking.values()):
             # A rank that cannot connect tries again now and then; a closed way is found by probes.
             self._stillness.forget()
             self._asked = 0
@@ -210,7 +209,7 @@ class Watchdog:
         gone = {n for n, r in ranks.items() if r.gone}
         if gone <= self._closed:
             return False
-        if not any(os.path.exists(f"/proc/{pid}") for pid in self._holders):
+        if not any(map(is_there, self._holders)):
             self.forget()
             self._holders = self._orphans([r.process.pid for r in ranks.values() if r.live])
             self._closed |= set() if self._holders else gone
@@ -277,11 +276,3 @@ def _unreachable(closed: Collection[Way], waits: Mapping[int, Wait]) -> Stuck:
     """Return the cause of a wait for bytes that cannot arrive."""
     peers, shown_by = explain_closed(closed)
     return Stuck("unreachable", peers, waits, shown_by)
-
-
-def _asleep(pid: int) -> bool:
-    """Return whether the main thread of a process sleeps in the kernel now."""
-    try:
-        return next(read_threads(pid)).state == "S"
-    except (OSError, KeyError, ValueError, StopIteration):
-        return False

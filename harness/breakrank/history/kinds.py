@@ -14,6 +14,7 @@ from breakrank_agent.protocol.events import (
     CensusEvent,
     ChangedEvent,
     ChildEvent,
+    ClockEvent,
     ConductorLine,
     CrashEvent,
     CutEvent,
@@ -234,6 +235,9 @@ class ConductorKinds:
 
     @overload
     def seen(self, kind: Literal["spawned"]) -> list[SpawnedEvent]: ...
+
+    @overload
+    def seen(self, kind: Literal["clock"]) -> list[ClockEvent]: ...
 
     @overload
     def seen(self, kind: Literal["exit"]) -> list[ExitEvent]: ...

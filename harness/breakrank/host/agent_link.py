@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from breakrank.errors import BreakrankError
-from breakrank.host.session import is_alive
+from breakrank.host.session_name import is_alive
 
 _PREFIX = "breakrank-"
 #: The form of a session's id, see `breakrank.host.session`.

@@ -6,33 +6,30 @@ gone. The workers of a torch loader look every five seconds whether their rank i
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection
 
-import psutil
-
+from breakrank.host import places
+from breakrank.host.held_ends import holders
+from breakrank.host.node_pid import NodePid, Pid
 from breakrank.host.session import Session
 from breakrank.host.supervisor import descendants
-from breakrank_agent.kernel.sockets import Link, ends
+from breakrank_agent.kernel.sockets import Link
 
 
-def find_orphans(session: Session, live: Collection[int]) -> list[int]:
+def find_orphans(session: Session, live: Collection[Pid]) -> list[Pid]:
     """Return the processes that hold the other end of a live rank's connection, and are neither a rank nor above one.
 
-    `live` are the pids of the ranks that run. Children of a live rank hold no other ends than it does.
+    `live` are the ranks that run. Children of a live rank hold no other ends than it does.
     """
-    held = {link for pid in live for link in ends(pid)}
+    held = places.ends(live)
     wanted = {Link(link.remote, link.local) for link in held} - held
     if not wanted:
         return []
-    others = {*descendants(session.supervisor_pid)} - session.kept - {*live} - _above(live)
-    return sorted(pid for pid in others if wanted & ends(pid).keys())
-
-
-def _above(pids: Collection[int]) -> set[int]:
-    """Return the processes that have started these, as a launcher, whose store they are connected to."""
-    above: set[int] = set()
-    for pid in pids:
-        with contextlib.suppress(psutil.Error):
-            above |= {parent.pid for parent in psutil.Process(pid).parents()}
-    return above
+    here = [pid for pid in live if isinstance(pid, int)]
+    others = {*descendants(session.supervisor_pid)} - session.kept
+    found: list[Pid] = list(holders(wanted, others, here))
+    for node in places.nodes_of(live):
+        said = [[*link.local, *link.remote] for link in wanted]
+        numbers = [pid.number for pid in live if isinstance(pid, NodePid) and pid.node is node]
+        found += [NodePid(node, number) for number in node.ask("holders", said, numbers)]
+    return found

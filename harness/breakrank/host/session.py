@@ -6,7 +6,6 @@ import contextlib
 import errno
 import json
 import os
-import secrets
 import select
 import signal
 import socket
@@ -15,13 +14,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psutil
 
 from breakrank.errors import BreakrankError, CutShortError
 from breakrank.host import supervisor
+from breakrank.host.node_pid import Pid
 from breakrank.host.pidfds import ExitWatch
+from breakrank.host.session_name import VARIABLE, is_alive, session_id
 from breakrank_agent.protocol.checked import Unfit, check, is_flag, is_text, parse, whole
 
 #: The seconds that the supervisor may take to answer; to end all that is below it takes longer on a machine that is
@@ -32,8 +33,6 @@ _LOOK_S = 1.0
 #: The seconds for processes to end that were killed in the place of a supervisor that is gone.
 _ENDS_WITHIN_S = 10.0
 _GONE = "the supervisor process is gone; was it killed?"
-#: The variable that every process of ours carries: who owns it.
-VARIABLE = "BREAKRANK_SESSION"
 _IS_PID = whole(-1, 1 << 22)
 #: The supervisor's messages, as far as anything is made of them.
 _FROM_SUPERVISOR = {
@@ -42,6 +41,16 @@ _FROM_SUPERVISOR = {
 }
 #: No process whose namespaces are entered, and no kinds of them.
 NO_WALLS = (0, 0)
+
+
+class Source(Protocol):
+    """A teller of processes beside the supervisor: a node tells of the ranks there."""
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when there is something to tell."""
+
+    def told(self) -> Iterator[dict[str, Any]]:
+        """Yield the reports since the last call, without waiting. Raises `BreakrankError` if it is gone."""
 
 
 class Session:
@@ -64,6 +73,7 @@ class Session:
         self.kept: set[int] = set()
         #: Processes below the supervisor that are not its children, as a launcher's ranks.
         self._exit_watch = ExitWatch()
+        self._sources: list[Source] = []
         self._poll = select.epoll()
         self._poll.register(self._exit_watch, select.EPOLLIN)
         self._lost = False
@@ -162,8 +172,22 @@ class Session:
             raise BreakrankError(f"cannot start {argv[0]}: {answer['text']}")
         return int(answer["pid"])
 
-    def signal(self, pid: int, number: int) -> bool:
+    def attach(self, source: Source) -> None:
+        """Hear a source of reports, too."""
+        self._sources.append(source)
+        self._poll.register(source.fileno(), select.EPOLLIN)
+
+    def detach(self, source: Source) -> None:
+        """Hear a source no more, while its descriptor is still open."""
+        if source in self._sources:
+            self._sources.remove(source)
+            with contextlib.suppress(OSError, ValueError):
+                self._poll.unregister(source.fileno())
+
+    def signal(self, pid: Pid, number: int) -> bool:
         """Send a signal to a process of ours; return False if it has ended and was waited for."""
+        if not isinstance(pid, int):
+            return pid.node.signal(pid.number, number)
         if pid in self._exit_watch:
             done = self._exit_watch.signal(pid, number)
             if number == signal.SIGKILL and self._folders:
@@ -208,6 +232,12 @@ class Session:
         queue, self._queue = self._queue, []
         yield from queue
         yield from self._exit_watch.told()
+        yield from self._told_elsewhere()
+
+    def _told_elsewhere(self) -> Iterator[dict[str, Any]]:
+        """Yield what was told of processes of other nodes."""
+        for source in list(self._sources):
+            yield from source.told()
 
     def close(self) -> None:
         """End everything below the supervisor, and the supervisor."""
@@ -261,11 +291,6 @@ class Session:
             self._queue.append(message)
 
 
-def session_id() -> str:
-    """Return a name for a session of this process: who owns it can be found out from it."""
-    return f"{os.getpid()}-{_started(os.getpid())}-{_namespace()}-{secrets.token_hex(4)}"
-
-
 def kill_all(find: Callable[[], Sequence[int]], within_s: float) -> None:
     """Kill the processes that `find` returns, and those that come meanwhile, until it returns none.
 
@@ -315,28 +340,9 @@ def sweep() -> int:
     return len(left)
 
 
-def is_alive(session: str) -> bool:
-    """Return whether the owner of a session lives; yes, where it would not be seen from here."""
-    pid, started, namespace = ([*session.split("-"), "", "", ""])[:3]
-    return namespace != _namespace() or (pid.isdigit() and _started(int(pid)) == started)
-
-
 def _is_stopped(pid: int) -> bool:
     """Return whether a process stands still, and will not answer."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"T", b"t")
     except OSError:
         return True
-
-
-def _namespace() -> str:
-    """Return which processes are seen from here: the number of the namespace (pid_namespaces(7))."""
-    return str(os.stat("/proc/self/ns/pid").st_ino)
-
-
-def _started(pid: int) -> str:
-    """Return the start time of a process in clock ticks since boot: with the pid, it is unique. Empty if it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19].decode()
-    except OSError:
-        return ""

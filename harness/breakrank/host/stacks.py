@@ -164,7 +164,7 @@ def print_stacks(pids: Sequence[int], native: bool) -> dict[int, str]:
         commands = {pid: [spy(), "dump", how, "--pid", str(pid)] for pid in pids}
         limit_s = _NATIVE_LIMIT_S if native else _LIMIT_S
         with ThreadPoolExecutor(max(1, len(pids))) as pool:
-            return dict(zip(pids, pool.map(lambda pid: _printed(commands[pid], limit_s), pids), strict=True))
+            return dict(pool.map(lambda pid: (pid, _printed(commands[pid], limit_s)), pids))
     return {}
 
 

@@ -354,5 +354,23 @@ def descendants(root: int) -> list[int]:
     return found
 
 
+def is_running(pid: int) -> bool:
+    """Return whether a process runs: it is there, and has not ended."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    return False
+
+
+def ancestors(pid: int) -> list[int]:
+    """Return the processes above one, the nearest first, as far as they are seen from here."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        while pid > 1:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                pid = int(file.read().rpartition(b")")[2].split()[1])
+            found.append(pid)
+    return found
+
+
 if __name__ == "__main__":
     main(sys.argv[1:])

@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from breakrank.errors import BreakrankError
+from breakrank.host.node_pid import Pid
 from breakrank.host.pidfds import ExitWatch
-from breakrank.host.session import NO_WALLS, Session, session_id
+from breakrank.host.session import NO_WALLS, Session
+from breakrank.host.session_name import session_id
 from breakrank.host.supervisor import PR_SET_CHILD_SUBREAPER, descendants
 
 #: The seconds that the end of all that is below us may take, after it was killed.
@@ -37,6 +39,7 @@ class Guest(Session):
         self.kept = set()
         self._ignored = ignored
         self._exit_watch = ExitWatch()
+        self._sources = []
         self._poll = select.epoll()
         self._poll.register(self._exit_watch, select.EPOLLIN)
         self._job: subprocess.Popen[bytes] | None = None
@@ -99,10 +102,12 @@ class Guest(Session):
             with contextlib.suppress(OSError):
                 os.killpg(self._job.pid, number)
 
-    def signal(self, pid: int, number: int) -> bool:
+    def signal(self, pid: Pid, number: int) -> bool:
         """Send a signal to the command or a rank of it, once it may be ended; until then, nothing is sent."""
         if not self.may_end:
             return True
+        if not isinstance(pid, int):
+            return pid.node.signal(pid.number, number)
         if pid in self._exit_watch:
             return self._exit_watch.signal(pid, number)
         if self._job is None or pid != self._job.pid or self.status is not None:
@@ -141,6 +146,7 @@ class Guest(Session):
         self._queue.extend(self._look())
         queue, self._queue = self._queue, []
         yield from queue
+        yield from self._told_elsewhere()
 
     def _look(self) -> Iterator[dict[str, Any]]:
         """Wait for each process that has ended below us, after the kernel has told of it whoever follows it."""

@@ -104,7 +104,7 @@ def _runner(wanted: str, strikes: Sequence[Strike], name: str) -> str:
         raise BreakrankError(f"{name}: {contained[0]} needs ranks in containers; use --scenario-image=REF")
     if wanted == AUTO:
         return "sandbox" if walled else "process"
-    if wanted == "process" and walled:
+    if wanted in ("process", "hosts") and walled:
         raise BreakrankError(f"{name}: {walled[0]} needs isolated ranks; use --scenario-runner=sandbox")
     return wanted
 

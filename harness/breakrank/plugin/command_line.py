@@ -26,9 +26,11 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("-seeds", {"metavar": "A..B", "help": "run each case once at every seed from A to B, and say at how many it does "
                 "harm, and which is the first"}),
     ("-framework", {"metavar": "NAME", "help": f"only cases of this framework: {' or '.join(all_frameworks())}"}),
-    ("-runner", {"metavar": "NAME", "help": "how ranks are started: process, sandbox (each with a "
-                "network and processes of its own), docker (each in a container), or auto: docker for an image, "
-                "sandbox for a strike that needs isolated ranks, else process"}),
+    ("-runner", {"metavar": "NAME", "help": "how ranks are started: process, sandbox (each with "
+                "a network and processes of its own), docker (in containers), hosts (over ssh), or auto: docker for an "
+                "image, hosts where some are named, sandbox for a strike that needs isolated ranks, else process"}),
+    ("-hosts", {"metavar": "A,B", "help": "start the ranks on these hosts, as ssh knows them; nothing but its server "
+                "and python3 is needed there"}),
     ("-image", {"metavar": "REF", "help": "the image of the containers: its own Python and frameworks run the ranks"}),
     ("-compare", {"metavar": "REF", "help": "say what got better or worse against the last run on that image"}),
     ("-steps", {"metavar": "N", "help": "end your own script N steps after the last strike (after N, without one)"}),
@@ -73,6 +75,8 @@ def add_ini(parser: pytest.Parser) -> None:
     parser.addini("scenario_paths", "folders with scenarios of your own", type="paths", default=[])
     parser.addini("scenario_runs", "folder for run directories (default: .breakrank)", default=".breakrank")
     parser.addini("scenario_runs_limit", "size of that folder in MB (default: 500)", default="500")
+    parser.addini("scenario_hosts", "hosts that ranks are started on, as ssh knows them", default="")
+    parser.addini("scenario_ssh", "command that reaches these hosts (default: ssh)", default="ssh")
     parser.addini("scenario_html", "folder for pages of runs that fail (default: none are drawn)", default="")
 
 

@@ -12,15 +12,19 @@ import pytest
 
 from breakrank.errors import BreakrankError
 from breakrank.memory.spans import seconds_of
+from breakrank.nodes.hosts import Hosts
 from breakrank.plan.build import AUTO
 from breakrank.plan.for_scripts import patterns
 from breakrank.plan.script import check_script, check_step, framework_of, is_script
 from breakrank.plugin.command_line import PREFIX, destination, given
 from breakrank.plugin.pages import Pages, read_pages
+from breakrank.runners.kind import HERE
 from breakrank_agent.protocol.frameworks import all_frameworks
 
 #: Runners of the design that come later.
 LATER_RUNNERS = ("slurm",)
+#: The runner whose ranks are on hosts that are named.
+ON_HOSTS = "hosts"
 _MOST_SEED = 2**63 - 1
 _MOST_REPEATS = 1000
 _MOST_RESTARTS = 100
@@ -96,6 +100,8 @@ class Options:
     tolerance: float | None = None
     apart: tuple[str, ...] = ()
     runner: str = AUTO
+    #: The hosts that ranks are started on, and how they are reached.
+    hosts: Hosts = HERE
     framework: str = ""
     repeat: int = 1
     replay: Path | None = None
@@ -144,6 +150,7 @@ def read(config: pytest.Config) -> Options:
         tolerance=_number(PREFIX + "-tolerance", _text(config, "-tolerance")),
         apart=patterns(_text(config, "-apart") or ""),
         runner=_runner(config),
+        hosts=_hosts(config),
         framework=_framework(config) or (framework_of(train, config.invocation_params.dir) if train else ""),
         repeat=_whole(PREFIX + "-repeat", _text(config, "-repeat"), 1, _MOST_REPEATS) or 1,
         replay=replay,
@@ -280,7 +287,37 @@ def _runner(config: pytest.Config) -> str:
         near = nearest(runner, known)
         hint = f"did you mean {near}? Use" if near else "use"
         raise BreakrankError(f"{PREFIX}-runner is {runner!r}; {hint} {_either(known)}")
-    return image_runner() if _text(config, "-image") and runner == AUTO else runner
+    if runner == AUTO and _text(config, "-image"):
+        return image_runner()
+    if runner == ON_HOSTS and not _host_names(config):
+        raise BreakrankError(f"{PREFIX}-runner={runner} needs hosts; name them with {PREFIX}-hosts=a,b, as ssh does")
+    if _text(config, "-hosts") is not None and runner not in (AUTO, ON_HOSTS):
+        raise BreakrankError(f"{PREFIX}-hosts is for the runner {ON_HOSTS}, not {runner}; leave one of them out")
+    return ON_HOSTS if runner == AUTO and _host_names(config) else runner
+
+
+def _host_names(config: pytest.Config) -> list[str]:
+    """Return the hosts that were named, by the option or in the ini file."""
+    text = _text(config, "-hosts")
+    text = str(config.getini("scenario_hosts")) if text is None else text
+    return [name for one in text.replace(",", " ").split() if (name := one.strip())]
+
+
+def _hosts(config: pytest.Config) -> Hosts:
+    """Return the hosts that ranks are to be started on. Raises `BreakrankError` for names that cannot be."""
+    names = _host_names(config)
+    if _text(config, "-hosts") is not None and not names:
+        raise BreakrankError(f"{PREFIX}-hosts names no host; give some as ssh knows them, as in {PREFIX}-hosts=a,b")
+    for name in names:
+        if name.startswith("-"):
+            raise BreakrankError(f"{PREFIX}-hosts names {name!r}, which is no host but an option; leave it out")
+        if names.count(name) > 1:
+            raise BreakrankError(f"{PREFIX}-hosts names {name} twice; name each host once")
+    try:
+        ssh = tuple(shlex.split(str(config.getini("scenario_ssh"))))
+    except ValueError as error:
+        raise BreakrankError(f"the ini option scenario_ssh cannot be read: {error}") from None
+    return Hosts(tuple(names), ssh or ("ssh",))
 
 
 def _image(config: pytest.Config) -> str:

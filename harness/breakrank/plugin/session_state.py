@@ -201,7 +201,8 @@ class Active:
         if self._bench is None:
             controller = workers.received(self._config)
             pid = controller.pid if controller is not None else None
-            self._bench = Bench(self.options.runs, self.options.runs_limit_mb, pid, cold=self.options.cold)
+            asked = self.options
+            self._bench = Bench(asked.runs, asked.runs_limit_mb, pid, cold=asked.cold, hosts=asked.hosts)
         return self._bench
 
     def explain(self, folder: Path, advice: str = "") -> str:

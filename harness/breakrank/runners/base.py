@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 from collections.abc import Callable, Iterable, Sequence
@@ -10,11 +9,56 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from breakrank.host.crash_dump import CrashDump
+from breakrank.host.node_pid import Pid
 from breakrank.runners.namespaces import Walls
 from breakrank.runners.workdir import View
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.log import LogReader
+
+
+class Log(Protocol):
+    """The records of a rank: read from its log (`LogReader`), or sent by a deputy."""
+
+    dropped: int
+
+    def drain(self) -> list[bytes]:
+        """Return the records written since the last call, and give their room back. Raises `Damaged`."""
+
+    def end_after(self, step: int) -> None:
+        """Have the rank end after a step."""
+
+    def close(self) -> None:
+        """Read no more of it."""
+
+
+class Words(Protocol):
+    """The crash dump of a rank: read from its FIFO (`CrashDump`), or sent by a deputy."""
+
+    descriptor: int
+
+    @property
+    def endless(self) -> bool:
+        """True if the rank wrote more than is kept."""
+
+    @property
+    def waits(self) -> bool:
+        """True if the rank stands still because its dump is not read yet."""
+
+    def stops(self, pid: Any) -> None:
+        """Have the kernel stop the rank, which is this process, as soon as it speaks."""
+
+    def hear(self, send: Callable[[Any, int], object]) -> None:
+        """Take what was said; `send(pid, signal)` lets the process go on."""
+
+    def event(self) -> dict[str, Any] | None:
+        """Return the values of the Conductor's event, None if the rank said nothing."""
+
+    def close(self) -> None:
+        """Give everything back."""
+
+
+def _read_log(path: Path) -> Log:
+    return LogReader(str(path))
 
 
 @dataclass
@@ -22,18 +66,19 @@ class RankProcess:
     """One started rank: its process, the log it writes, the line to its agent, its output, the port of its store.
 
     `world` is how many ranks its group has; through `words` comes what it says when it dies; `walls` are around it, if
-    its runner puts any up.
+    its runner puts any up. `child_log` opens the log of a process that it has started, by its path.
     """
 
     rank: int
-    pid: int
-    log: LogReader
+    pid: Pid
+    log: Log
     channel: socket.socket
-    words: CrashDump
+    words: Words
     pipes: dict[str, int] = field(default_factory=dict)
     store: int = 0
     world: int = 0
     walls: Walls | None = None
+    child_log: Callable[[Path], Log] = _read_log
 
     def close(self) -> None:
         """Give back what the Conductor holds of the rank."""
@@ -95,10 +140,3 @@ class Launcher(Protocol):
 
     def end(self) -> None:
         """End the program, so that it starts no more ranks."""
-
-
-def is_running(pid: int) -> bool:
-    """Return whether a process runs: it is there, and has not ended."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
-    return False

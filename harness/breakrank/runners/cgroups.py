@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from breakrank.host.cgroup_files import CONTROLLERS, Bound, Hierarchies, read_bound
-from breakrank.host.session import Session, is_alive
+from breakrank.host.session import Session
+from breakrank.host.session_name import is_alive
 from breakrank.host.supervisor import descendants
 
 #: The beginning of the name of a session's folder.

@@ -7,10 +7,21 @@ how they are reached (`breakrank.runners.slurm.engine`).
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from breakrank.host.session import Session
+from breakrank.runners.base import RankProcess
+from breakrank.runners.join_socket import AnyCaller
+
+
+class End(NamedTuple):
+    """The end of a command in an attempt: its status, and why ranks could not be reached."""
+
+    attempt: int
+    status: int | None
+    closed: tuple[str, ...] = ()
 
 
 class Engine:
@@ -18,9 +29,24 @@ class Engine:
 
     remote = False
 
-    def environment(self, folder: Path) -> dict[str, str]:
-        """Return what the command finds in its environment beside our address; files may be made in `folder`."""
+    def prepare(self, session: Session, folder: Path, env: dict[str, str], agent: Path) -> dict[str, str]:
+        """Return what the command finds in its environment beside `env`, which has the address that agents call.
+
+        `agent` is the agent's copy; files may be made in `folder`, the run's. Raises `BreakrankError`.
+        """
         return {}
+
+    def sources(self) -> list[int]:
+        """Return descriptors that are readable when there may be callers."""
+        return []
+
+    def callers(self) -> Iterable[AnyCaller]:
+        """Return the ranks that have called elsewhere since the last time."""
+        return ()
+
+    def admit(self, caller: AnyCaller, boot: dict[str, Any], folder: Path) -> RankProcess:
+        """Have a caller of elsewhere taken in. Raises `ProcessLookupError` if it has ended since."""
+        raise NotImplementedError
 
     def launch(
         self, session: Session, argv: Sequence[str], env: dict[str, str], cwd: Path, ends: Sequence[int], join: int
@@ -36,6 +62,6 @@ class Engine:
         """End the command, and the ranks that it would start."""
         session.signal(pid, signal.SIGKILL)
 
-    def close(self, session: Session, pid: int, write: Callable[..., None], status: int | None) -> int | None:
-        """Write what the engine says of the job when it is over; return how the command ended, `status` or worse."""
-        return status
+    def close(self, session: Session, pid: int, write: Callable[..., None], end: End) -> End:
+        """Write what the engine says of the job when it is over; return how the command ended, as it said or worse."""
+        return end

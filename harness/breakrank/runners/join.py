@@ -20,12 +20,14 @@ from breakrank.files.disk_space import unwritable
 from breakrank.history.output import Output, open_pipe
 from breakrank.history.reader import LINES, lines_of, records_of
 from breakrank.host.crash_dump import CrashDump
+from breakrank.host.node_pid import Pid
+from breakrank.host.places import is_there
 from breakrank.host.session import Session
-from breakrank.host.supervisor import descendants
+from breakrank.host.supervisor import descendants, is_running
 from breakrank.plan.script import command_line
-from breakrank.runners.base import RankProcess, is_running
-from breakrank.runners.engine import Engine
-from breakrank.runners.join_socket import Caller, Home
+from breakrank.runners.base import RankProcess
+from breakrank.runners.engine import End, Engine
+from breakrank.runners.join_socket import AnyCaller, Caller, Home
 from breakrank.runners.kind import LocalKind, Resources, RunSpec
 from breakrank.runners.process import OURS, RANK_VARIABLES
 from breakrank.runners.slurm.command import is_slurm
@@ -72,10 +74,10 @@ class JoinRunner:
         self._agent = agent
         self._guest = guest
         self._home = Home()
-        self._held: list[Caller] = []
+        self._held: list[AnyCaller] = []
         #: The ranks of this attempt that have been here, with their processes.
-        self._here: dict[int, int] = {}
-        self._pids: set[int] = set()
+        self._here: dict[int, Pid] = {}
+        self._pids: set[Pid] = set()
         self._outputs: dict[int, Output] = {}
         self._sources = select.epoll()
         self._closed: dict[int, str] = {}
@@ -127,12 +129,12 @@ class JoinRunner:
 
         A caller is seen at the next look: nobody who calls on and on keeps us awake.
         """
-        return [self._sources.fileno()]
+        return [self._sources.fileno(), *self._engine.sources()]
 
     def arrivals(self) -> Iterator[RankProcess]:
         """Yield the ranks of this attempt that have called since the last time."""
         self._read_outputs()
-        for caller in self._home.callers():
+        for caller in (*self._home.callers(), *self._engine.callers()):
             self._hold(caller)
         for caller in list(self._held):
             if self._number(caller) == self._attempt:
@@ -141,7 +143,7 @@ class JoinRunner:
                 if rank is not None:
                     yield rank
 
-    def _hold(self, caller: Caller) -> None:
+    def _hold(self, caller: AnyCaller) -> None:
         """Keep a caller until it is the turn of its attempt, or hang up on one that cannot be a rank."""
         number, said = caller.hello["rank"], caller.hello["attempt"]
         before = self._here.get(number, 0)
@@ -149,7 +151,7 @@ class JoinRunner:
             self._home.refuse(caller, f"process {caller.pid} called again and again")
         elif said is not None and said > self._attempt + _MOST_SKIPPED:
             self._home.refuse(caller, f"process {caller.pid} said that it is of attempt {said}, after {self._attempt}")
-        elif self._guest and said is None and before and is_running(before):
+        elif self._guest and said is None and before and _lives(before):
             # It would wait for the one that is here; both go on as if we were not.
             self._home.refuse(caller, f"processes {before} and {caller.pid} are both rank {number}")
         else:
@@ -184,7 +186,7 @@ class JoinRunner:
             self._ended = True
             self._engine.end(self._session, self.pid)
         for caller in self._held:
-            caller.line.close()
+            caller.hang_up()
         self._held.clear()
         self._home.close()
 
@@ -197,11 +199,12 @@ class JoinRunner:
             output.close()
         self._outputs.clear()
         self._home.write_unranked(write, self._attempt, self.pid)
-        status = self._engine.close(self._session, self.pid, write, self.status)
+        end = self._engine.close(self._session, self.pid, write, End(self._attempt, self.status))
+        status = end.status
         printed = self._folder / "launcher.err"
         text = printed.read_text(errors="replace") if printed.exists() else ""
         blames = sorted({int(one or other) for one, other in _BLAMES.findall(text)})
-        closed = [*dict.fromkeys(self._closed.values()), *self._home.refused]
+        closed = [*dict.fromkeys(self._closed.values()), *self._home.refused, *end.closed]
         last = innermost(text) if status else None
         said = {"said": f"{last.type}: {last.message}"[:500]} if last is not None else {}
         ended = {"status": status, "ended": self._ended}
@@ -232,7 +235,8 @@ class JoinRunner:
                 self._sources.register(reader, select.EPOLLIN)
                 ends.append(into)
             command = command_line(plan.command)
-            env |= {**dict(plan.environment), **self._engine.environment(folder)}
+            env |= dict(plan.environment)
+            env |= self._engine.prepare(self._session, folder, env, view.inside(self._staged))
             self.pid = self._engine.launch(self._session, command, env, view.folder, ends, view.holder)
         if self._started is not None:
             self._started(self.pid)
@@ -252,14 +256,30 @@ class JoinRunner:
 
     # --- ranks that call
 
-    def _number(self, caller: Caller) -> int:
+    def _number(self, caller: AnyCaller) -> int:
         """Return the attempt that a caller belongs to: a launcher says it, or a rank that was here comes again."""
         said = caller.hello["attempt"]
         again = caller.hello["rank"] in self._here
         return max(self._attempt if said is None else said, self._attempt + again)
 
-    def _admit(self, caller: Caller) -> RankProcess | None:
-        """Tell a caller what it needs to begin; None if it has ended since."""
+    def _admit(self, caller: AnyCaller) -> RankProcess | None:
+        """Take a caller in, here or elsewhere; None if it has ended since."""
+        rank, world = caller.hello["rank"], caller.hello["world"]
+        try:
+            if isinstance(caller, Caller):
+                taken = self._take(caller)
+            else:
+                boot = {"rank": rank, "attempt": self._attempt, "world": world}
+                taken = self._engine.admit(caller, boot, self._folder)
+        except ProcessLookupError:
+            caller.hang_up()
+            return None
+        self._here[rank], self._world = caller.pid, world
+        self._pids.add(caller.pid)
+        return taken
+
+    def _take(self, caller: Caller) -> RankProcess:
+        """Tell a caller of this machine what it needs to begin. Raises `ProcessLookupError` if it has ended since."""
         rank = caller.hello["rank"]
         lines = lines_of(self._folder, self._attempt)
         log, stacks = lines / f"rank-{rank}.log", lines / f"rank-{rank}.stacks"
@@ -271,18 +291,15 @@ class JoinRunner:
             )
             reader = LogReader(str(log))
         except ProcessLookupError:
-            caller.line.close()
-            return None
+            raise
         except OSError as error:
             raise unwritable(f"cannot take rank {rank} in", self._folder, error) from None
-        self._here[rank] = caller.pid
-        self._pids.add(caller.pid)
-        self._world = caller.hello["world"]
+        world = caller.hello["world"]
         boot = {
             "plan": str(self._view.inside(self._folder / LINES / "plan.json")),
             "rank": rank,
             "attempt": self._attempt,
-            "world": self._world,
+            "world": world,
             "log": str(self._view.inside(log)),
             "stacks": str(self._view.inside(stacks)),
             "words": str(self._view.inside(words.path)),
@@ -290,7 +307,12 @@ class JoinRunner:
         with contextlib.suppress(OSError):
             caller.line.send(json.dumps(boot).encode() + b"\n")
         store = caller.hello["store"]
-        return RankProcess(rank, caller.pid, reader, caller.line, words, {}, store, self._world)
+        return RankProcess(rank, caller.pid, reader, caller.line, words, {}, store, world)
+
+
+def _lives(pid: Pid) -> bool:
+    """Return whether a process of this machine or another runs."""
+    return is_running(pid) if isinstance(pid, int) else is_there(pid)
 
 
 def _may_call(pid: int) -> bool:

@@ -14,7 +14,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from breakrank_agent.protocol.checked import Unfit, check, is_text, maybe, parse, row, whole
 from breakrank_agent.protocol.entry import SECRET_BYTES
@@ -31,6 +31,19 @@ _MOST_REASONS = 8
 _MOST_UNRANKED = 64
 
 
+class AnyCaller(Protocol):
+    """A process that has called, here or at the door of another node: its pid, and what it said."""
+
+    hello: dict[str, Any]
+
+    @property
+    def pid(self) -> Any:
+        """The process."""
+
+    def hang_up(self) -> None:
+        """Leave it to itself."""
+
+
 @dataclass
 class Caller:
     """A process that has called: its line, its pid as the kernel says, and what it said."""
@@ -41,13 +54,17 @@ class Caller:
     heard: bytes = b""
     hello: dict[str, Any] = field(default_factory=dict)
 
+    def hang_up(self) -> None:
+        """Leave it to itself."""
+        self.line.close()
+
 
 class Home:
-    """The socket that is called at `address`, by those who know the `secret`."""
+    """The socket that is called at `address`, by those who know the `secret`: fresh ones, if none are given."""
 
-    def __init__(self) -> None:
-        self.address = f"breakrank-{secrets.token_hex(8)}"
-        self.secret = secrets.token_hex(SECRET_BYTES // 2)
+    def __init__(self, address: str = "", secret: str = "") -> None:
+        self.address = address or f"breakrank-{secrets.token_hex(8)}"
+        self.secret = secret or secrets.token_hex(SECRET_BYTES // 2)
         #: Why callers that know the secret were not taken in.
         self.refused: list[str] = []
         #: Processes that said that they train, or join a group, and that are no ranks of ours: the first ones.
@@ -60,6 +77,10 @@ class Home:
         self._listener.bind("\0" + self.address)
         self._listener.listen(128)
         self._listener.setblocking(False)
+
+    def sources(self) -> list[socket.socket]:
+        """Return what is readable when somebody calls, or says more."""
+        return [self._listener, *(caller.line for caller in self._callers)]
 
     def callers(self) -> list[Caller]:
         """Return the ranks that have said who they are since the last call."""
@@ -80,11 +101,11 @@ class Home:
             facts = {"did": caller.hello["did"][:100], "below": caller.hello["below"], "rank": rank, "world": world}
             write("unranked", attempt=attempt, pid=caller.pid, own=caller.pid == command, **facts)
 
-    def refuse(self, caller: Caller, why: str) -> None:
-        """Hang up on a caller that knows the secret, and keep the reason."""
+    def refuse(self, caller: AnyCaller, why: str) -> None:
+        """Hang up on a caller that knows the secret, here or elsewhere, and keep the reason."""
         if len(self.refused) < _MOST_REASONS and why not in self.refused:
             self.refused.append(why)
-        caller.line.close()
+        caller.hang_up()
 
     def close(self) -> None:
         """Listen no more, and hang up on who has not said who it is."""

@@ -16,11 +16,15 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from breakrank.host.session import Session
+from breakrank.nodes.hosts import Hosts
 from breakrank.runners.base import Runner
 from breakrank.runners.workdir import View, private_view
 from breakrank.runners.zygotes import Zygotes
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.frameworks import distributions
+
+#: No host but this machine.
+HERE = Hosts()
 
 
 class _Closable(Protocol):
@@ -35,11 +39,15 @@ class Resources:
     """The things that all runs of one bench share: its session, the agent's copies, and whatever stays warm.
 
     `staged` is the agent's copy in the folder of the runs, `importable` the same under a path that a search path can
-    hold. Ranks are forked from `zygotes`, unless they start `cold`: then there are none.
+    hold. Ranks are forked from `zygotes`, unless they start `cold`: then there are none. `hosts` are those that ranks
+    can be started on.
     """
 
-    def __init__(self, session: Session, runs: Path, staged: Path, importable: Path, cold: bool = False) -> None:
+    def __init__(
+        self, session: Session, runs: Path, staged: Path, importable: Path, cold: bool = False, hosts: Hosts = HERE
+    ) -> None:
         self.session = session
+        self.hosts = hosts
         self.runs = runs
         self.staged = staged
         self.importable = importable

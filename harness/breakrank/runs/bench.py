@@ -23,11 +23,12 @@ from breakrank.host.agent_link import is_passable, make_detour, remove_detours
 from breakrank.host.session import Session, sweep
 from breakrank.host.user_limits import check_quotas
 from breakrank.judge.run_digest import explain_difference
+from breakrank.nodes.hosts import Hosts
 from breakrank.plan.for_scripts import start_once
 from breakrank.runners import cgroups, find_runner
 from breakrank.runners.base import StartsOwnRanks
 from breakrank.runners.join import JoinRunner
-from breakrank.runners.kind import Resources
+from breakrank.runners.kind import HERE, Resources
 from breakrank.runners.process import stage_agent
 from breakrank.runners.workdir import View
 from breakrank.runs.controls import Controls
@@ -54,7 +55,7 @@ class Bench:
     `limit_mb` bounds the folder: the oldest finished runs make room. `controller_pid` is another process whose death
     ends everything here, too (the xdist controller). Ranks are forked from a warm process unless `cold`;
     `agent_source` is another agent than the installed one, `session` another session than one with a supervisor of its
-    own. Raises `BreakrankError` if the folder cannot be used.
+    own; `hosts` are those that ranks can be started on. Raises `BreakrankError` if the folder cannot be used.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Bench:
         cold: bool = False,
         agent_source: Path | None = None,
         session: Session | None = None,
+        hosts: Hosts = HERE,
     ) -> None:
         self.runs = runs.absolute()
         try:
@@ -83,7 +85,7 @@ class Bench:
         self._session = session or Session(controller_pid)
         #: The folder that ranks on this machine import the agent from.
         self._importable = self._find_way()
-        self._resources = Resources(self._session, self.runs, self._staged, self._importable, cold)
+        self._resources = Resources(self._session, self.runs, self._staged, self._importable, cold, hosts)
         self._controls = Controls(self.runs, self._staged.name, self._conduct)
         self._held: int | None = None
         #: The scripts that start their ranks themselves, as a run of theirs has shown: their commands and folders.

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from support.plans import plan_of
 
-from breakrank.conductor import strikes
+from breakrank.conductor import reach, strikes
 from breakrank.runners.workdir import View
 from breakrank.witnesses import Evidence, Witness
 from breakrank.witnesses.network import Arrivals, Damaged
@@ -45,7 +45,8 @@ def struck(monkeypatch, tmp_path):
             def judge(self, fault, evidence):
                 return "it was seen" if evidence.after == seen_at_look else None
 
-        monkeypatch.setattr(strikes, "witness_of", lambda fault: SeenLate())
+        for module in (strikes, reach):
+            monkeypatch.setattr(module, "witness_of", lambda fault: SeenLate())
         plan = plan_of("small:train", faults.CutLink() @ at(rank=1, step=2, point="collective"))
         one = strikes.Strikes(plan, 0, None, View(tmp_path), lambda kind, **event: phases.append(event["phase"]))
         one.started(SimpleNamespace(rank=1, pid=1, store=0, walls=None))

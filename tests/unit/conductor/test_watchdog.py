@@ -87,7 +87,7 @@ def test_who_waits_with_a_time_out_is_waited_for(process):
 def proves(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that looks once more at two ranks in a collective: True if that proves their hang."""
     monkeypatch.setattr(blocked, "look", lambda pid, call, polled: Look(Condition.WAITS, {pid: 1}))
-    monkeypatch.setattr(blocked, "_main_moves", lambda pid, call: False)
+    monkeypatch.setattr(blocked, "main_moves", lambda pid, call: False)
     watchdog = Watchdog(Plan("test", "test", "test:main"), 0, lambda pids: ())
     ranks: dict[int, Any] = {}
     for rank in (0, 1):

@@ -34,6 +34,7 @@ from breakrank.host.blocked.threads import (
     waits_for_a_thread,
 )
 from breakrank.host.cgroup_files import frozen
+from breakrank.host.node_pid import Node, Pid
 from breakrank_agent.protocol.frameworks import all_frameworks
 
 #: One function per backend: what one of its threads does, or None if it is no thread of the backend's. It is told what
@@ -76,6 +77,20 @@ class Look:
     polls: Mapping[int, Round] = field(default_factory=dict)
     open: bool = False
     limited: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        work = {tid: one.work and [one.work.computed_ns, one.work.moved] for tid, one in self.polls.items()}
+        polls = [[tid, one.count, work[tid]] for tid, one in self.polls.items()]
+        waits = [list(pair) for pair in self.waits.items()]
+        more = {"polls": polls, "open": self.open, "limited": self.limited}
+        return {"condition": self.condition.value, "waits": waits, **more}
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Look:
+        """Return the look that plain values stand for. Raises `ValueError`, `KeyError` or `TypeError` for none."""
+        polls = {tid: Round(count, work and Work(*work)) for tid, count, work in said["polls"]}
+        return cls(Condition(said["condition"]), dict(said["waits"]), polls, bool(said["open"]), bool(said["limited"]))
 
 
 def is_stopped(pid: int) -> bool:
@@ -135,7 +150,7 @@ def describe(pid: int, call: str = "") -> list[dict[str, Any]]:
     ]
 
 
-def _main_moves(pid: int, call: str) -> bool:
+def main_moves(pid: int, call: str) -> bool:
     """Return whether the main thread of a process gets on with something, or the process is gone."""
     try:
         return _state(next(read_threads(pid)), call) is State.MOVES
@@ -161,24 +176,40 @@ class Stillness:
         #: The number of equal looks, up to the last that met no thread between two polls; of how many of those
         #: that is true; and how many have come since.
         self._equal = self._closed = self._open = 0
+        #: The ranks of other nodes that are watched there.
+        self._watched: set[tuple[Node, int]] = set()
 
     def forget(self) -> None:
-        """Forget all looks: something has moved."""
+        """Forget all looks: something has moved. Nodes need send no more of them."""
+        self._reset()
+        for node, pid in self._watched:
+            node.unwatch(pid)
+        self._watched.clear()
+
+    def _reset(self) -> None:
         self._first, self._last = {}, {}
         self._equal = self._closed = self._open = 0
 
-    def look(self, pids: Mapping[int, int], calls: Mapping[int, str]) -> None:
+    def look(self, pids: Mapping[int, Pid], calls: Mapping[int, str]) -> None:
         """Look once more at the ranks (rank to pid, and to what its log says that it is in)."""
         polled = {rank: seen.polls.keys() for rank, seen in self._last.items()}
-        # While one computes, nothing is to be learned from the hundred threads of another that waits for it.
-        if any(pid not in polled.get(r, ()) and _main_moves(pid, calls.get(r, "")) for r, pid in pids.items()):
-            self.forget()
+        here = {rank: pid for rank, pid in pids.items() if isinstance(pid, int)}
+        sights = self._sights(pids, calls)
+        if sights is None:
+            # Until each node has sent another look there is nothing to compare.
             return
-        now = {rank: look(pid, calls.get(rank, ""), polled.get(rank, ())) for rank, pid in pids.items()}
+        # While one computes, nothing is to be learned from the hundred threads of another that waits for it.
+        if any(seen is None for seen in sights.values()) or any(
+            pid not in polled.get(r, ()) and main_moves(pid, calls.get(r, "")) for r, pid in here.items()
+        ):
+            self._reset()
+            return
+        now = {rank: look(pid, calls.get(rank, ""), polled.get(rank, ())) for rank, pid in here.items()}
+        now |= {rank: Look.from_json(seen) for rank, seen in sights.items() if seen is not None}
         still = all(seen.condition is Condition.WAITS for seen in now.values())
         is_open = any(seen.open for seen in now.values())
         if not still or not self._is_as_before(now):
-            self.forget()
+            self._reset()
             # A thread between two polls may be about to bring something: no comparison begins with it.
             self._first = self._last = now if still and not is_open else {}
             return
@@ -191,6 +222,14 @@ class Stillness:
             self._equal += 1 + self._open
             self._closed += 1
             self._open = 0
+
+    def _sights(self, pids: Mapping[int, Pid], calls: Mapping[int, str]) -> dict[int, dict[str, Any] | None] | None:
+        """Return the looks that other nodes have sent, by rank; None as long as one is missing."""
+        away = {rank: pid for rank, pid in pids.items() if not isinstance(pid, int)}
+        self._watched |= {(pid.node, pid.number) for pid in away.values()}
+        if not all(pid.node.has_sight(pid.number, calls.get(rank, "")) for rank, pid in away.items()):
+            return None
+        return {rank: pid.node.take_sight(pid.number) for rank, pid in away.items()}
 
     def _is_as_before(self, now: Mapping[int, Look]) -> bool:
         """Return whether no thread that waits was scheduled since the last look, and none that polls found anything."""

@@ -121,6 +121,14 @@ def stands(pid: int) -> bool:
     return False
 
 
+def sleeps(pid: int) -> bool:
+    """Return whether the main thread of a process sleeps in the kernel now."""
+    try:
+        return next(read_threads(pid)).state == "S"
+    except (OSError, KeyError, ValueError, StopIteration):
+        return False
+
+
 def fields(path: str) -> dict[str, str]:
     """Return the fields of a `status` file, or of one that is written alike."""
     pairs = (line.partition(":") for line in _text(path).split("\n"))

@@ -19,9 +19,8 @@ from docker.errors import APIError, DockerException, NotFound
 
 from breakrank.errors import BreakrankError
 from breakrank.host.session import Session
-from breakrank.host.supervisor import descendants
+from breakrank.host.supervisor import descendants, is_running
 from breakrank.runners import bridge
-from breakrank.runners.base import is_running
 from breakrank.runners.docker import untrusted
 from breakrank.runners.docker.container import Container, added_variables, is_ready, user_of
 from breakrank.runners.docker.engine import at_once, engine, is_rootless

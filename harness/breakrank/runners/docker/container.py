@@ -14,8 +14,7 @@ from docker.errors import NotFound
 
 from breakrank.errors import BreakrankError
 from breakrank.host.session import kill_all
-from breakrank.host.supervisor import descendants
-from breakrank.runners.base import is_running
+from breakrank.host.supervisor import descendants, is_running
 from breakrank.runners.docker import untrusted
 from breakrank.runners.docker.engine import engine, refusals
 from breakrank.runners.docker.namespaces import inner_pid

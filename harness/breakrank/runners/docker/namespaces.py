@@ -14,7 +14,7 @@ from docker.errors import NotFound
 
 from breakrank.errors import BreakrankError
 from breakrank.host.blocked.threads import read_numbers
-from breakrank.host.session import VARIABLE
+from breakrank.host.session_name import VARIABLE
 from breakrank.runners.docker.engine import engine, is_rootless
 from breakrank.runners.namespaces import KINDS
 

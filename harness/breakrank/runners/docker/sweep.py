@@ -9,7 +9,7 @@ from functools import partial
 from docker.errors import APIError, NotFound
 
 from breakrank.errors import BreakrankError
-from breakrank.host.session import is_alive
+from breakrank.host.session_name import is_alive
 from breakrank.runners.docker.engine import at_once, engine, words_of
 
 #: The label of our containers, networks and volumes: the session that owns them.

@@ -8,19 +8,28 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from breakrank.host import slurm_jobs as jobs
 from breakrank.host.session import Session
-from breakrank.host.supervisor import descendants
-from breakrank.runners.base import is_running
-from breakrank.runners.engine import Engine
+from breakrank.host.supervisor import descendants, is_running
+from breakrank.nodes.bootstrap import start
+from breakrank.runners.base import RankProcess
+from breakrank.runners.engine import End, Engine
+from breakrank.runners.join_socket import AnyCaller
 from breakrank.runners.slurm.command import PROGRAMS
+from breakrank.runners.slurm.deputies import CallerThere, Deputies
+from breakrank.runners.slurm.on_node import write_prolog
+from breakrank_agent.protocol.entry import GUEST, HOME, SECRET
 
+#: The variable that names the task prolog, and Slurm's words where a node does not find it.
+_PROLOG, _UNSEEN = "SLURM_TASK_PROLOG", "user task_prolog can not be executed"
 #: The name under which the supervisor keeps the program that ends our jobs.
 _LAST = "slurm"
 #: The command that waits for a line on descriptor 3, and then is the command that follows; without a line, it ends.
@@ -34,13 +43,27 @@ _KNOWN_WITHIN_S = 10.0
 
 
 class SlurmEngine(Engine):
-    """Starts one command that has Slurm start the ranks."""
+    """Starts one command that has Slurm start the ranks, and hears of them from a deputy on each node."""
 
     remote = True
 
     def __init__(self) -> None:
         self._asked = 0.0
         self._waits = ""
+        self._deputies: Deputies | None = None
+        self._folder = Path()
+
+    def prepare(self, session: Session, folder: Path, env: dict[str, str], agent: Path) -> dict[str, str]:
+        """Write the task prolog of this run, and expect the deputies that it starts."""
+        if HOME not in env:
+            return {}
+        guest = not session.ends_jobs
+        self._deputies = Deputies(session, folder)
+        self._folder = folder / "slurm"
+        command, sent = start(self._deputies.settings(env[HOME], env[SECRET], guest))
+        given = {name: env[name] for name in (HOME, SECRET, GUEST) if name in env}
+        settings = {"environment": given, "home": HOME, "agent": str(agent), "command": command, "guest": guest}
+        return {_PROLOG: str(write_prolog(self._folder, settings, sent, env.get(_PROLOG, "")))}
 
     def launch(
         self, session: Session, argv: Sequence[str], env: dict[str, str], cwd: Path, ends: Sequence[int], join: int
@@ -57,6 +80,20 @@ class SlurmEngine(Engine):
             os.close(gate)
             os.close(opens)
         return pid
+
+    def sources(self) -> list[int]:
+        """Return descriptors that are readable when a deputy has come."""
+        return self._deputies.sources() if self._deputies is not None else []
+
+    def callers(self) -> Iterable[AnyCaller]:
+        """Return the ranks that have called at the nodes since the last time."""
+        return self._deputies.callers() if self._deputies is not None else ()
+
+    def admit(self, caller: AnyCaller, boot: dict[str, Any], folder: Path) -> RankProcess:
+        """Have a caller of a node taken in."""
+        assert self._deputies is not None
+        assert isinstance(caller, CallerThere)
+        return self._deputies.admit(caller, boot, folder)
 
     def waits_for(self, session: Session, pid: int) -> str:
         """Return what jobs of ours wait for, asked every other second."""
@@ -77,8 +114,14 @@ class SlurmEngine(Engine):
         while is_running(pid) and time.monotonic() < until:
             time.sleep(0.01)
 
-    def close(self, session: Session, pid: int, write: Callable[..., None], status: int | None) -> int | None:
+    def close(self, session: Session, pid: int, write: Callable[..., None], end: End) -> End:
         """Write the controller's word on each job. A command that ends with 0 has failed if its job has."""
+        closed = tuple(self._reasons(folder=self._folder))
+        if self._deputies is not None:
+            closed += tuple(self._deputies.refused)
+            self._deputies.close(write, end.attempt)
+            self._deputies = None
+            shutil.rmtree(self._folder, ignore_errors=True)
         words = list(_settled(jobs.submitted_by(pid))) if pid else []
         for job in words:
             write("job", **job._asdict())
@@ -86,7 +129,19 @@ class SlurmEngine(Engine):
             jobs.end([job.number for job in words if not job.over])
             session.last([], _LAST)
         failed = [job for job in words if job.failed]
-        return failed[-1].status or -failed[-1].signal or 1 if status == 0 and failed else status
+        status = failed[-1].status or -failed[-1].signal or 1 if end.status == 0 and failed else end.status
+        return End(end.attempt, status, (*end.closed, *closed))
+
+    def _reasons(self, folder: Path) -> Iterator[str]:
+        """Yield why no deputy listens on nodes, as the prolog or Slurm itself has said it."""
+        for said in sorted(folder.glob("said-*")):
+            yield said.read_text(errors="replace").strip()
+        with contextlib.suppress(OSError):
+            if _UNSEEN in (folder.parent / "launcher.err").read_text(errors="replace"):
+                yield (
+                    f"the nodes do not see the run directory, {folder.parent}: choose a folder that they share, with "
+                    "the ini option scenario_runs"
+                )
 
 
 def _settled(numbers: Sequence[str]) -> Iterator[jobs.Job]:

@@ -22,6 +22,7 @@ from breakrank_agent.protocol.events.collectives import (
 )
 from breakrank_agent.protocol.events.conductor import (
     AttemptEvent,
+    ClockEvent,
     CrashEvent,
     CrashThread,
     DamagedEvent,
@@ -142,6 +143,7 @@ RankLine = Union[
 #: One line of `conductor.jsonl`: what the Conductor saw of the ranks, and did.
 ConductorLine = Union[
     SpawnedEvent,
+    ClockEvent,
     ExitEvent,
     StrikeOutcomeEvent,
     HungEvent,
@@ -175,6 +177,7 @@ __all__ = [
     "CensusEvent",
     "ChangedEvent",
     "ChildEvent",
+    "ClockEvent",
     "ConductorLine",
     "Contents",
     "CrashEvent",

@@ -8,6 +8,7 @@ from breakrank_agent.protocol.events.base import (
     AttemptEventBase,
     ConductorEventBase,
     Count,
+    Duration,
     OneRankEventBase,
     Ordinal,
     PointName,
@@ -22,6 +23,20 @@ class SpawnedEvent(OneRankEventBase):
     kind: Literal["spawned"]
     pid: Count
     """The process."""
+    node: NotRequired[str]
+    """The node that the process is on; absent for one of this machine."""
+
+
+class ClockEvent(ConductorEventBase):
+    """The clock of a node, as it was compared with ours. Times of events of its ranks are as our clock has them."""
+
+    kind: Literal["clock"]
+    node: str
+    """The node."""
+    offset_s: float
+    """The seconds by which its monotonic clock is ahead of ours."""
+    error_s: Duration
+    """The seconds by which that may be wrong: events of two nodes that are no further apart have no order."""
 
 
 class ExitEvent(OneRankEventBase):

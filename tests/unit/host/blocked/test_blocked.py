@@ -40,7 +40,7 @@ def proven_after(looks: Iterable[Look], monkeypatch: pytest.MonkeyPatch, needed:
     """Return the number of these looks at one rank that prove that it stands still; 0 if they do not."""
     left = iter(looks)
     monkeypatch.setattr(blocked, "look", lambda pid, call, polled: next(left))
-    monkeypatch.setattr(blocked, "_main_moves", lambda pid, call: False)
+    monkeypatch.setattr(blocked, "main_moves", lambda pid, call: False)
     stillness = Stillness()
     for number, _ in enumerate(looks, 1):
         stillness.look({0: 1}, {})
