@@ -98,6 +98,28 @@ class Hosts:
         bare = ("sshd", "/usr/sbin/sshd")
         return {pid: c for pid, c in found.items() if c and not c.startswith(bare) and "sshd_config" not in c}
 
+    def ours(self, name: str) -> list[int]:
+        """Return the processes of a host that are of a session of ours."""
+        found = []
+        for pid, command in self.processes(name).items():
+            with contextlib.suppress(OSError):
+                environ = Path(f"/proc/{pid}/environ").read_bytes()
+                found += [pid] if b"BREAKRANK_" in environ or "breakrank" in command else []
+        return found
+
+    @contextlib.contextmanager
+    def closed(self, name: str) -> Iterator[None]:
+        """Let nothing through from a host to this machine but the answers of its sshd."""
+        rule = ["OUTPUT", "-d", f"{self._net}.254", "-p", "tcp", "!", "--sport", "22", "-j", "REJECT"]
+        self._on(name, "iptables", "-A", *rule)
+        try:
+            yield
+        finally:
+            self._on(name, "iptables", "-D", *rule)
+
+    def _on(self, name: str, *command: str) -> None:
+        subprocess.run(["nsenter", "--target", str(self._first[name].pid), "--net", *command], check=True)
+
     def files(self, name: str) -> list[str]:
         """Return the names of what lies in /tmp of a host."""
         (first,) = (pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if self._is_first(name, pid))
@@ -137,7 +159,8 @@ class Hosts:
         )
         lines = [f"{self.address(name)} {name}" for name in self.names]
         (self.folder / "hosts").write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
-        entries = "".join(f"Host {name}\n  HostName {self.address(name)}\n" for name in self.names)
+        named = [(name, name) for name in self.names] + [("alias", self.names[0])]
+        entries = "".join(f"Host {name}\n  HostName {self.address(host)}\n" for name, host in named)
         self.config.write_text(
             f"{entries}Host *\n  User root\n  IdentityFile {self.folder}/user_key\n  IdentitiesOnly yes\n"
             "  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n"

@@ -46,7 +46,10 @@ class Deputy:
 
     def serve(self) -> None:
         """Serve until the wire is closed, or one of `ends` is readable. Raises `WireCut` for what cannot be served."""
-        self._door.open()
+        # An address that is taken is that of another deputy of this run: the Conductor sees by our words that both are
+        # on one machine, and says so.
+        with contextlib.suppress(OSError):
+            self._door.open()
         self.say(hello=self._questions.facts())
         with contextlib.ExitStack() as stack:
             for end in (self.ranks.close, self._door.close, self._wire.close):

@@ -80,7 +80,8 @@ def _serve(config: dict[str, Any], session: str, folder: Path) -> None:
         Deputy(wire, config, session, folder, [guard, *ends_with], over_tcp).serve()
     finally:
         if select.select([guard], [], [], 0)[0]:
-            # The guard was killed: all that it would do is done here.
+            # The guard is gone: all that it would do is done here.
+            print("breakrank: the guard of its deputy was killed", file=sys.stderr, flush=True)
             _leave(config, session, folder, os.getpid())
 
 

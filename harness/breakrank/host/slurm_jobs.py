@@ -10,6 +10,7 @@ The supervisor runs this file as a script, with the standard library alone, when
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -45,6 +46,11 @@ class Job(NamedTuple):
         return self.state == "PENDING"
 
     @property
+    def completing(self) -> bool:
+        """True if processes of it are being ended; it may be started again afterwards."""
+        return self.state == "COMPLETING"
+
+    @property
     def over(self) -> bool:
         """True if it will run no more, as the controller knows."""
         return self.state in OVER
@@ -62,6 +68,21 @@ def ask(*command: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.decode(errors="replace") if done.returncode == 0 else None
+
+
+def no_slurm() -> str:
+    """Return why no job can be submitted here, with the cure, or the empty string."""
+    missing = next((name for name in ("srun", "sbatch", "scontrol", "squeue") if shutil.which(name) is None), "")
+    if missing:
+        return f"no Slurm: {missing} is not on the PATH; work on a login node (in a clone, as root: make slurm)"
+    try:
+        done = subprocess.run(["sinfo", "--noheader"], capture_output=True, text=True, timeout=_ANSWERS_IN_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"Slurm does not answer: {error}"
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["sinfo failed"])[-1]
+        return f"Slurm does not answer: {why}; name its configuration by SLURM_CONF (in a clone, as root: make slurm)"
+    return ""
 
 
 def submitted_by(session: int) -> list[str]:

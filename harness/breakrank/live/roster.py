@@ -189,7 +189,7 @@ def _meeting(environment: Mapping[str, str]) -> str:
 def _beside(job: str) -> Iterator[Member]:
     """Yield the ranks of this machine that are of one job, or of a step of it, without what they have started."""
     for process in psutil.process_iter():
-        # Whoever asks from within the job is none of its ranks.
+        # One that asks from within the job is none of its ranks.
         member = _trains_for(job, process) if process.pid != os.getpid() else None
         if member is None:
             continue

@@ -1,7 +1,7 @@
 """The engine of a launched job: what it takes to start the user's command, to end it, and to know how it ended.
 
-This one needs nothing: the processes of the job are below the command. Where daemons start the ranks, another one says
-how they are reached (`breakrank.runners.slurm.engine`).
+This one needs nothing: the processes of the job are below the command. Another one says how ranks are reached that
+daemons start (`breakrank.runners.slurm.engine`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from breakrank.host.session import Session
+from breakrank.plan.script import command_line
 from breakrank.runners.base import RankProcess
 from breakrank.runners.join_socket import AnyCaller
+from breakrank_agent.plan import Plan
 
 
 class End(NamedTuple):
@@ -29,7 +31,11 @@ class Engine:
 
     remote = False
 
-    def prepare(self, session: Session, folder: Path, env: dict[str, str], agent: Path) -> dict[str, str]:
+    def command(self, plan: Plan, run: Path) -> list[str]:
+        """Return the command that is started; files may be made in the run directory. Raises `BreakrankError`."""
+        return command_line(plan.command)
+
+    def prepare(self, session: Session, folder: Path, plan: Plan, env: dict[str, str], agent: Path) -> dict[str, str]:
         """Return what the command finds in its environment beside `env`, which has the address that agents call.
 
         `agent` is the agent's copy; files may be made in `folder`, the run's. Raises `BreakrankError`.
@@ -57,6 +63,10 @@ class Engine:
     def waits_for(self, session: Session, pid: int) -> str:
         """Return what a job waits for before its ranks are started, empty if it does not wait."""
         return ""
+
+    def over(self, pid: int) -> bool:
+        """Return whether the job is over though its command has not ended yet."""
+        return False
 
     def end(self, session: Session, pid: int) -> None:
         """End the command, and the ranks that it would start."""

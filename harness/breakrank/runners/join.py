@@ -24,7 +24,6 @@ from breakrank.host.node_pid import Pid
 from breakrank.host.places import is_there
 from breakrank.host.session import Session
 from breakrank.host.supervisor import descendants, is_running
-from breakrank.plan.script import command_line
 from breakrank.runners.base import RankProcess
 from breakrank.runners.engine import End, Engine
 from breakrank.runners.join_socket import AnyCaller, Caller, Home
@@ -85,7 +84,7 @@ class JoinRunner:
         #: The command's process; 0 before it is started.
         self.pid = self._attempt = self._world = 0
         self._status: int | None = None
-        self._gone = self._ended = False
+        self._gone = self._ended = self._own = False
         self._view = View(Path())
 
     @property
@@ -102,6 +101,7 @@ class JoinRunner:
         self._folder, self._view, self._patience_s = folder, view, plan.deadline_s
         if not self.pid:
             self._home.open()
+            self._own = not plan.command
             self._launch(plan, folder, view)
         return self.arrivals()
 
@@ -166,6 +166,8 @@ class JoinRunner:
         """Return whether no rank is to come in this attempt: the command has ended, or begun another attempt."""
         if any(self._number(caller) > self._attempt for caller in self._held):
             return True
+        if not self._gone and self._pids and self._engine.over(self.pid):
+            return True
         # A command may leave ranks behind that have not called yet.
         return self._gone and (bool(self._pids) or self._waited_long() or not self._others())
 
@@ -208,6 +210,9 @@ class JoinRunner:
         last = innermost(text) if status else None
         said = {"said": f"{last.type}: {last.message}"[:500]} if last is not None else {}
         ended = {"status": status, "ended": self._ended}
+        if self._own and self._pids:
+            # The command is none of the user's: it reports nothing, and races with nobody.
+            return
         write("launcher", attempt=self._attempt, **ended, blames=blames, closed=closed, **said)
 
     # --- the command
@@ -234,9 +239,9 @@ class JoinRunner:
                 self._outputs[reader] = Output(folder / f"launcher.{name}")
                 self._sources.register(reader, select.EPOLLIN)
                 ends.append(into)
-            command = command_line(plan.command)
+            command = self._engine.command(plan, folder)
             env |= dict(plan.environment)
-            env |= self._engine.prepare(self._session, folder, env, view.inside(self._staged))
+            env |= self._engine.prepare(self._session, folder, plan, env, view.inside(self._staged))
             self.pid = self._engine.launch(self._session, command, env, view.folder, ends, view.holder)
         if self._started is not None:
             self._started(self.pid)

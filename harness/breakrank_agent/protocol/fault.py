@@ -37,6 +37,7 @@ CAPABILITIES = (
     "pids cgroup",
     "freezer cgroup",
     "docker",
+    "slurm",
     "debugger",
     "compiler",
     "cuda",

@@ -1,1 +1,1 @@
-"""Slurm starts the ranks: which commands it starts, which jobs are ours, how they end, and what it says of them."""
+"""Slurm starts the ranks: which commands it starts, how deputies come to the nodes, how jobs end, and who says so."""

@@ -26,6 +26,7 @@ from breakrank.runners.join_socket import AnyCaller
 from breakrank.runners.slurm.command import PROGRAMS
 from breakrank.runners.slurm.deputies import CallerThere, Deputies
 from breakrank.runners.slurm.on_node import write_prolog
+from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.entry import GUEST, HOME, SECRET
 
 #: The variable that names the task prolog, and Slurm's words where a node does not find it.
@@ -53,7 +54,7 @@ class SlurmEngine(Engine):
         self._deputies: Deputies | None = None
         self._folder = Path()
 
-    def prepare(self, session: Session, folder: Path, env: dict[str, str], agent: Path) -> dict[str, str]:
+    def prepare(self, session: Session, folder: Path, plan: Plan, env: dict[str, str], agent: Path) -> dict[str, str]:
         """Write the task prolog of this run, and expect the deputies that it starts."""
         if HOME not in env:
             return {}

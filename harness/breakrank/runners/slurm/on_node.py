@@ -5,8 +5,8 @@ Slurm reads its stdout as commands (`export NAME=value`), so that it prints noth
 over: what goes wrong is one line in a file of FOLDER, which also holds `deputy` (what comes to the stdin of the
 deputy's first code) and `settings.json`.
 
-Where somebody listens already, there is nothing to start: another task of the node was faster, or the node is the
-machine of pytest itself.
+There is nothing to start if somebody listens already: another task of the node was faster, or the node is the machine
+of pytest itself.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def write_prolog(folder: Path, settings: dict[str, Any], sent: bytes, users: str
 
     `users` is the prolog that the user has in the environment: it runs first, and what it prints and its end count.
     """
-    folder.mkdir(mode=0o700)
+    folder.mkdir(mode=0o700, exist_ok=True)
     (folder / "settings.json").write_text(json.dumps(settings))
     (folder / "deputy").write_bytes(sent)
     script = folder / "on_node.py"
