@@ -12,6 +12,7 @@ from typing import Any
 
 from breakrank.host.disk_journal import DiskJournal
 from breakrank.host.session import Session
+from breakrank.host.slurm_task import Task
 from breakrank.runners.cgroups import Group, Groups
 from breakrank.runners.namespaces import Walls
 from breakrank_agent.kernel.rooted import WorkingFolder
@@ -34,6 +35,7 @@ class StruckRank:
     around: Mapping[int, Walls]
     groups: Groups
     journal: DiskJournal | None = None
+    task_of_rank: Task | None = None
 
     @property
     def group(self) -> Group:
@@ -46,6 +48,13 @@ class StruckRank:
         if self.journal is None:
             raise OSError("the writes of this rank are not watched here")
         return self.journal
+
+    @property
+    def task(self) -> Task:
+        """The task of Slurm's that the rank is. Raises `OSError` if it is none."""
+        if self.task_of_rank is None:
+            raise OSError("the rank is no task of Slurm's; use --scenario-runner=slurm")
+        return self.task_of_rank
 
     @property
     def walls(self) -> Walls:

@@ -9,6 +9,7 @@ The supervisor runs this file as a script, with the standard library alone, when
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -83,6 +84,16 @@ def no_slurm() -> str:
         why = (done.stderr.strip().splitlines() or ["sinfo failed"])[-1]
         return f"Slurm does not answer: {why}; name its configuration by SLURM_CONF (in a clone, as root: make slurm)"
     return ""
+
+
+def no_operator() -> str:
+    """Return why nodes cannot be set down and taken back from here, or the empty string."""
+    lack = no_slurm()
+    if lack:
+        return lack
+    found = re.search(r"^SlurmUser\s*=\s*\S*?\((\d+)\)", ask("scontrol", "show", "config") or "", re.MULTILINE)
+    operators = {0, int(found[1])} if found else {0}
+    return "" if os.geteuid() in operators else "not an operator of Slurm's: only root and its SlurmUser set nodes down"
 
 
 def submitted_by(session: int) -> list[str]:

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from breakrank.errors import BreakrankError
-from breakrank.host.session import Session
 from breakrank.host.slurm_jobs import ask, submitted_by, word_on
 from breakrank.runners import environment
+from breakrank.runners.engine import Launch
 from breakrank.runners.join import JoinRunner
 from breakrank.runners.kind import Resources, RunnerKind, RunSpec
 from breakrank.runners.slurm.engine import SlurmEngine
@@ -72,17 +72,18 @@ class BatchEngine(SlurmEngine):
             self._over = bool(words) and all(job is not None and job.over and not job.completing for job in words)
         return self._over
 
-    def prepare(self, session: Session, folder: Path, plan: Plan, env: dict[str, str], agent: Path) -> dict[str, str]:
+    def prepare(self, launch: Launch) -> dict[str, str]:
         """Add what a program finds in its environment under any runner."""
+        plan = launch.plan
         told = {"BREAKRANK_SEED": plan.seed, "BREAKRANK_STEPS": plan.steps, "BREAKRANK_MERGED": plan.merged}
-        path = os.pathsep.join(filter(None, [str(agent), env.get("PYTHONPATH", "")]))
+        path = os.pathsep.join(filter(None, [str(launch.agent), launch.env.get("PYTHONPATH", "")]))
         pinned = {**environment.PINNED, **profile(plan.framework).environment, "PYTHONDONTWRITEBYTECODE": "1"}
         given = {
             **{name: str(value) for name, value in told.items()},
             **(pinned if plan.pin else {}),
             "PYTHONPATH": path,
         }
-        return {**given, **super().prepare(session, folder, plan, {**env, **given}, agent)}
+        return {**given, **super().prepare(launch._replace(env={**launch.env, **given}))}
 
 
 def count_nodes() -> int:

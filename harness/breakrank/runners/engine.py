@@ -18,6 +18,20 @@ from breakrank.runners.join_socket import AnyCaller
 from breakrank_agent.plan import Plan
 
 
+class Launch(NamedTuple):
+    """The launch of a command: its environment, which has the address that agents call, and its places.
+
+    `folder` is the run directory, in which files may be made, `work` that of the ranks, `agent` the agent's copy.
+    """
+
+    session: Session
+    plan: Plan
+    env: dict[str, str]
+    folder: Path
+    work: Path
+    agent: Path
+
+
 class End(NamedTuple):
     """The end of a command in an attempt: its status, and why ranks could not be reached."""
 
@@ -35,11 +49,8 @@ class Engine:
         """Return the command that is started; files may be made in the run directory. Raises `BreakrankError`."""
         return command_line(plan.command)
 
-    def prepare(self, session: Session, folder: Path, plan: Plan, env: dict[str, str], agent: Path) -> dict[str, str]:
-        """Return what the command finds in its environment beside `env`, which has the address that agents call.
-
-        `agent` is the agent's copy; files may be made in `folder`, the run's. Raises `BreakrankError`.
-        """
+    def prepare(self, launch: Launch) -> dict[str, str]:
+        """Return what the command finds in its environment beside what it has already. Raises `BreakrankError`."""
         return {}
 
     def sources(self) -> list[int]:

@@ -11,7 +11,7 @@ import os
 import re
 import select
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from breakrank.host.places import is_there
 from breakrank.host.session import Session
 from breakrank.host.supervisor import descendants, is_running
 from breakrank.runners.base import RankProcess
-from breakrank.runners.engine import End, Engine
+from breakrank.runners.engine import End, Engine, Launch
 from breakrank.runners.join_socket import AnyCaller, Caller, Home
 from breakrank.runners.kind import LocalKind, Resources, RunSpec
 from breakrank.runners.process import OURS, RANK_VARIABLES
@@ -44,6 +44,8 @@ _MOST_SKIPPED = 100
 _MOST_HELD = 1024
 #: Seconds between two looks for ranks that cannot call, while some are missing.
 _LOOK_S = 0.1
+#: Seconds between two looks at whether a job without ranks waits.
+_ASKED_S = 1.0
 #: Options of the interpreter that keep our `sitecustomize` out.
 _CLOSED = {"I": "-I", "E": "-E", "S": "-S"}
 #: The rank whose failure a launcher saw first, in torchrun's table and in Open MPI's notice.
@@ -80,7 +82,7 @@ class JoinRunner:
         self._outputs: dict[int, Output] = {}
         self._sources = select.epoll()
         self._closed: dict[int, str] = {}
-        self._looked = self._left = self._patience_s = 0.0
+        self._looked = self._asked = self._left = self._patience_s = 0.0
         #: The command's process; 0 before it is started.
         self.pid = self._attempt = self._world = 0
         self._status: int | None = None
@@ -111,7 +113,7 @@ class JoinRunner:
         A job that waits for its nodes moves: its deadline begins with its ranks.
         """
         now = time.monotonic()
-        if not self._pids and self.pid and not self._gone and self._engine.waits_for(self._session, self.pid):
+        if self._waits():
             return True
         missing = not self._here or len(self._here) < self._world
         if not missing or self._gone or not self.pid or now - self._looked < _LOOK_S:
@@ -123,6 +125,14 @@ class JoinRunner:
                 if why:
                     self._closed[pid] = why
         return False
+
+    def _waits(self) -> bool:
+        """Return whether the job waits for its nodes, for the first time or after all of its ranks have ended."""
+        now = time.monotonic()
+        if self._gone or not self.pid or not self._engine.remote or now - self._asked < _ASKED_S:
+            return False
+        self._asked = now
+        return not any(map(_lives, self._here.values())) and bool(self._engine.waits_for(self._session, self.pid))
 
     def sources(self) -> list[int]:
         """Return what is readable when the command has printed something.
@@ -241,7 +251,8 @@ class JoinRunner:
                 ends.append(into)
             command = self._engine.command(plan, folder)
             env |= dict(plan.environment)
-            env |= self._engine.prepare(self._session, folder, plan, env, view.inside(self._staged))
+            launch = Launch(self._session, plan, env, folder, view.folder, view.inside(self._staged))
+            env |= self._engine.prepare(launch)
             self.pid = self._engine.launch(self._session, command, env, view.folder, ends, view.holder)
         if self._started is not None:
             self._started(self.pid)
@@ -384,18 +395,19 @@ class Join(LocalKind):
 
     def make(self, resources: Resources, spec: RunSpec) -> JoinRunner:
         """Return a runner for one run."""
-        engine = SlurmEngine() if _is_remote(spec) else Engine()
+        engine = engine_of(spec.plan.command, spec.where or Path())
         return JoinRunner(resources.session, resources.importable, spec.agent, engine=engine)
 
     def view(self, resources: Resources, spec: RunSpec, where: Path) -> AbstractContextManager[View]:
         """Give ranks that daemons start a copy of the folder: they would not be in an overlay of ours."""
-        if _is_remote(spec) and not spec.in_place:
+        if engine_of(spec.plan.command, where).remote and not spec.in_place:
             return contextlib.nullcontext(copied_view(where, spec.folder, resources.runs, "Slurm's daemons start it"))
         return super().view(resources, spec, where)
 
 
-def _is_remote(spec: RunSpec) -> bool:
-    return is_slurm(spec.plan.command, spec.where or Path())
+def engine_of(command: Sequence[str], folder: Path) -> Engine:
+    """Return what starts the ranks of a command."""
+    return SlurmEngine() if is_slurm(command, folder) else Engine()
 
 
 RUNNER = Join()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional, Protocol, Union
 
 from breakrank_agent.kernel.rooted import WorkingFolder
@@ -103,6 +103,27 @@ class Disk(Protocol):
         """Yield each folder that was changed, open, with its names on disk, and the digests of files (sha256)."""
 
 
+class Task(Protocol):
+    """The task of Slurm's that the rank is. Each method raises `OSError` if the controller refuses."""
+
+    @property
+    def job(self) -> str:
+        """The number of its job."""
+
+    @property
+    def node(self) -> str:
+        """The node that it runs on."""
+
+    def step(self) -> str:
+        """Return the step that runs."""
+
+    def steps(self) -> Sequence[str]:
+        """Return the steps of the job that run."""
+
+    def run(self, *command: str) -> str:
+        """Run a program of Slurm's, and return what it prints."""
+
+
 class Target(Protocol):
     """The rank as a fault from outside sees it: its process, the working folder, and its peers' processes by rank.
 
@@ -126,6 +147,10 @@ class Target(Protocol):
     @property
     def walls(self) -> Walls:
         """The walls around the rank. Raises `OSError` if there are none."""
+
+    @property
+    def task(self) -> Task:
+        """The task of a cluster's that the rank is. Raises `OSError` if it is none."""
 
     @property
     def disk(self) -> Disk:

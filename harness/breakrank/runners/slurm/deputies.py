@@ -37,10 +37,10 @@ class CallerThere:
 
 
 class Deputies:
-    """All deputies of one run. `refused` says why callers were not taken in."""
+    """All deputies of one run, whose ranks work in `work`. `refused` says why callers were not taken in."""
 
-    def __init__(self, session: Session, folder: Path) -> None:
-        self._session, self._folder = session, folder
+    def __init__(self, session: Session, folder: Path, work: Path) -> None:
+        self._session, self._folder, self._work = session, folder, str(work)
         self._reception = Reception()
         self.nodes: list[Node] = []
         self.refused: list[str] = []
@@ -70,6 +70,7 @@ class Deputies:
         """Take in the deputies that have come."""
         for wire, hello in self._reception.arrivals():
             node = Node(hello["host"], wire, hello)
+            node.work = self._work
             self.nodes.append(node)
             self._session.attach(node)
             node.compare_clocks()

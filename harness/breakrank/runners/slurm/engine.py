@@ -21,12 +21,11 @@ from breakrank.host.session import Session
 from breakrank.host.supervisor import descendants, is_running
 from breakrank.nodes.bootstrap import start
 from breakrank.runners.base import RankProcess
-from breakrank.runners.engine import End, Engine
+from breakrank.runners.engine import End, Engine, Launch
 from breakrank.runners.join_socket import AnyCaller
 from breakrank.runners.slurm.command import PROGRAMS
 from breakrank.runners.slurm.deputies import CallerThere, Deputies
 from breakrank.runners.slurm.on_node import write_prolog
-from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.entry import GUEST, HOME, SECRET
 
 #: The variable that names the task prolog, and Slurm's words where a node does not find it.
@@ -54,16 +53,17 @@ class SlurmEngine(Engine):
         self._deputies: Deputies | None = None
         self._folder = Path()
 
-    def prepare(self, session: Session, folder: Path, plan: Plan, env: dict[str, str], agent: Path) -> dict[str, str]:
+    def prepare(self, launch: Launch) -> dict[str, str]:
         """Write the task prolog of this run, and expect the deputies that it starts."""
+        session, env = launch.session, launch.env
         if HOME not in env:
             return {}
         guest = not session.ends_jobs
-        self._deputies = Deputies(session, folder)
-        self._folder = folder / "slurm"
+        self._deputies = Deputies(session, launch.folder, launch.work)
+        self._folder = launch.folder / "slurm"
         command, sent = start(self._deputies.settings(env[HOME], env[SECRET], guest))
         given = {name: env[name] for name in (HOME, SECRET, GUEST) if name in env}
-        settings = {"environment": given, "home": HOME, "agent": str(agent), "command": command, "guest": guest}
+        settings = {"environment": given, "home": HOME, "agent": str(launch.agent), "command": command, "guest": guest}
         return {_PROLOG: str(write_prolog(self._folder, settings, sent, env.get(_PROLOG, "")))}
 
     def launch(
