@@ -46,8 +46,8 @@ class Deputy:
 
     def serve(self) -> None:
         """Serve until the wire is closed, or one of `ends` is readable. Raises `WireCut` for what cannot be served."""
-        # An address that is taken is that of another deputy of this run: the Conductor sees by our words that both are
-        # on one machine, and says so.
+        # An address that is taken is that of another deputy of this run: by our words the Conductor sees and says that
+        # both are on one machine.
         with contextlib.suppress(OSError):
             self._door.open()
         self.say(hello=self._questions.facts())

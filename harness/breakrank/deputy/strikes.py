@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,17 @@ from breakrank.witnesses import Evidence, witness_of
 from breakrank_agent.kernel.rooted import WorkingFolder
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.fault import Fault, GoesOn, Heals, Releases
+
+
+class Peers(dict[int, int]):
+    """The other ranks of this node, by number. Those of other nodes raise `OSError`: nothing of theirs is seen here."""
+
+    def get(self, rank: int, default: Any = None) -> Any:
+        """Return a rank's process."""
+        return self[rank]
+
+    def __missing__(self, rank: int) -> int:
+        raise OSError(f"rank {rank} is on another host, and its connections are not seen from here")
 
 
 @dataclass
@@ -105,14 +117,14 @@ class Strikes:
     def look(self, facts: dict[str, Any]) -> bool:
         """Have the witness look before the strike; return whether it saw anything."""
         fault, target = self._find(facts)
-        target.evidence = Evidence(before=witness_of(fault).look(fault, target))
+        target.evidence = Evidence(before=_look(fault, target))
         return bool(target.evidence.before)
 
     def judge(self, facts: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
         """Have the witness look again, and judge; return its proof, and whether the strike is set."""
         fault, target = self._find(facts)
         witness, evidence = witness_of(fault), target.evidence
-        evidence.earlier, evidence.after = evidence.after, witness.look(fault, target)
+        evidence.earlier, evidence.after = evidence.after, _look(fault, target)
         evidence.reports, evidence.seen, evidence.silent = seen["reports"], seen["seen"], seen["silent"]
         return {"proof": witness.judge(fault, evidence), "set": witness.is_set(fault, evidence)}
 
@@ -120,7 +132,14 @@ class Strikes:
         if self._plan is None:
             self._plan = Plan.loads((self._folder / "plan.json").read_text(), "plan.json")
         key = facts["number"], facts["rank"], facts["pid"]
-        peers = {int(rank): pid for rank, pid in facts["peers"].items()}
+        peers = Peers((int(rank), pid) for rank, pid in facts["peers"].items())
         if key not in self._targets:
             self._targets[key] = RankHere(self._ranks, *key, facts["folder"], peers, facts["store"])
         return self._plan.strikes[facts["number"]].fault, self._targets[key]
+
+
+def _look(fault: Fault, target: RankHere) -> Any:
+    """Return what the witness sees; None if it cannot look from this node."""
+    with contextlib.suppress(OSError):
+        return witness_of(fault).look(fault, target)
+    return None

@@ -35,6 +35,7 @@ def archive() -> bytes:
     return data.getvalue()
 
 
+@functools.cache
 def modules() -> dict[str, Path]:
     """Return the modules of pytest's side that a deputy imports, by name, with their files."""
     found: dict[str, Path] = {}
