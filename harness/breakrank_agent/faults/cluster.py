@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from breakrank_agent.protocol.fault import Fault
@@ -58,5 +59,10 @@ class DownNode(
         target.task.run("scontrol", "update", f"nodename={target.task.node}", "state=down", f"reason={reason}")
 
     def heal(self, target: Target) -> None:
-        """Have the controller take it back."""
-        target.task.run("scontrol", "update", f"nodename={target.kept['node']}", "state=resume")
+        """Have the controller take it back, unless it has done so by itself: it may, once the node registers."""
+        node = target.kept["node"]
+        try:
+            target.task.run("scontrol", "update", f"nodename={node}", "state=resume")
+        except OSError:
+            if re.search(r"\bState=\S*DOWN", target.task.run("scontrol", "-o", "show", "node", node)):
+                raise
