@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import pytest
-from support import containers
+from support import containers, hosts
 
 from breakrank.doctor import missing
+from breakrank.nodes.host_names import Hosts
 from breakrank.runners import find_runner, offered_runners
 from breakrank.verdict import Outcome
 from breakrank_agent import faults
 from breakrank_agent.protocol.trigger import at
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Yield two hosts that see the folder of the runs. Skips where this machine cannot have any."""
+    if hosts.lacks():
+        pytest.skip(f"hosts: {hosts.lacks()}")
+    with hosts.hosts(tmp_path_factory.mktemp("hosts"), shared=tmp_path_factory.getbasetemp()) as made:
+        yield made
+
+
+@pytest.fixture
+def runner(request, bench, monkeypatch):
+    """Return the name of a runner; where it needs hosts, the bench knows some."""
+    if request.param == "hosts":
+        cluster = request.getfixturevalue("cluster")
+        monkeypatch.setattr(bench._resources, "hosts", Hosts(cluster.names, ("ssh", "-F", str(cluster.config))))
+    return request.param
 
 
 def under(runner: str) -> dict[str, str]:
@@ -22,14 +41,14 @@ def under(runner: str) -> dict[str, str]:
     return {"runner": runner}
 
 
-@pytest.mark.parametrize("runner", offered_runners())
+@pytest.mark.parametrize("runner", offered_runners(), indirect=True)
 def test_a_sound_job_survives_under_it(run, runner):
     result, saved = run("small:train", **under(runner))
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
     assert [lived.status for lived in saved.history.last] == [0, 0]
 
 
-@pytest.mark.parametrize("runner", offered_runners())
+@pytest.mark.parametrize("runner", offered_runners(), indirect=True)
 def test_a_kill_lands_under_it(run, runner):
     result, saved = run("small:train", faults.Kill() @ at(rank=1, step=2), **under(runner))
     landed = [(e["rank"], e["witness"]) for e in saved.history.seen("strike") if e["phase"] == "landed"]

@@ -51,7 +51,7 @@ def verdict(program, seed, digest):
 
 
 class FakeBench:
-    def __init__(self, runs, limit_mb=500, controller_pid=None, cold=False):
+    def __init__(self, runs, limit_mb=500, controller_pid=None, cold=False, hosts=None):
         self.runs = runs
         self.made = 0
         runs.mkdir(exist_ok=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from breakrank.analysis.digests import outside_majority
 from breakrank.analysis.endings import reported, where_at
+from breakrank.analysis.moments import error_of, in_order
 from breakrank.causes import HAZARDS
 from breakrank.history.reader import History, RankHistory
 from breakrank.verdict import Blame, Finding, name_ranks
@@ -49,7 +50,7 @@ def accusations(history: History) -> tuple[Accusation, ...]:
     if not history.attempts:
         return ()
     starts = [float(e["t"]) for e in history.seen("spawned") if e["attempt"] == _last(history)]
-    reports = sorted((lived for lived in history.last if _reported_type(lived)), key=_report_time)
+    reports = in_order(history, (lived for lived in history.last if _reported_type(lived)), _report_time)
     by_ranks = [
         Accusation(
             f"{_reported_type(lived)} in rank {lived.rank}",
@@ -124,7 +125,7 @@ def _reported_first(history: History, findings: Sequence[Finding]) -> Blame | No
 
     A rank that reports a lost connection or a wait is a victim: its report names the place of its wait, not a culprit.
     """
-    reports = sorted((lived for lived in history.last if lived.report is not None), key=_report_time)
+    reports = in_order(history, (lived for lived in history.last if lived.report is not None), _report_time)
     if not reports:
         return None
     own = [lived for lived in reports if not _is_victim(lived)]
@@ -151,7 +152,7 @@ def _accused(history: History, lived: RankHistory) -> set[int]:
 
 def _behind_a_victim(history: History, victim: RankHistory) -> Blame:
     """Blame the ranks that had ended before the victim's report; if it waited in vain, those that did not come."""
-    before = _report_time(victim)
+    before = _report_time(victim) - error_of(history, victim)
     gone = [p for p in history.last if p.rank != victim.rank and p.report is None and _exit_time(history, p) < before]
     if gone:
         return _name(gone, f"had ended when rank {victim.rank} lost its connection")

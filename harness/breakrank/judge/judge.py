@@ -9,6 +9,7 @@ from math import inf
 from breakrank.analysis import endings, faint_gradients, rounding
 from breakrank.analysis.apart import set_apart, without_match
 from breakrank.analysis.lineage import lineage
+from breakrank.analysis.moments import in_order
 from breakrank.history.reader import History, RankHistory
 from breakrank.judge.blame import accusations, blame
 from breakrank.judge.consequences import without_consequences
@@ -75,9 +76,9 @@ def judge(
         also=tuple(also),
         blame=blame(history.without_faults(), named),
         latency_s=_latency(history),
-        reported=(*_say(history.last, last, Ended.REPORTED), *(f"the launcher {left_words(e)}" for e in launcher)),
+        reported=(*_say(history, last, Ended.REPORTED), *(f"the launcher {left_words(e)}" for e in launcher)),
         heard=_heard(history.last, last),
-        crashed=tuple(_say(history.last, last, Ended.CRASHED)),
+        crashed=tuple(_say(history, last, Ended.CRASHED)),
         void=tuple(account.void),
         abstained=abstained,
         notes=tuple(account.notes),
@@ -208,16 +209,14 @@ def _work_lost(history: History, attempt: int) -> list[str]:
     return [f"{lost} of {done} steps of attempt {attempt - 1} were lost"] if lost > 0 else []
 
 
-def _say(ranks: Sequence[RankHistory], ends: dict[int, Ended], end: Ended) -> list[str]:
+def _say(history: History, ends: dict[int, Ended], end: Ended) -> list[str]:
     """Say how each rank with this end ended, in the order in which they did; ranks that say the same, by number.
 
     It is chance that one rank notices a thing before another one, and the sentence of a verdict is not to be.
     """
-    first: dict[str, float] = {}
-    for lived in ranks:
-        at = lived.report["t"] if lived.report is not None else inf
-        first[endings.reported(lived)] = min(at, first.get(endings.reported(lived), inf))
-    ordered = sorted(ranks, key=lambda lived: (first[endings.reported(lived)], lived.rank))
+    by_time = in_order(history, history.last, lambda lived: lived.report["t"] if lived.report is not None else inf)
+    said = list(dict.fromkeys(map(endings.reported, by_time)))
+    ordered = sorted(history.last, key=lambda lived: (said.index(endings.reported(lived)), lived.rank))
     return [endings.describe(lived, end) for lived in ordered if ends[lived.rank] is end]
 
 

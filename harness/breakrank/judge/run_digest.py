@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeGuard
 
 from breakrank.analysis.endings import acted, classify
+from breakrank.analysis.moments import in_order
 from breakrank.history.reader import History, RankHistory, signal_name
 from breakrank.verdict import Ended
 from breakrank_agent.protocol.clock import MAIN
@@ -125,13 +126,15 @@ def _first_to_fail(history: History, attempt: int, ends: Mapping[int, Ended]) ->
     failed = [lived for lived in history.attempt(attempt) if ends[lived.rank] is not Ended.WELL]
     order = (Ended.STRUCK, Ended.CRASHED, Ended.REPORTED)
 
-    def sign(lived: RankHistory) -> tuple[bool, int, float]:
+    def sign(lived: RankHistory) -> tuple[bool, int]:
         end = ends[lived.rank]
-        moments = [e["t"] for e in (lived.report, *lived.events[-1:]) if e is not None]
-        place = order.index(end) if end in order else len(order)
-        return not any(map(_fired, lived.events)), place, float(moments[0]) if moments else 0.0
+        return not any(map(_fired, lived.events)), order.index(end) if end in order else len(order)
 
-    return min(failed, key=sign).rank
+    def moment(lived: RankHistory) -> float:
+        return next((float(e["t"]) for e in (lived.report, *lived.events[-1:]) if e is not None), 0.0)
+
+    least = min(map(sign, failed))
+    return in_order(history, (lived for lived in failed if sign(lived) == least), moment)[0].rank
 
 
 def _counts(event: RankLine) -> bool:

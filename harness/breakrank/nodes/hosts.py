@@ -11,20 +11,13 @@ from dataclasses import dataclass, field
 from breakrank.errors import BreakrankError
 from breakrank.host.session import Session
 from breakrank.host.wire import WireCut
+from breakrank.nodes.host_names import Hosts
 from breakrank.nodes.login import Login
 from breakrank.nodes.node import Node
 from breakrank.nodes.reception import Reception, hello_of
 
 #: The seconds within which a deputy must have called, and ssh must have ended once nobody is left there.
 _CALLS_WITHIN_S, _ENDS_WITHIN_S = 60.0, 15.0
-
-
-@dataclass(frozen=True)
-class Hosts:
-    """The names of hosts as ssh knows them, and the words of the command that reaches them."""
-
-    names: tuple[str, ...] = ()
-    ssh: tuple[str, ...] = ("ssh",)
 
 
 @dataclass

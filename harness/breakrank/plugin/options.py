@@ -12,13 +12,12 @@ import pytest
 
 from breakrank.errors import BreakrankError
 from breakrank.memory.spans import seconds_of
-from breakrank.nodes.hosts import Hosts
+from breakrank.nodes.host_names import HERE, Hosts
 from breakrank.plan.build import AUTO
 from breakrank.plan.for_scripts import patterns
 from breakrank.plan.script import check_script, check_step, framework_of, is_script
 from breakrank.plugin.command_line import PREFIX, destination, given
 from breakrank.plugin.pages import Pages, read_pages
-from breakrank.runners.kind import HERE
 from breakrank_agent.protocol.frameworks import all_frameworks
 
 #: Runners of the design that come later.

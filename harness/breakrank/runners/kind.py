@@ -16,15 +16,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from breakrank.host.session import Session
-from breakrank.nodes.hosts import Hosts
+from breakrank.nodes.host_names import HERE, Hosts
 from breakrank.runners.base import Runner
 from breakrank.runners.workdir import View, private_view
 from breakrank.runners.zygotes import Zygotes
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.frameworks import distributions
-
-#: No host but this machine.
-HERE = Hosts()
 
 
 class _Closable(Protocol):

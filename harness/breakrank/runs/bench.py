@@ -23,12 +23,12 @@ from breakrank.host.agent_link import is_passable, make_detour, remove_detours
 from breakrank.host.session import Session, sweep
 from breakrank.host.user_limits import check_quotas
 from breakrank.judge.run_digest import explain_difference
-from breakrank.nodes.hosts import Hosts
+from breakrank.nodes.host_names import HERE, Hosts
 from breakrank.plan.for_scripts import start_once
 from breakrank.runners import cgroups, find_runner
 from breakrank.runners.base import StartsOwnRanks
 from breakrank.runners.join import JoinRunner, engine_of
-from breakrank.runners.kind import HERE, Resources
+from breakrank.runners.kind import Resources
 from breakrank.runners.process import stage_agent
 from breakrank.runners.workdir import View
 from breakrank.runs.controls import Controls
