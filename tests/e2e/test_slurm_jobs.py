@@ -14,6 +14,7 @@ from breakrank.plan.for_scripts import make_script_plans
 from breakrank.runs.bench import Bench
 from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
+from breakrank.verdict import Outcome
 
 pytestmark = pytest.mark.skipif(bool(lacks()), reason=lacks())
 
@@ -128,7 +129,6 @@ def test_the_output_of_a_batch_job_lies_in_the_copy(script):
         ("leaky_layer", ""),
         ("torn_checkpoint", "torch-in-place"),
         ("torn_checkpoint", "torch-aside"),
-        ("dropped_link", ""),
     ],
 )
 def test_a_case_of_the_catalogue_gets_the_verdict_of_one_machine(cluster_bench, scenario, case):
@@ -138,6 +138,13 @@ def test_a_case_of_the_catalogue_gets_the_verdict_of_one_machine(cluster_bench, 
     there, here = (cluster_bench.run(Request(plan)) for plan in plans)
     assert said(there) == said(here)
     assert not there.verdict.void
+
+
+def test_a_fault_that_a_node_does_not_let_us_do_is_void_with_the_reason(cluster_bench):
+    scenario = SCENARIOS["dropped_link"]
+    result = cluster_bench.run(Request(make_plan(scenario, scenario.cases[0], Choices(runner="slurm"))))
+    assert result.verdict.outcome is Outcome.VOID
+    assert "did not land" in " ".join(result.verdict.void) and "from here" in " ".join(result.verdict.void)
 
 
 def test_a_partition_that_does_not_exist_is_said_in_one_line(script):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import sys
@@ -30,6 +31,8 @@ from breakrank_agent.protocol.entry import GUEST, HOME, SECRET
 
 #: The variable that names the task prolog, and Slurm's words where a node does not find it.
 _PROLOG, _UNSEEN = "SLURM_TASK_PROLOG", "user task_prolog can not be executed"
+#: The first line by which a program of Slurm's refuses a command.
+_REFUSED = re.compile(r"^(?:srun|sbatch|salloc): error: .*$", re.MULTILINE)
 #: The name under which the supervisor keeps the program that ends our jobs.
 _LAST = "slurm"
 #: The command that waits for a line on descriptor 3, and then is the command that follows; without a line, it ends.
@@ -138,7 +141,11 @@ class SlurmEngine(Engine):
         for said in sorted(folder.glob("said-*")):
             yield said.read_text(errors="replace").strip()
         with contextlib.suppress(OSError):
-            if _UNSEEN in (folder.parent / "launcher.err").read_text(errors="replace"):
+            printed = (folder.parent / "launcher.err").read_text(errors="replace")
+            refused = _REFUSED.search(printed)
+            if refused is not None and self._deputies is not None and not self._deputies.nodes:
+                yield refused[0].strip()
+            if _UNSEEN in printed:
                 yield (
                     f"the nodes do not see the run directory, {folder.parent}: choose a folder that they share, with "
                     "the ini option scenario_runs"
