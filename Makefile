@@ -11,7 +11,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help setup scenario test conformance lint schemas tox soak mutants bench bits matrix claims docs screenshots gpu docker image clean
+.PHONY: help setup scenario test conformance lint schemas tox soak mutants bench bits matrix claims docs screenshots gpu docker slurm image clean
 
 BIN := $(VENV)/bin
 
@@ -306,6 +306,11 @@ docker: ## install and start a Docker engine, if none answers and we are root; `
 		wait "$$engine" 2>/dev/null || true
 	done
 	stop "a Docker engine cannot be started here: $$(grep -iE 'failed|error' .docker/log | tail -n 1)"
+
+slurm: ## a Slurm cluster of two hosts on this machine, as root; ARGS=stop ends it, ARGS='run srun hostname' uses it
+	@py='$(BIN)/python'
+	if [ ! -x "$$py" ]; then py='$(PYTHON)'; fi
+	"$$py" fixtures/slurm/cluster.py $(ARGS)
 
 image: setup ## build images without a registry: one with torch, two with nothing but an old and a new Python (ARGS=NAME: that one)
 	@'$(BIN)/python' fixtures/image/build.py $(ARGS)

@@ -19,6 +19,7 @@ import psutil
 from breakrank.errors import BreakrankError
 from breakrank.host.cgroup_files import CONTROLLERS, mounts
 from breakrank.host.gdb import no_debugger
+from breakrank.host.slurm_jobs import no_operator, no_slurm
 from breakrank.runners import PLAIN, cgroups, find_runner
 from breakrank.runners.docker import endpoint
 from breakrank_agent.faults import all_faults
@@ -89,6 +90,8 @@ def _checks() -> dict[str, Callable[[], str]]:
         "tun": _tun,
         **{f"{controller} cgroup": functools.partial(cgroups.why_not, controller) for controller in CONTROLLERS},
         "docker": _docker,
+        "slurm": no_slurm,
+        "slurm operator": no_operator,
         "debugger": no_debugger,
         "compiler": _compiler,
         "cuda": _cuda,

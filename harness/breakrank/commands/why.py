@@ -11,7 +11,9 @@ HELP = "say where the ranks of a running job are, and which is the odd one"
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the processes."""
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("pids", type=int, nargs="+", metavar="PID", help="a launcher, or ranks of one job")
+    parser.add_argument(
+        "pids", type=int, nargs="+", metavar="PID", help="a launcher, ranks of one job, or a job of Slurm's"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

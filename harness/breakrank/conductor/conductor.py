@@ -82,9 +82,9 @@ class Conductor:
             # Each of them is called, whatever the others raise: the last one first.
             for end in (self._remove_lines, self._events.close, partial(run.runner.close, self.write)):
                 ends.callback(end)
+            ends.callback(run.session.clear)
             if run.launcher is not None:
                 ends.callback(run.launcher.end)
-            ends.callback(run.session.clear)
             while number is not None:
                 attempt = Attempt(run, number, self._show)
                 again = attempt.run() or attempt.regrown

@@ -11,8 +11,9 @@ from breakrank.conductor.reach import Far, Near, Reach
 from breakrank.conductor.run import Write
 from breakrank.conductor.struck_rank import StruckRank
 from breakrank.host.disk_journal import DiskJournal
-from breakrank.host.node_pid import NodePid, Pid
+from breakrank.host.node_pid import NodePid, Pid, number_of
 from breakrank.host.session import Session
+from breakrank.host.slurm_task import Task, task_of
 from breakrank.host.write_watch import WriteWatch
 from breakrank.runners.base import RankProcess
 from breakrank.runners.cgroups import Groups
@@ -258,18 +259,19 @@ class Strikes:
     def _reach(self, item: _OnRank) -> Reach:
         """Return what strikes and looks where the rank is."""
         fault = item.strike.fault
-        if isinstance(item.pid, int):
-            return Near(fault, self._target(item, item.pid))
+        if isinstance(item.pid, int) or fault.clustered:
+            # The controller of a cluster is asked from here.
+            return Near(fault, self._target(item, number_of(item.pid), task_of(item.pid)))
         peers = {r: p.number for r, p in self._pids.items() if isinstance(p, NodePid) and p.node is item.pid.node}
         peers.pop(item.rank, None)
         facts = {"number": item.index, "rank": item.rank, "pid": item.pid.number, "peers": peers, "store": self._store}
         return Far(item.pid, {**facts, "folder": item.pid.node.work}, item.kept)
 
-    def _target(self, item: _OnRank, pid: int) -> StruckRank:
+    def _target(self, item: _OnRank, pid: int, task: Task | None = None) -> StruckRank:
         peers = {rank: other for rank, other in self._pids.items() if rank != item.rank and isinstance(other, int)}
         view = str(self._view.folder), self._view.holder, self._view.carries
         where = *view, peers, self._store, item.kept, self._around, self._groups, self._journal
-        return StruckRank(self._session, item.index, item.rank, pid, *where, self._watches.get(item.rank))
+        return StruckRank(self._session, item.index, item.rank, pid, *where, self._watches.get(item.rank), task)
 
     def _settled(self, item: _OnRank) -> bool:
         if item.refused:

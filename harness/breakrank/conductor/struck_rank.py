@@ -13,6 +13,7 @@ from typing import Any
 from breakrank.host.blocked.threads import switches_at_rest
 from breakrank.host.disk_journal import DiskJournal
 from breakrank.host.session import Session
+from breakrank.host.slurm_task import Task
 from breakrank.host.write_watch import WriteWatch
 from breakrank.runners.cgroups import Group, Groups
 from breakrank.runners.namespaces import Walls
@@ -40,6 +41,7 @@ class StruckRank:
     groups: Groups
     journal: DiskJournal | None = None
     watch: WriteWatch | None = None
+    task_of_rank: Task | None = None
 
     @property
     def group(self) -> Group:
@@ -59,6 +61,13 @@ class StruckRank:
         if self.watch is None:
             raise OSError("the calls of this rank on files are not watched here")
         return self.watch
+
+    @property
+    def task(self) -> Task:
+        """The task of Slurm's that the rank is. Raises `OSError` if it is none."""
+        if self.task_of_rank is None:
+            raise OSError("the rank is no task of Slurm's; use --scenario-runner=slurm")
+        return self.task_of_rank
 
     @property
     def walls(self) -> Walls:

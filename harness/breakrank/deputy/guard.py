@@ -36,8 +36,14 @@ def main(config: dict[str, Any], session: str, where: str) -> int:
     try:
         return _guarded(lambda: _serve(config, session, folder))
     finally:
-        end_all(session, config["home"])
-        shutil.rmtree(folder, ignore_errors=True)
+        _leave(config, session, folder)
+
+
+def _leave(config: dict[str, Any], session: str, folder: Path, but: int = 0) -> None:
+    """Leave nothing behind; the ranks of a job of which we are a `guest` go on."""
+    if not config.get("guest"):
+        end_all(session, config["home"], but)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _guarded(serve: Callable[[], None]) -> int:
@@ -76,8 +82,7 @@ def _serve(config: dict[str, Any], session: str, folder: Path) -> None:
         if select.select([guard], [], [], 0)[0]:
             # The guard is gone: all that it would do is done here.
             print("breakrank: the guard of its deputy was killed", file=sys.stderr, flush=True)
-            end_all(session, config["home"], os.getpid())
-            shutil.rmtree(folder, ignore_errors=True)
+            _leave(config, session, folder, os.getpid())
 
 
 def _reach(config: dict[str, Any]) -> tuple[Wire, list[int], bool]:

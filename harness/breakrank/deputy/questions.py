@@ -54,7 +54,7 @@ class Questions:
         """Return what the Conductor wants to know first: where we are, and by which address."""
         login = os.environ.get("SSH_CONNECTION", "").split()
         address = login[2] if len(login) == 4 else ""
-        slurm = {name: value for name, value in os.environ.items() if name.startswith("SLURM_")}
+        slurm = {name: value for name, value in os.environ.items() if name.startswith("SLURM")}
         return {
             "name": self._name,
             "host": os.uname().nodename,

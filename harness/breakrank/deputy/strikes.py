@@ -56,6 +56,11 @@ class RankHere:
         raise OSError("a rank of another host has no control group of ours; use --scenario-runner=process")
 
     @property
+    def task(self) -> NoReturn:
+        """The task of Slurm's that the rank is: its controller is asked where pytest runs."""
+        raise OSError("a strike of the cluster is not done by a deputy")
+
+    @property
     def disk(self) -> NoReturn:
         """The disk below the working folder, which is not followed here."""
         raise OSError("the writes of a rank of another host are not watched; use --scenario-runner=process")

@@ -33,6 +33,7 @@ from breakrank_agent.protocol.events import (
     HeldEvent,
     HungEvent,
     InputsEvent,
+    JobEvent,
     LackEvent,
     LauncherEvent,
     LeftEvent,
@@ -254,6 +255,9 @@ class ConductorKinds:
 
     @overload
     def seen(self, kind: Literal["hung"]) -> list[HungEvent]: ...
+
+    @overload
+    def seen(self, kind: Literal["job"]) -> list[JobEvent]: ...
 
     @overload
     def seen(self, kind: Literal["held"]) -> list[HeldEvent]: ...

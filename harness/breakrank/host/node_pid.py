@@ -18,9 +18,10 @@ class Place(Protocol):
 
 
 class Node(Place, Protocol):
-    """A place that is another machine. `work` is the folder in which the ranks there work."""
+    """A place that is another machine. `work` is the folder of its ranks, `hello` what its deputy told about it."""
 
     work: str
+    hello: dict[str, Any]
 
     def signal(self, pid: int, number: int) -> bool:
         """Send a signal to a rank there; return False if it has ended."""

@@ -66,9 +66,9 @@ class Session:
         self.mark = {VARIABLE: self.id}
         self._owners = {os.getpid(), controller_pid or os.getpid()}
         self._queue: list[dict[str, Any]] = []
-        #: A new supervisor is told these: the control groups to remove at the end, and the program to run then.
+        #: A new supervisor is told these: the control groups to remove at the end, and the programs to run then.
         self._folders: dict[str, None] = {}
-        self._last: dict[str, Any] = {}
+        self._last: dict[str, dict[str, Any]] = {}
         #: Processes that outlive a run: the zygotes.
         self.kept: set[int] = set()
         #: Processes below the supervisor that are not its children, as a launcher's ranks.
@@ -122,13 +122,18 @@ class Session:
         self._begin()
         if self._folders:
             self._send({"do": "own", "folders": list(self._folders)})
-        if self._last:
-            self._send(self._last)
+        for program in self._last.values():
+            self._send(program)
             self._await("noted")
 
     def _end_all(self) -> None:
         """Kill all that carries our id, until nothing is left of it."""
         kill_all(lambda: [pid for pid in _carrying(self.id) if pid != os.getpid()], _ENDS_WITHIN_S)
+
+    @property
+    def ends_jobs(self) -> bool:
+        """True if what was started here is ended from here."""
+        return True
 
     @property
     def supervisor_pid(self) -> int:
@@ -211,10 +216,13 @@ class Session:
         self._send({"do": "clear", "keep": sorted(self.kept)})
         return int(self._await("cleared", limit_s=CLEAR_S)["cleared"])
 
-    def last(self, argv: Sequence[str]) -> None:
-        """Have the supervisor run a program when we are gone and all below it has ended; none takes that back."""
-        self._last = {"do": "last", "argv": list(argv), "env": {**os.environ}}
-        self._send(self._last)
+    def last(self, argv: Sequence[str], name: str = "sweep") -> None:
+        """Have the supervisor run a program when we are gone and all below it has ended; none takes that back.
+
+        There may be several, each with a name of its own.
+        """
+        self._last[name] = {"do": "last", "name": name, "argv": list(argv), "env": {**os.environ}}
+        self._send(self._last[name])
         self._await("noted")
 
     def told(self) -> Iterator[dict[str, Any]]:

@@ -9,8 +9,8 @@ Messages are JSON, one per packet (SOCK_SEQPACKET). From the owner: `spawn` (id,
 whose mount namespace is entered, or 0; walls: one and the kinds of its namespaces that are entered, as flags of
 setns(2); with the file descriptors that become 0, 1, 2, 3, …), `signal` (pid, signal),
 `adopt` (pid), `own` (folders: control groups to remove at the end), `thaw` (pid: let what was killed in one of them
-end), `clear` (keep: end everything below except these pids), `last` (argv, env: a program that is run when the owner is
-gone and nothing is left below; none if empty). To the owner: `spawned` (id, pid), `failed` (id,
+end), `clear` (keep: end everything below except these pids), `last` (name, argv, env: a program that is run when the
+owner is gone and nothing is left below; none of that name if empty). To the owner: `spawned` (id, pid), `failed` (id,
 text), `child` (pid, what: ended, stopped, continued; status), `signalled` (pid, done), `adopted` (pid), `cleared`
 (count), `noted`.
 """
@@ -55,7 +55,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._selector.register(connection, selectors.EVENT_READ, "owner")
         self._owner_gone = False
-        self._last: dict[str, Any] = {}
+        self._last: dict[str, dict[str, Any]] = {}
         for pid in owners:
             self._watch(pid)
         self._wake, wake_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -84,8 +84,9 @@ class Supervisor:
                     self._owner_gone = True
         self._clear(set())
         self._groups.remove(self._selector.select)
-        if self._last.get("argv"):
-            self._run_last()
+        for program in self._last.values():
+            if program["argv"]:
+                self._run_last(program)
 
     def _say(self, **message: object) -> None:
         # An owner that has died in between is noticed by the loop.
@@ -123,20 +124,20 @@ class Supervisor:
         elif message["do"] == "thaw":
             self._groups.thaw(message["pid"])
         elif message["do"] == "last":
-            self._last = message
+            self._last[message["name"]] = message
             self._say(noted=True)
         elif message["do"] == "clear":
             self._say(cleared=self._clear(set(message["keep"])))
         else:
             raise ValueError(message["do"])
 
-    def _run_last(self) -> None:
-        """Run the last program to its end: what it removes cannot be reached from here."""
+    def _run_last(self, program: dict[str, Any]) -> None:
+        """Run a last program to its end: what it removes cannot be reached from here."""
         pid = os.fork()
         if pid == 0:
             try:
                 os.chdir("/")
-                os.execvpe(self._last["argv"][0], self._last["argv"], self._last["env"])
+                os.execvpe(program["argv"][0], program["argv"], program["env"])
             finally:
                 os._exit(127)
         os.waitpid(pid, 0)

@@ -54,6 +54,11 @@ class Guest(Session):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     @property
+    def ends_jobs(self) -> bool:
+        """True if the user has asked for the end of the job."""
+        return self.may_end
+
+    @property
     def started(self) -> bool:
         """True if the command was started."""
         return self._job is not None
@@ -113,7 +118,7 @@ class Guest(Session):
     def own(self, folders: Sequence[str]) -> None:
         """Make nothing of it: nobody is struck."""
 
-    def last(self, argv: Sequence[str]) -> None:
+    def last(self, argv: Sequence[str], name: str = "sweep") -> None:
         """Make nothing of it: when we are gone, nobody of ours is left who could run it."""
 
     def renew(self) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import psutil
 
 from breakrank.errors import BreakrankError
+from breakrank.live.slurm_ranks import elsewhere, job_of, step_of
 from breakrank_agent.protocol.identity import find_identity, is_launcher
 
 
@@ -17,7 +18,8 @@ from breakrank_agent.protocol.identity import find_identity, is_launcher
 class Member:
     """One process of a job. `rank`, `world`, `local_rank` and `local_world` are None where nobody wrote them down.
 
-    `job` is the address at which the ranks meet, empty if it is not known. `ended`: nobody has waited for it yet.
+    `job` is the address at which the ranks meet, or their step of Slurm's, empty if neither is known. `ended`: nobody
+    has waited for it yet.
     """
 
     pid: int
@@ -38,11 +40,16 @@ class Member:
 def find_members(pids: Sequence[int]) -> list[Member]:
     """Return the ranks among these processes, below them, and beside them in the same job, in the order of ranks.
 
-    Raises `BreakrankError` for a process that is not there, that is not ours to look at, or that has no rank.
+    A number may be that of a job of Slurm's, or of the command that has submitted one. Raises `BreakrankError` for a
+    process that is not there, that is not ours to look at, or that has no rank.
     """
     found: dict[int, Member] = {}
     for pid in pids:
-        ranks = list(_ranks_of(_process(pid)))
+        job = job_of(pid)
+        ranks = list(_beside(job)) if job else []
+        if job and not ranks:
+            raise BreakrankError(elsewhere(job))
+        ranks = ranks or list(_ranks_of(_process(pid)))
         if not ranks:
             raise BreakrankError(f"process {pid} is no Python process, and there is none below it: give a rank's pid")
         found.update((member.pid, member) for member in ranks)
@@ -169,16 +176,21 @@ def _member(process: psutil.Process) -> Member | None:
         return None
     found = find_identity(environment)
     if found is not None:
-        port = environment.get("MASTER_PORT", "")
-        job = f"{environment.get('MASTER_ADDR', '')}:{port}" if port else ""
-        return Member(process.pid, *found, job, folder)
+        return Member(process.pid, *found, step_of(environment) or _meeting(environment), folder)
     return Member(process.pid, folder=folder)
 
 
+def _meeting(environment: Mapping[str, str]) -> str:
+    """Return the address at which the ranks meet, empty if it is not known."""
+    port = environment.get("MASTER_PORT", "")
+    return f"{environment.get('MASTER_ADDR', '')}:{port}" if port else ""
+
+
 def _beside(job: str) -> Iterator[Member]:
-    """Yield the ranks of this machine that meet at the same address, without what they have started themselves."""
+    """Yield the ranks of this machine that are of one job, or of a step of it, without what they have started."""
     for process in psutil.process_iter():
-        member = _trains_for(job, process)
+        # One that asks from within the job is none of its ranks.
+        member = _trains_for(job, process) if process.pid != os.getpid() else None
         if member is None:
             continue
         with contextlib.suppress(psutil.Error):
@@ -192,7 +204,7 @@ def _beside(job: str) -> Iterator[Member]:
 def _trains_for(job: str, process: psutil.Process) -> Member | None:
     """Return the member that this process is, if it trains in this job."""
     member = _member(process)
-    if member is None or member.job != job:
+    if member is None or not (member.job == job or member.job.startswith(f"{job}.")):
         return None
     command = _command(process)
     return member if _is_python(process, command) and not is_launcher(command) else None

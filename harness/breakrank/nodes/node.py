@@ -244,7 +244,7 @@ class Node:
             self._answers[message["answer"]] = message
         elif "look" in message:
             self._take_look(message)
-        elif "child" in message:
+        elif "what" in message:
             check(message, _REPORT)
             self._reports.append({**message, "child": NodePid(self, message["child"])})
         elif "caller" in message:

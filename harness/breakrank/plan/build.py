@@ -102,9 +102,12 @@ def _runner(wanted: str, strikes: Sequence[Strike], name: str) -> str:
     contained = [strike.fault.name() for strike in strikes if strike.fault.contained]
     if contained and wanted != "docker":
         raise BreakrankError(f"{name}: {contained[0]} needs ranks in containers; use --scenario-image=REF")
+    clustered = [strike.fault.name() for strike in strikes if strike.fault.clustered]
+    if clustered and wanted not in (AUTO, "slurm"):
+        raise BreakrankError(f"{name}: {clustered[0]} strikes tasks of Slurm's; use --scenario-runner=slurm")
     if wanted == AUTO:
-        return "sandbox" if walled else "process"
-    if wanted in ("process", "hosts") and walled:
+        return "slurm" if clustered else "sandbox" if walled else "process"
+    if wanted in ("process", "hosts", "slurm") and walled:
         raise BreakrankError(f"{name}: {walled[0]} needs isolated ranks; use --scenario-runner=sandbox")
     return wanted
 

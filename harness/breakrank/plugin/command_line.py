@@ -27,8 +27,9 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
                 "harm, and which is the first"}),
     ("-framework", {"metavar": "NAME", "help": f"only cases of this framework: {' or '.join(all_frameworks())}"}),
     ("-runner", {"metavar": "NAME", "help": "how ranks are started: process, sandbox (each with "
-                "a network and processes of its own), docker (in containers), hosts (over ssh), or auto: docker for an "
-                "image, hosts where some are named, sandbox for a strike that needs isolated ranks, else process"}),
+                "a network and processes of its own), docker (in containers), hosts (over ssh), slurm (batch jobs), "
+                "or auto: docker for an image, hosts where some are named, slurm for a strike of the cluster, sandbox "
+                "for one that needs isolated ranks, else process"}),
     ("-hosts", {"metavar": "A,B", "help": "start the ranks on these hosts, as ssh knows them; nothing but its server "
                 "and python3 is needed there"}),
     ("-image", {"metavar": "REF", "help": "the image of the containers: its own Python and frameworks run the ranks"}),

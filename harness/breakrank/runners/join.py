@@ -10,9 +10,9 @@ import json
 import os
 import re
 import select
-import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,18 @@ from breakrank.files.disk_space import unwritable
 from breakrank.history.output import Output, open_pipe
 from breakrank.history.reader import LINES, lines_of, records_of
 from breakrank.host.crash_dump import CrashDump
+from breakrank.host.node_pid import Pid
+from breakrank.host.places import is_there
 from breakrank.host.session import Session
 from breakrank.host.supervisor import descendants, is_running
-from breakrank.plan.script import command_line
 from breakrank.runners.base import RankProcess
-from breakrank.runners.join_socket import Caller, Home
+from breakrank.runners.engine import End, Engine, Launch
+from breakrank.runners.join_socket import AnyCaller, Caller, Home
 from breakrank.runners.kind import LocalKind, Resources, RunSpec
 from breakrank.runners.process import OURS, RANK_VARIABLES
-from breakrank.runners.workdir import View
+from breakrank.runners.slurm.command import is_slurm
+from breakrank.runners.slurm.engine import SlurmEngine
+from breakrank.runners.workdir import View, copied_view
 from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.entry import GUEST, HOME, SECRET
 from breakrank_agent.protocol.identity import find_identity, is_launcher
@@ -40,6 +44,8 @@ _MOST_SKIPPED = 100
 _MOST_HELD = 1024
 #: Seconds between two looks for ranks that cannot call, while some are missing.
 _LOOK_S = 0.1
+#: Seconds between two looks at whether a job without ranks waits.
+_ASKED_S = 1.0
 #: Options of the interpreter that keep our `sitecustomize` out.
 _CLOSED = {"I": "-I", "E": "-E", "S": "-S"}
 #: The rank whose failure a launcher saw first, in torchrun's table and in Open MPI's notice.
@@ -60,25 +66,27 @@ class JoinRunner:
         agent: bool = True,
         guest: bool = False,
         started: Callable[[int], None] | None = None,
+        engine: Engine | None = None,
     ) -> None:
         self._started = started
+        self._engine = engine or Engine()
         self._session = session
         self._staged = staged
         self._agent = agent
         self._guest = guest
         self._home = Home()
-        self._held: list[Caller] = []
+        self._held: list[AnyCaller] = []
         #: The ranks of this attempt that have been here, with their processes.
-        self._here: dict[int, int] = {}
-        self._pids: set[int] = set()
+        self._here: dict[int, Pid] = {}
+        self._pids: set[Pid] = set()
         self._outputs: dict[int, Output] = {}
         self._sources = select.epoll()
         self._closed: dict[int, str] = {}
-        self._looked = self._left = self._patience_s = 0.0
+        self._looked = self._asked = self._left = self._patience_s = 0.0
         #: The command's process; 0 before it is started.
         self.pid = self._attempt = self._world = 0
         self._status: int | None = None
-        self._gone = self._ended = False
+        self._gone = self._ended = self._own = False
         self._view = View(Path())
 
     @property
@@ -95,12 +103,18 @@ class JoinRunner:
         self._folder, self._view, self._patience_s = folder, view, plan.deadline_s
         if not self.pid:
             self._home.open()
+            self._own = not plan.command
             self._launch(plan, folder, view)
         return self.arrivals()
 
     def look(self) -> bool:
-        """Note which processes below the command are ranks that no agent can enter."""
+        """Note which processes below the command are ranks that no agent can enter.
+
+        A job that waits for its nodes moves: its deadline begins with its ranks.
+        """
         now = time.monotonic()
+        if self._waits():
+            return True
         missing = not self._here or len(self._here) < self._world
         if not missing or self._gone or not self.pid or now - self._looked < _LOOK_S:
             return False
@@ -112,17 +126,25 @@ class JoinRunner:
                     self._closed[pid] = why
         return False
 
+    def _waits(self) -> bool:
+        """Return whether the job waits for its nodes, for the first time or after all of its ranks have ended."""
+        now = time.monotonic()
+        if self._gone or not self.pid or not self._engine.remote or now - self._asked < _ASKED_S:
+            return False
+        self._asked = now
+        return not any(map(_lives, self._here.values())) and bool(self._engine.waits_for(self._session, self.pid))
+
     def sources(self) -> list[int]:
         """Return what is readable when the command has printed something.
 
         A caller is seen at the next look: nobody who calls on and on keeps us awake.
         """
-        return [self._sources.fileno()]
+        return [self._sources.fileno(), *self._engine.sources()]
 
     def arrivals(self) -> Iterator[RankProcess]:
         """Yield the ranks of this attempt that have called since the last time."""
         self._read_outputs()
-        for caller in self._home.callers():
+        for caller in (*self._home.callers(), *self._engine.callers()):
             self._hold(caller)
         for caller in list(self._held):
             if self._number(caller) == self._attempt:
@@ -131,7 +153,7 @@ class JoinRunner:
                 if rank is not None:
                     yield rank
 
-    def _hold(self, caller: Caller) -> None:
+    def _hold(self, caller: AnyCaller) -> None:
         """Keep a caller until it is the turn of its attempt, or hang up on one that cannot be a rank."""
         number, said = caller.hello["rank"], caller.hello["attempt"]
         before = self._here.get(number, 0)
@@ -139,7 +161,7 @@ class JoinRunner:
             self._home.refuse(caller, f"process {caller.pid} called again and again")
         elif said is not None and said > self._attempt + _MOST_SKIPPED:
             self._home.refuse(caller, f"process {caller.pid} said that it is of attempt {said}, after {self._attempt}")
-        elif self._guest and said is None and before and is_running(before):
+        elif self._guest and said is None and before and _lives(before):
             # It would wait for the one that is here; both go on as if we were not.
             self._home.refuse(caller, f"processes {before} and {caller.pid} are both rank {number}")
         else:
@@ -153,6 +175,8 @@ class JoinRunner:
     def over(self) -> bool:
         """Return whether no rank is to come in this attempt: the command has ended, or begun another attempt."""
         if any(self._number(caller) > self._attempt for caller in self._held):
+            return True
+        if not self._gone and self._pids and self._engine.over(self.pid):
             return True
         # A command may leave ranks behind that have not called yet.
         return self._gone and (bool(self._pids) or self._waited_long() or not self._others())
@@ -172,28 +196,33 @@ class JoinRunner:
         """End the command, and hang up on who has called and is not taken."""
         if self.pid and not self._gone and not self._ended:
             self._ended = True
-            self._session.signal(self.pid, signal.SIGKILL)
+            self._engine.end(self._session, self.pid)
         for caller in self._held:
-            caller.line.close()
+            caller.hang_up()
         self._held.clear()
         self._home.close()
+
+    def close(self, write: Callable[..., None]) -> None:
+        """Write how the launcher ended, whom it blames, and which processes could not be entered."""
         self._read_outputs()
         self._sources.close()
         for descriptor, output in self._outputs.items():
             os.close(descriptor)
             output.close()
         self._outputs.clear()
-
-    def close(self, write: Callable[..., None]) -> None:
-        """Write how the launcher ended, whom it blames, and which processes could not be entered."""
         self._home.write_unranked(write, self._attempt, self.pid)
+        end = self._engine.close(self._session, self.pid, write, End(self._attempt, self.status))
+        status = end.status
         printed = self._folder / "launcher.err"
         text = printed.read_text(errors="replace") if printed.exists() else ""
         blames = sorted({int(one or other) for one, other in _BLAMES.findall(text)})
-        closed = [*dict.fromkeys(self._closed.values()), *self._home.refused]
-        last = innermost(text) if self.status else None
+        closed = [*dict.fromkeys(self._closed.values()), *self._home.refused, *end.closed]
+        last = innermost(text) if status else None
         said = {"said": f"{last.type}: {last.message}"[:500]} if last is not None else {}
-        ended = {"status": self.status, "ended": self._ended}
+        ended = {"status": status, "ended": self._ended}
+        if self._own and self._pids:
+            # The command is none of the user's: it reports nothing, and races with nobody.
+            return
         write("launcher", attempt=self._attempt, **ended, blames=blames, closed=closed, **said)
 
     # --- the command
@@ -220,9 +249,11 @@ class JoinRunner:
                 self._outputs[reader] = Output(folder / f"launcher.{name}")
                 self._sources.register(reader, select.EPOLLIN)
                 ends.append(into)
-            command = command_line(plan.command)
+            command = self._engine.command(plan, folder)
             env |= dict(plan.environment)
-            self.pid = self._session.spawn(command, env, view.folder, ends, join=view.holder)
+            launch = Launch(self._session, plan, env, folder, view.folder, view.inside(self._staged))
+            env |= self._engine.prepare(launch)
+            self.pid = self._engine.launch(self._session, command, env, view.folder, ends, view.holder)
         if self._started is not None:
             self._started(self.pid)
 
@@ -241,7 +272,7 @@ class JoinRunner:
 
     # --- ranks that call
 
-    def _number(self, caller: Caller) -> int:
+    def _number(self, caller: AnyCaller) -> int:
         """Return the attempt that a caller belongs to.
 
         A launcher says it, or a rank that was here comes again. A world of another size is another attempt, too, if the
@@ -252,8 +283,24 @@ class JoinRunner:
         again = resized or caller.hello["rank"] in self._here
         return max(self._attempt if said is None else said, self._attempt + again)
 
-    def _admit(self, caller: Caller) -> RankProcess | None:
-        """Tell a caller what it needs to begin; None if it has ended since."""
+    def _admit(self, caller: AnyCaller) -> RankProcess | None:
+        """Take a caller in, here or elsewhere; None if it has ended since."""
+        rank, world = caller.hello["rank"], caller.hello["world"]
+        try:
+            if isinstance(caller, Caller):
+                taken = self._take(caller)
+            else:
+                boot = {"rank": rank, "attempt": self._attempt, "world": world}
+                taken = self._engine.admit(caller, boot, self._folder)
+        except ProcessLookupError:
+            caller.hang_up()
+            return None
+        self._here[rank], self._world = caller.pid, world
+        self._pids.add(caller.pid)
+        return taken
+
+    def _take(self, caller: Caller) -> RankProcess:
+        """Tell a caller of this machine what it needs to begin. Raises `ProcessLookupError` if it has ended since."""
         rank = caller.hello["rank"]
         lines = lines_of(self._folder, self._attempt)
         log, stacks = lines / f"rank-{rank}.log", lines / f"rank-{rank}.stacks"
@@ -265,18 +312,15 @@ class JoinRunner:
             )
             reader = LogReader(str(log))
         except ProcessLookupError:
-            caller.line.close()
-            return None
+            raise
         except OSError as error:
             raise unwritable(f"cannot take rank {rank} in", self._folder, error) from None
-        self._here[rank] = caller.pid
-        self._pids.add(caller.pid)
-        self._world = caller.hello["world"]
+        world = caller.hello["world"]
         boot = {
             "plan": str(self._view.inside(self._folder / LINES / "plan.json")),
             "rank": rank,
             "attempt": self._attempt,
-            "world": self._world,
+            "world": world,
             "log": str(self._view.inside(log)),
             "stacks": str(self._view.inside(stacks)),
             "words": str(self._view.inside(words.path)),
@@ -284,7 +328,12 @@ class JoinRunner:
         with contextlib.suppress(OSError):
             caller.line.send(json.dumps(boot).encode() + b"\n")
         store = caller.hello["store"]
-        return RankProcess(rank, caller.pid, reader, caller.line, words, {}, store, self._world)
+        return RankProcess(rank, caller.pid, reader, caller.line, words, {}, store, world)
+
+
+def _lives(pid: Pid) -> bool:
+    """Return whether a process of this machine or another runs."""
+    return is_running(pid) if isinstance(pid, int) else is_there(pid)
 
 
 def _may_call(pid: int) -> bool:
@@ -351,7 +400,19 @@ class Join(LocalKind):
 
     def make(self, resources: Resources, spec: RunSpec) -> JoinRunner:
         """Return a runner for one run."""
-        return JoinRunner(resources.session, resources.importable, spec.agent)
+        engine = engine_of(spec.plan.command, spec.where or Path())
+        return JoinRunner(resources.session, resources.importable, spec.agent, engine=engine)
+
+    def view(self, resources: Resources, spec: RunSpec, where: Path) -> AbstractContextManager[View]:
+        """Give ranks that daemons start a copy of the folder: they would not be in an overlay of ours."""
+        if engine_of(spec.plan.command, where).remote and not spec.in_place:
+            return contextlib.nullcontext(copied_view(where, spec.folder, resources.runs, "Slurm's daemons start it"))
+        return super().view(resources, spec, where)
+
+
+def engine_of(command: Sequence[str], folder: Path) -> Engine:
+    """Return what starts the ranks of a command."""
+    return SlurmEngine() if is_slurm(command, folder) else Engine()
 
 
 RUNNER = Join()

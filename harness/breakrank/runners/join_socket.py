@@ -14,7 +14,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from breakrank_agent.protocol.checked import Unfit, check, is_text, maybe, parse, row, whole
 from breakrank_agent.protocol.entry import SECRET_BYTES
@@ -31,6 +31,19 @@ _MOST_REASONS = 8
 _MOST_UNRANKED = 64
 
 
+class AnyCaller(Protocol):
+    """A process that has called, here or at the door of another node: its pid, and what it said."""
+
+    hello: dict[str, Any]
+
+    @property
+    def pid(self) -> Any:
+        """The process."""
+
+    def hang_up(self) -> None:
+        """Leave it to itself."""
+
+
 @dataclass
 class Caller:
     """A process that has called: its line, its pid as the kernel says, and what it said."""
@@ -40,6 +53,10 @@ class Caller:
     since: float
     heard: bytes = b""
     hello: dict[str, Any] = field(default_factory=dict)
+
+    def hang_up(self) -> None:
+        """Leave it to itself."""
+        self.line.close()
 
 
 class Home:
@@ -84,11 +101,11 @@ class Home:
             facts = {"did": caller.hello["did"][:100], "below": caller.hello["below"], "rank": rank, "world": world}
             write("unranked", attempt=attempt, pid=caller.pid, own=caller.pid == command, **facts)
 
-    def refuse(self, caller: Caller, why: str) -> None:
-        """Hang up on a caller that knows the secret, and keep the reason."""
+    def refuse(self, caller: AnyCaller, why: str) -> None:
+        """Hang up on a caller that knows the secret, here or elsewhere, and keep the reason."""
         if len(self.refused) < _MOST_REASONS and why not in self.refused:
             self.refused.append(why)
-        caller.line.close()
+        caller.hang_up()
 
     def close(self) -> None:
         """Listen no more, and hang up on who has not said who it is."""

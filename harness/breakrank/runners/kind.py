@@ -142,14 +142,19 @@ class LocalKind(RunnerKind):
         """Return a runner for one run."""
         raise NotImplementedError
 
+    def view(self, resources: Resources, spec: RunSpec, where: Path) -> AbstractContextManager[View]:
+        """Give ranks the place where they run, and take it away afterwards. Raises `BreakrankError`."""
+        if spec.in_place:
+            return contextlib.nullcontext(View(where))
+        return private_view(resources.session, where, spec.folder, resources.runs, resources.importable)
+
     @contextlib.contextmanager
     def prepare(self, resources: Resources, spec: RunSpec) -> Iterator[tuple[Runner, View | None]]:
         """Make a runner, and a private view of the folder of a user's script, or that folder itself."""
         with contextlib.ExitStack() as stack:
             view = None
             if spec.where is not None:
-                of = (resources.session, spec.where, spec.folder, resources.runs, resources.importable)
-                view = View(spec.where) if spec.in_place else stack.enter_context(private_view(*of))
+                view = stack.enter_context(self.view(resources, spec, spec.where))
             yield self.make(resources, spec), view
 
 

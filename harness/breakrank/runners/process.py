@@ -35,7 +35,9 @@ from breakrank_agent.protocol.log import LogReader, create_log
 
 #: Of the environment that pytest runs in, what a rank must not inherit.
 OURS = ("BREAKRANK_", "TORCHELASTIC_", "PYTEST_")
-RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+#: The address at which ranks meet: a launcher's job may have it from the user.
+_MEETING = ("MASTER_ADDR", "MASTER_PORT")
 
 
 @dataclass
@@ -224,7 +226,7 @@ class ProcessRunner:
 
     def _inherited(self) -> dict[str, str]:
         """Return the environment that the ranks start from: ours, without what is about us."""
-        named = {*RANK_VARIABLES, *(name for one in all_frameworks().values() for name in one.variables)}
+        named = {*RANK_VARIABLES, *_MEETING, *(name for one in all_frameworks().values() for name in one.variables)}
         return {k: v for k, v in os.environ.items() if not k.startswith(OURS) and k not in named}
 
     def _staged(self) -> str:

@@ -26,6 +26,10 @@ from breakrank.runners import overlay
 COPY_MB = 1024
 #: An empty folder that is there wherever Breakrank is: in a view, what ranks must reach of ours is mounted there.
 PLACE = Path(overlay.__file__).parent / "place"
+_RUNS_IN_FOLDER = (
+    "the runs cannot be kept in the folder of the script itself ({folder}): name one below it, or another, with the "
+    "ini option scenario_runs"
+)
 
 
 @dataclass(frozen=True)
@@ -85,10 +89,7 @@ def make_view(session: Session, folder: Path, run: Path, runs: Path, agent: Path
     Raises `BreakrankError` if there is neither an overlay nor room for a copy, or the runs lie in the folder itself.
     """
     if os.path.realpath(runs) == os.path.realpath(folder):
-        raise BreakrankError(
-            f"the runs cannot be kept in the folder of the script itself ({folder}): name one below it, or another, "
-            "with the ini option scenario_runs"
-        )
+        raise BreakrankError(_RUNS_IN_FOLDER.format(folder=folder))
     work, scratch, lines = run / "work", run / "work.overlay", run / LINES
     for made in (scratch, lines):
         made.mkdir(mode=0o700, exist_ok=True)
@@ -167,6 +168,14 @@ def _merge(upper: Path, work: Path) -> None:
         work.mkdir(parents=True, exist_ok=True)
     for path in written:
         path.rename(work / path.name)
+
+
+def copied_view(folder: Path, run: Path, runs: Path, why: str) -> View:
+    """Return a view that is a copy of `folder` in the run directory, `why` it is said why. Raises `BreakrankError`."""
+    if os.path.realpath(runs) == os.path.realpath(folder):
+        raise BreakrankError(_RUNS_IN_FOLDER.format(folder=folder))
+    left_out = copy_folder(folder, run / "work", runs, why)
+    return View(run / "work", 0, (f"the script ran in a copy of its folder: {why}", *left_out))
 
 
 def copy_folder(folder: Path, work: Path, runs: Path, why: str) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from breakrank.nodes.host_names import HERE, Hosts
 from breakrank.plan.for_scripts import start_once
 from breakrank.runners import cgroups, find_runner
 from breakrank.runners.base import StartsOwnRanks
-from breakrank.runners.join import JoinRunner
+from breakrank.runners.join import JoinRunner, engine_of
 from breakrank.runners.kind import Resources
 from breakrank.runners.process import stage_agent
 from breakrank.runners.workdir import View
@@ -215,7 +215,10 @@ class Bench:
         """
         folder = self._new_folder(plan, where)
         began = time.monotonic()
-        runner = JoinRunner(self._session, self._importable, guest=True, started=lambda pid: started(pid, folder))
+        engine = engine_of(plan.command, where)
+        runner = JoinRunner(
+            self._session, self._importable, guest=True, started=lambda pid: started(pid, folder), engine=engine
+        )
         asked = partial(ends, folder)
         Conductor(plan, folder, self._session, runner, progress, "watch", View(where), asked, keep=WATCHED_BYTES).run()
         result = Result(plan, judge_saved(load_run(folder)), folder, time.monotonic() - began)

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from breakrank_agent.faults.cluster import CancelStep as CancelStep
+from breakrank_agent.faults.cluster import DownNode as DownNode
+from breakrank_agent.faults.cluster import RequeueJob as RequeueJob
 from breakrank_agent.faults.collectives import ChangeCollective as ChangeCollective
 from breakrank_agent.faults.collectives import SkipCollective as SkipCollective
 from breakrank_agent.faults.collectives import SwapCollectives as SwapCollectives

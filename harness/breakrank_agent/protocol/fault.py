@@ -37,6 +37,8 @@ CAPABILITIES = (
     "pids cgroup",
     "freezer cgroup",
     "docker",
+    "slurm",
+    "slurm operator",
     "debugger",
     "compiler",
     "cuda",
@@ -72,6 +74,8 @@ class Fault:
     walled: ClassVar[bool] = False
     #: The walls must be a container's.
     contained: ClassVar[bool] = False
+    #: The cluster that has started the job does it: the ranks must be tasks of Slurm's.
+    clustered: ClassVar[bool] = False
     #: Writes of the rank are told to the Conductor from its start on, which keeps what of them has reached the disk.
     journals: ClassVar[bool] = False
     #: The fault can strike a user's own script, and not only the programs that come with us.
@@ -182,6 +186,7 @@ _HEADER: Mapping[str, tuple[type, tuple[str, ...]]] = {
     "points": (tuple, POINTS),
     "walled": (bool, ()),
     "contained": (bool, ()),
+    "clustered": (bool, ()),
     "journals": (bool, ()),
     "strikes_scripts": (bool, ()),
     "delivers": (int, ()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional, Protocol, Union
 
 from breakrank_agent.kernel.rooted import WorkingFolder
@@ -113,6 +113,27 @@ class Calls(Protocol):
         """Let those be done that are held back, and hold back no more."""
 
 
+class Task(Protocol):
+    """The task of Slurm's that the rank is. Each method raises `OSError` if the controller refuses."""
+
+    @property
+    def job(self) -> str:
+        """The number of its job."""
+
+    @property
+    def node(self) -> str:
+        """The node that it runs on."""
+
+    def step(self) -> str:
+        """Return the step that runs."""
+
+    def steps(self) -> Sequence[str]:
+        """Return the steps of the job that run."""
+
+    def run(self, *command: str) -> str:
+        """Run a program of Slurm's, and return what it prints."""
+
+
 class Target(Protocol):
     """The rank as a fault from outside sees it: its process, the working folder, and its peers' processes by rank.
 
@@ -136,6 +157,10 @@ class Target(Protocol):
     @property
     def walls(self) -> Walls:
         """The walls around the rank. Raises `OSError` if there are none."""
+
+    @property
+    def task(self) -> Task:
+        """The task of a cluster's that the rank is. Raises `OSError` if it is none."""
 
     @property
     def disk(self) -> Disk:

@@ -89,18 +89,26 @@ def _forget() -> str:
     return address
 
 
-def call(rank: int, world: int) -> None:
-    """Call home as this rank and start the agent, once; where nobody answers, all goes on as without us."""
-    global _agent
+def come_home(rank: int, world: int) -> Optional[tuple[dict[str, Any], socket.socket]]:
+    """Call home as this rank, once; return the boot specification and the line. None: nobody answers."""
     if not _home:
-        return
+        return None
     address = _forget()
     line = socket.socket(socket.AF_UNIX)
     try:
-        spec = _converse(line, address, rank, world)
+        return _converse(line, address, rank, world), line
     except (OSError, Unfit):
         line.close()
+        return None
+
+
+def call(rank: int, world: int) -> None:
+    """Call home as this rank and start the agent, once; where nobody answers, all goes on as without us."""
+    global _agent
+    come = come_home(rank, world)
+    if come is None:
         return
+    spec, line = come
     from breakrank_agent.start.boot import begin
 
     try:

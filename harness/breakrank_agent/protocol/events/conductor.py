@@ -314,6 +314,26 @@ class LauncherEvent(AttemptEventBase):
     """The exception that it printed last; absent if it ended well, or printed none."""
 
 
+class JobEvent(ConductorEventBase):
+    """The controller's word on a job of the cluster's, when its command is over."""
+
+    kind: Literal["job"]
+    number: str
+    """The number of the job."""
+    state: str
+    """The state, as the controller calls it."""
+    reason: str
+    """The reason that the controller gives for the state."""
+    nodes: str
+    """The nodes that it ran on; empty if it has had none."""
+    restarts: Count
+    """The number of times that it was requeued."""
+    status: Count
+    """The exit code of the job."""
+    signal: Count
+    """The signal that ended it, or 0."""
+
+
 class EnforcedEvent(OneRankEventBase):
     """The kernel has enforced limits of the control group of a rank, so many times by each controller."""
 

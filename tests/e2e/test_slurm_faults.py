@@ -1,0 +1,31 @@
+"""Faults of the cluster itself strike jobs of a real Slurm, are witnessed by its controller, and are healed."""
+
+from __future__ import annotations
+
+import pytest
+from support.catalogued import SCENARIOS
+from support.slurm import folder_of, lacks, leased
+
+from breakrank.plan.build import Choices, make_plan
+from breakrank.runs.bench import Bench
+from breakrank.runs.request import Request
+from breakrank.runs.saved_run import load_run
+
+pytestmark = pytest.mark.skipif(bool(lacks()), reason=lacks())
+
+WITNESSES = {"cancelled_step": "squeue --steps", "requeued_job": "scontrol show job", "lost_node": "scontrol show node"}
+CASES = [(name, case) for name in WITNESSES for case in SCENARIOS[name].cases]
+
+
+@pytest.mark.parametrize(("name", "case"), CASES, ids=[f"{name}-{case.name}" for name, case in CASES])
+def test_a_job_is_struck_by_its_cluster_as_is_on_record(name, case):
+    with leased(alone=True) as cluster, folder_of(cluster) as folder, Bench(folder / "runs", cold=True) as bench:
+        result = bench.run(Request(make_plan(SCENARIOS[name], case, Choices())))
+        saved = load_run(result.folder)
+        landed = [event for event in saved.history.seen("strike") if event["phase"] == "landed"]
+        assert [(event["attempt"], event["rank"]) for event in landed] == [(0, 1)]
+        assert landed[0]["witness"].startswith(WITNESSES[name])
+        assert not result.verdict.void
+        assert case.expect.outcome is result.verdict.outcome
+        assert saved.history.attempts == [0, 1]
+        cluster.await_up()

@@ -1,0 +1,66 @@
+"""SIGKILL of pytest leaves no process, no job and no folder of ours on any node of a Slurm cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from support.ground import PYTEST
+from support.slurm import folder_of, lacks, leased
+
+pytestmark = pytest.mark.skipif(bool(lacks()), reason=lacks())
+
+#: A rank that waits until somebody ends it, after it has called.
+SCRIPT = """
+import signal
+
+import torch
+
+print("trains", flush=True)
+signal.pause()
+"""
+#: Seconds until there must be nothing of ours any more. A limit, not a trigger.
+GONE_S = 60.0
+
+
+@pytest.fixture
+def shared():
+    with leased() as cluster, folder_of(cluster) as folder:
+        yield cluster, folder
+
+
+def left(cluster, folder):
+    """Return what is left: our jobs, and on each node processes of the script or of ours, and our folders."""
+    jobs = [line for line in cluster.ask("squeue", "-h", "-o", "%i %Z").splitlines() if str(folder) in line]
+    ours = (
+        r"for p in /proc/[0-9]*; do tr '\0' '\n' < $p/environ 2>/dev/null | grep -q '^BREAKRANK_HOME=' && echo $p; done"
+    )
+    found = [cluster.on(node, "sh", "-c", f"{ours}; ls -d /tmp/breakrank-*").stdout for node in cluster.layout.names]
+    # The cluster's own folder is seen under /tmp on each node.
+    lines = [line for text in found for line in text.splitlines() if not line.startswith("/tmp/breakrank-slurm-")]
+    return jobs + lines
+
+
+@pytest.mark.parametrize("command", [f"srun -n 2 -N 2 {sys.executable} train.py", "sbatch --wait job.sh"])
+def test_a_killed_pytest_leaves_nothing_on_any_node(shared, command):
+    cluster, folder = shared
+    (folder / "train.py").write_text(SCRIPT)
+    (folder / "job.sh").write_text(f"#!/bin/sh\n#SBATCH -N 2 -n 2\nsrun {sys.executable} train.py\n")
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    words = [*PYTEST, "-p", "breakrank.plugin", "--scenario=baseline", f"--scenario-train={command}"]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    null = subprocess.DEVNULL
+    with subprocess.Popen([*words, "--scenario-deadline=300"], cwd=folder, env=env, stdout=null) as pytest_there:
+        while not any('"spawned"' in path.read_text() for path in folder.glob(".breakrank/*/conductor.jsonl")):
+            assert pytest_there.poll() is None
+            time.sleep(0.05)
+        assert left(cluster, folder)
+        pytest_there.send_signal(signal.SIGKILL)
+    until = time.monotonic() + GONE_S
+    while left(cluster, folder):
+        assert time.monotonic() < until, left(cluster, folder)
+        time.sleep(0.2)

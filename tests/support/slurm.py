@@ -1,0 +1,57 @@
+"""The test cluster of Slurm's: one for all tests of a machine, as long as one of them uses it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+FIXTURE = Path(__file__).parents[2] / "fixtures" / "slurm"
+sys.path.insert(0, str(FIXTURE))
+
+import cluster as slurm_cluster  # noqa: E402
+from layout import lack  # noqa: E402
+
+#: Tests that use the cluster share this lock; those that break it have it alone. Starting takes it alone, too.
+_LOCK = Path(tempfile.gettempdir()) / "breakrank-slurm-tests.lock"
+
+
+def lacks() -> str:
+    """Return why there can be no cluster here, empty if there can."""
+    reason = lack()
+    return f"needs a cluster of Slurm's: {reason}" if reason else ""
+
+
+@contextmanager
+def leased(alone: bool = False) -> Iterator[slurm_cluster.Cluster]:
+    """Have the cluster, whole and up, and its configuration in the environment; with others, or `alone`."""
+    before = os.environ.get("SLURM_CONF")
+    with _LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        cluster = slurm_cluster.start()
+        if not alone:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        os.environ["SLURM_CONF"] = str(cluster.layout.configuration)
+        try:
+            yield cluster
+        finally:
+            if before is None:
+                del os.environ["SLURM_CONF"]
+            else:
+                os.environ["SLURM_CONF"] = before
+            cluster.close()
+
+
+@contextmanager
+def folder_of(cluster: slurm_cluster.Cluster) -> Iterator[Path]:
+    """Make a folder that each node sees, and remove it afterwards."""
+    made = Path(tempfile.mkdtemp(dir=cluster.layout.shared))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
