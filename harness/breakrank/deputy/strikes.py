@@ -65,6 +65,11 @@ class RankHere:
         """The disk below the working folder, which is not followed here."""
         raise OSError("the writes of a rank of another host are not watched; use --scenario-runner=process")
 
+    @property
+    def calls(self) -> NoReturn:
+        """The rank's calls on files, which are not watched here."""
+        raise OSError("the calls of a rank of another host on files are not watched; use --scenario-runner=process")
+
     def walls_of(self, rank: int) -> NoReturn:
         """Return the walls around a rank of the job, of which there are none."""
         raise OSError(f"there are no walls around a rank {rank} of another host; use --scenario-runner=sandbox")
@@ -73,9 +78,17 @@ class RankHere:
         """Return the working folder."""
         return WorkingFolder(0, self.folder)
 
+    def laid(self) -> WorkingFolder:
+        """Return the working folder, over which nothing is mounted here."""
+        return self.files()
+
     def seen(self) -> WorkingFolder:
         """Return the working folder as it lies in the rank's own root."""
         return WorkingFolder(self.pid, self.folder)
+
+    def at_rest(self) -> NoReturn:
+        """Return whether the ranks stand still, of which those of other nodes are not seen here."""
+        raise OSError("the ranks of other hosts are not seen from here; use --scenario-runner=process")
 
     def signal(self, number: int) -> None:
         """Send a signal to the rank."""
