@@ -21,8 +21,6 @@ from breakrank.plugin.host_options import host_names, read_hosts
 from breakrank.plugin.pages import Pages, read_pages
 from breakrank_agent.protocol.frameworks import all_frameworks
 
-#: Runners of the design that come later.
-LATER_RUNNERS = ("slurm",)
 #: The runner whose ranks are on hosts that are named.
 ON_HOSTS = "hosts"
 _MOST_SEED = 2**63 - 1
@@ -282,8 +280,6 @@ def _runner(config: pytest.Config) -> str:
 
     runner, known = _text(config, "-runner") or AUTO, (AUTO, *offered_runners())
     if runner not in known:
-        if runner in LATER_RUNNERS:
-            raise BreakrankError(f"{PREFIX}-runner={runner} comes later; use {_either(known)}")
         near = nearest(runner, known)
         hint = f"did you mean {near}? Use" if near else "use"
         raise BreakrankError(f"{PREFIX}-runner is {runner!r}; {hint} {_either(known)}")

@@ -43,7 +43,7 @@ def own(tmp_path, monkeypatch):
 
 
 def test_each_runner_is_known_by_its_own_name_the_plain_one_first():
-    assert list(runners.all_runners()) == ["process", "hosts", "sandbox", "docker", "join"]
+    assert list(runners.all_runners()) == ["process", "hosts", "slurm", "sandbox", "docker", "join"]
     assert all(runners.find_runner(name).name == name for name in runners.all_runners())
     assert next(iter(runners.all_runners())) == runners.PLAIN
 
@@ -55,7 +55,7 @@ def test_a_file_in_the_folder_is_all_that_it_takes(own):
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("dokcer", "did you mean docker?"), ("tin", "runners are process, hosts, sandbox, docker, join")],
+    [("dokcer", "did you mean docker?"), ("tin", "runners are process, hosts, slurm, sandbox, docker, join")],
 )
 def test_an_unknown_runner_is_refused_with_the_nearest_name(name, hint):
     with pytest.raises(BreakrankError) as error:
@@ -69,7 +69,7 @@ def test_a_saved_plan_may_name_it_and_another_one_is_refused(own, tmp_path):
     assert load_plan(Folder(tmp_path)).runner == "own"
     (tmp_path / "plan.json").write_text(replace(plan, runner="tin").dumps())
     with pytest.raises(
-        BreakrankError, match="there is no runner 'tin'; use one of process, hosts, own, sandbox, docker, join"
+        BreakrankError, match="there is no runner 'tin'; use one of process, hosts, own, slurm, sandbox, docker, join"
     ):
         load_plan(Folder(tmp_path))
 

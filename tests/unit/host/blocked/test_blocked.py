@@ -176,7 +176,7 @@ def test_a_process_is_not_whose_threads_hand_the_global_lock_on():
 def test_the_threads_of_a_process_that_computes_are_not_looked_at(monkeypatch):
     looks: list[int] = []
     monkeypatch.setattr(blocked, "look", lambda pid, call, polled: looks.append(pid) or MOVES)
-    monkeypatch.setattr(blocked, "_main_moves", lambda pid, call: False)
+    monkeypatch.setattr(blocked, "main_moves", lambda pid, call: False)
     computed, now = iter([0.0, 0.006, 0.012, 0.013, 0.014]), iter([1.0, 1.02, 1.04, 1.06, 9.0])
     monkeypatch.setattr(blocked, "read_computed", lambda pid: next(computed))
     monkeypatch.setattr(blocked.time, "monotonic", lambda: next(now))
