@@ -18,6 +18,7 @@ from breakrank.conductor.attempt import AWAY_S, Attempt
 from breakrank.history.output import KEEP, PIPE_BYTES, Output, open_pipe
 from breakrank.host.blocked import Condition, look
 from breakrank.host.blocked.threads import read_threads
+from breakrank.runners.engine import Engine
 from breakrank.runners.join import JoinRunner
 from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
@@ -150,6 +151,7 @@ def test_a_launchers_sources_wake_whoever_waits_when_it_prints(tmp_path):
 
     runner = JoinRunner.__new__(JoinRunner)
     reader, writer = open_pipe()
+    runner._engine = Engine()
     runner._sources, runner._outputs = select.epoll(), {reader: Output(tmp_path / "launcher.out")}
     runner._sources.register(reader, select.EPOLLIN)
     os.write(writer, b"a line\n")

@@ -127,7 +127,7 @@ def test_a_wrong_value_that_no_schema_shows_is_refused_by_the_reader(tmp_path, p
     ("path", "value", "words"),
     [
         (("ranks",), "2", "the plan: ranks is '2', not a whole number"),
-        (("runner",), "ssh", "there is no runner 'ssh'; use one of process, sandbox, docker, join"),
+        (("runner",), "ssh", "there is no runner 'ssh'; use one of process, hosts, slurm, sandbox, docker, join"),
         (("restarts",), -1, "restarts is -1; use 0 to 1000"),
         (("scenario",), "../../x", "scenario is '../../x'; use a name without a slash"),
         (("strikes", 0, "trigger", "visit"), "x", "the trigger: visit is 'x', not a whole number"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import importlib
 import pkgutil
@@ -13,6 +14,9 @@ from typing import Any
 from breakrank_agent.protocol.annotated import Unfit, check_fields, shown
 from breakrank_agent.protocol.fault import Fault
 from breakrank_agent.protocol.trigger import PlanError
+
+#: The most names of faults that a refusal shows: the nearest ones.
+_SHOWN = 5
 
 
 def __getattr__(name: str) -> Any:
@@ -49,7 +53,8 @@ def fault_from_json(raw: Any) -> Fault:
     known = all_faults()
     name = raw["name"]
     if not isinstance(name, str) or name not in known:
-        raise PlanError(f"unknown fault {shown(name)}; faults are {', '.join(known)}")
+        near = difflib.get_close_matches(str(name), known, _SHOWN, 0.5) or list(known)[:_SHOWN]
+        raise PlanError(f"unknown fault {shown(name)}; faults are {', '.join(near)} and {len(known) - len(near)} more")
     values = {k: v for k, v in raw.items() if k != "name"}
     try:
         fields = check_fields(known[name], values, f"fault {name!r}") if dataclasses.is_dataclass(known[name]) else {}

@@ -11,7 +11,7 @@ from breakrank.runs.bench import Bench
 from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
 
-pytestmark = pytest.mark.skipif(bool(lacks()), reason=lacks())
+pytestmark = [pytest.mark.soak, pytest.mark.skipif(bool(lacks()), reason=lacks())]
 
 WITNESSES = {"cancelled_step": "squeue --steps", "requeued_job": "scontrol show job", "lost_node": "scontrol show node"}
 CASES = [(name, case) for name in WITNESSES for case in SCENARIOS[name].cases]
