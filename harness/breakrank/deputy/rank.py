@@ -6,6 +6,7 @@ import base64
 import contextlib
 import os
 import re
+import select
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -129,8 +130,7 @@ class Rank:
         """Pass on all that the rank has printed until now."""
         for name in list(self.pipes):
             for _ in range(64):
-                before = os.get_blocking(self.pipes[name])
-                if before or not _is_readable(self.pipes[name]) or not self.read(name):
+                if not _is_readable(self.pipes[name]) or not self.read(name):
                     break
 
     # --- the end
@@ -181,8 +181,6 @@ def _shifted(record: bytes, shift: float) -> bytes:
 
 
 def _is_readable(descriptor: int) -> bool:
-    import select
-
     return bool(select.select([descriptor], [], [], 0)[0])
 
 

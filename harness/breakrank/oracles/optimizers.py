@@ -178,7 +178,7 @@ def _spectral(history: History) -> list[Finding]:
 
 def _scaled(history: History) -> list[Finding]:
     """Return the finding that gradients were clipped before they were unscaled."""
-    told = {lived.rank: event for lived in history.last for event in lived.of_kind("scaled_clip")[:1]}
+    told = _told(history, "scaled_clip")
     if not told:
         return []
     event = told[min(told)]
