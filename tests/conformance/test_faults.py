@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support import containers
+from support import containers, slurm
 
 import breakrank_agent
 from breakrank.doctor import missing
@@ -19,6 +19,10 @@ from breakrank_agent.protocol.fault import Fault, Strike
 from breakrank_agent.protocol.trigger import POINTS, PlanError, at
 
 FAULTS = [pytest.param(kind, id=name) for name, kind in all_faults().items()]
+#: Those that are struck; a cluster takes half a minute and more to end a job and to heal.
+STRUCK = [
+    pytest.param(kind, id=name, marks=pytest.mark.soak if kind.clustered else ()) for name, kind in all_faults().items()
+]
 
 #: Nothing but the deadline ends a rank that spins, or that waits for its disk.
 DEADLINES_S = {"hang_disk": 4.0, "spin": 4.0}
@@ -53,6 +57,18 @@ def bench_of_no_ops(tmp_path_factory):
         yield made
 
 
+@pytest.fixture
+def ground(kind, bench):
+    """Yield the bench that a fault is tried on; a fault of a cluster has one for itself."""
+    if not kind.clustered:
+        yield bench
+        return
+    if slurm.lacks():
+        pytest.skip(slurm.lacks())
+    with slurm.bench_on_cluster(alone=True) as made:
+        yield made
+
+
 def strike(kind) -> Strike:
     return kind() @ at(rank=1, step=2, point=point(kind))
 
@@ -62,6 +78,8 @@ def runner(kind) -> dict[str, str]:
     lack = missing(kind.needs)
     if lack:
         pytest.skip(f"{kind.name()} {lack}")
+    if kind.clustered:
+        return {"runner": "slurm"}
     if kind.contained:
         return {"runner": "docker", "image": containers.require(containers.TORCH)}
     return {"runner": "sandbox" if kind.walled else "process"}
@@ -90,7 +108,7 @@ def _kinds_that_differ() -> list[type[Fault]]:
 
 DIFFERENT = _kinds_that_differ()
 WAITING = [
-    pytest.param(kind, id=name, marks=() if kind in DIFFERENT else pytest.mark.soak)
+    pytest.param(kind, id=name, marks=() if kind in DIFFERENT and not kind.clustered else pytest.mark.soak)
     for name, kind in all_faults().items()
 ]
 
@@ -115,10 +133,10 @@ def test_it_is_refused_at_a_point_that_it_cannot_strike_at(kind):
             kind() @ at(rank=1, step=2, point=other)
 
 
-@pytest.mark.parametrize("kind", FAULTS)
-def test_it_lands_on_its_rank_at_its_point_and_nowhere_else(run, kind):
+@pytest.mark.parametrize("kind", STRUCK)
+def test_it_lands_on_its_rank_at_its_point_and_nowhere_else(run, ground, kind):
     where, deadline_s = runner(kind), DEADLINES_S.get(kind.name(), 60.0)
-    result, saved = run(program(kind), strike(kind), deadline_s=deadline_s, data="digits", **where)
+    result, saved = run(program(kind), strike(kind), on=ground, deadline_s=deadline_s, data="digits", **where)
     assert result.verdict.outcome is not Outcome.VOID, result.verdict
     landed = [(e["attempt"], e["rank"]) for e in saved.history.seen("strike") if e["phase"] == "landed"]
     assert landed == [(0, 1)]
@@ -126,22 +144,24 @@ def test_it_lands_on_its_rank_at_its_point_and_nowhere_else(run, kind):
     assert [(e["step"], e["point"], e["visit"]) for e in fired] == [(2, point(kind), 1)]
     # Nothing is left of it: a run in the same place is sound.
     assert not [e for e in saved.history.seen("strike") if e["phase"] == "unhealed"]
-    assert run("small:train", **where)[0].verdict.outcome is Outcome.SURVIVED
+    assert run("small:train", on=ground, **where)[0].verdict.outcome is Outcome.SURVIVED
 
 
 @pytest.mark.parametrize("kind", WAITING)
-def test_it_is_void_where_its_point_never_comes(run, kind):
-    result, saved = run(program(kind), kind() @ at(rank=1, step=99, point=point(kind)), **runner(kind))
+def test_it_is_void_where_its_point_never_comes(run, ground, kind):
+    never = kind() @ at(rank=1, step=99, point=point(kind))
+    result, saved = run(program(kind), never, on=ground, **runner(kind))
     assert result.verdict.outcome is Outcome.VOID
     assert "never fired" in result.verdict.sentence()
     assert [lived.status for lived in saved.history.last] == [0, 0]
 
 
-@pytest.mark.parametrize("kind", FAULTS)
-def test_replaced_by_a_no_op_it_is_void(run, monkeypatch, bench_of_no_ops, kind):
+@pytest.mark.parametrize("kind", STRUCK)
+def test_replaced_by_a_no_op_it_is_void(run, monkeypatch, bench_of_no_ops, ground, kind):
     if kind.side == "outside":
         monkeypatch.setattr(kind, "strike", lambda self, target: None)
-    result, saved = run(program(kind), strike(kind), on=bench_of_no_ops, data="digits", **runner(kind))
+    on = ground if kind.clustered else bench_of_no_ops
+    result, saved = run(program(kind), strike(kind), on=on, data="digits", **runner(kind))
     assert result.verdict.outcome is Outcome.VOID
     assert "did not land" in result.verdict.sentence()
     assert [lived.status for lived in saved.history.last] == [0, 0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import containers, hosts
+from support import containers, hosts, slurm
 
 from breakrank.doctor import missing
 from breakrank.nodes.host_names import Hosts
@@ -22,13 +22,24 @@ def cluster(tmp_path_factory):
         yield made
 
 
+@pytest.fixture(scope="module")
+def on_slurm():
+    """Yield a bench whose runs the nodes of a cluster see. Skips where this machine cannot have one."""
+    if slurm.lacks():
+        pytest.skip(slurm.lacks())
+    with slurm.bench_on_cluster() as made:
+        yield made
+
+
 @pytest.fixture
-def runner(request, bench, monkeypatch):
-    """Return the name of a runner; where it needs hosts, the bench knows some."""
-    if request.param == "hosts":
+def ground(request, runner, bench, monkeypatch):
+    """Return the bench that a runner is tried on; where it needs hosts, the bench knows some."""
+    if runner == "slurm":
+        return request.getfixturevalue("on_slurm")
+    if runner == "hosts":
         cluster = request.getfixturevalue("cluster")
         monkeypatch.setattr(bench._resources, "hosts", Hosts(cluster.names, ("ssh", "-F", str(cluster.config))))
-    return request.param
+    return bench
 
 
 def under(runner: str) -> dict[str, str]:
@@ -41,18 +52,18 @@ def under(runner: str) -> dict[str, str]:
     return {"runner": runner}
 
 
-@pytest.mark.parametrize("runner", offered_runners(), indirect=True)
-def test_a_sound_job_survives_under_it(run, runner):
-    result, saved = run("small:train", **under(runner))
+@pytest.mark.parametrize("runner", offered_runners())
+def test_a_sound_job_survives_under_it(run, ground, runner):
+    result, saved = run("small:train", on=ground, **under(runner))
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict
     assert [lived.status for lived in saved.history.last] == [0, 0]
 
 
-@pytest.mark.parametrize("runner", offered_runners(), indirect=True)
-def test_a_kill_lands_under_it(run, runner):
-    result, saved = run("small:train", faults.Kill() @ at(rank=1, step=2), **under(runner))
+@pytest.mark.parametrize("runner", offered_runners())
+def test_a_kill_lands_under_it(run, ground, runner):
+    result, saved = run("small:train", faults.Kill() @ at(rank=1, step=2), on=ground, **under(runner))
     landed = [(e["rank"], e["witness"]) for e in saved.history.seen("strike") if e["phase"] == "landed"]
-    # A rank in a container is no child of ours: its end is read from its pidfd.
-    told_by = "pidfd" if find_runner(runner).has_image else "waitpid"
+    # A rank in a container, or one that Slurm started, is no child of ours: its end is read from its pidfd.
+    told_by = "pidfd" if find_runner(runner).has_image or runner == "slurm" else "waitpid"
     assert landed == [(1, f"{told_by}: SIGKILL")], result.verdict
     assert saved.history.last[1].status == -9

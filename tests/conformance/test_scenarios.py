@@ -1,13 +1,13 @@
 """Every scenario that is discovered: it reads well, its records keep the rules, and its cases are as recorded.
 
 `make test` runs the cases of `catalogued.QUICK`. The others of `catalogued.COVERING` are marked for the soak, which has
-the rest of the catalogue, too.
+the rest of the catalogue, too, and those that strike a cluster.
 """
 
 from __future__ import annotations
 
 import pytest
-from support.catalogued import CASES, COVERING, QUICK, SCENARIOS, assert_as_recorded, names, shows
+from support.catalogued import CASES, COVERING, QUICK, SCENARIOS, assert_as_recorded, names, of_cluster, shows
 from support.lasting import soak
 
 from breakrank.errors import BreakrankError
@@ -18,6 +18,7 @@ from breakrank.verdict import Outcome
 from breakrank_agent.plan import Plan
 
 IDS = names(CASES)
+RUN = [both if both in QUICK else soak(*both) for both in COVERING if not of_cluster(both)]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=list(SCENARIOS))
@@ -64,9 +65,7 @@ def test_its_plan_is_resolved_and_travels_as_json(scenario, case):
     assert Plan.loads(plan.dumps()) == plan
 
 
-@pytest.mark.parametrize(
-    ("scenario", "case"), [both if both in QUICK else soak(*both) for both in COVERING], ids=names(COVERING)
-)
+@pytest.mark.parametrize(("scenario", "case"), RUN, ids=names([both for both in COVERING if not of_cluster(both)]))
 def test_its_case_is_as_recorded(bench, scenario, case):
     assert_as_recorded(bench, scenario, case)
 

@@ -69,6 +69,12 @@ def shows(scenario: Scenario, case: Case) -> set[tuple[object, ...]]:
     return shown | {("need", need) for need in case.needs}
 
 
+def of_cluster(both: tuple[Scenario, Case]) -> bool:
+    """Return whether a case strikes a cluster: `tests/soak/test_slurm_faults.py` has one for itself, and runs it."""
+    scenario, case = both
+    return any(strike.fault.clustered for strike in (scenario.strikes if case.strikes is None else case.strikes))
+
+
 def _quick(cases: Sequence[tuple[Scenario, Case]]) -> list[tuple[Scenario, Case]]:
     """Return cases that show together all that the given ones show: at each step the one that adds most for its time.
 
@@ -87,7 +93,7 @@ def _quick(cases: Sequence[tuple[Scenario, Case]]) -> list[tuple[Scenario, Case]
 COVERING = _covering()
 #: Those of them that `make test` runs; `make soak` and `make conformance` run all.
 QUICK = _quick(COVERING)
-REST = [both for both in CASES if both not in COVERING]
+REST = [both for both in CASES if both not in COVERING and not of_cluster(both)]
 
 
 def names(cases: Sequence[tuple[Scenario, Case]]) -> list[str]:

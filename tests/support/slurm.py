@@ -17,6 +17,9 @@ sys.path.insert(0, str(FIXTURE))
 import cluster as slurm_cluster  # noqa: E402
 from layout import lack  # noqa: E402
 
+from breakrank import doctor  # noqa: E402
+from breakrank.runs.bench import Bench  # noqa: E402
+
 #: Tests that use the cluster share this lock; those that break it have it alone. Starting takes it alone, too.
 _LOCK = Path(tempfile.gettempdir()) / "breakrank-slurm-tests.lock"
 
@@ -37,6 +40,8 @@ def leased(alone: bool = False) -> Iterator[slurm_cluster.Cluster]:
         if not alone:
             fcntl.flock(lock, fcntl.LOCK_SH)
         os.environ["SLURM_CONF"] = str(cluster.layout.configuration)
+        # What the doctor has found out without the cluster holds no longer.
+        doctor._lack.cache_clear()
         try:
             yield cluster
         finally:
@@ -44,6 +49,7 @@ def leased(alone: bool = False) -> Iterator[slurm_cluster.Cluster]:
                 del os.environ["SLURM_CONF"]
             else:
                 os.environ["SLURM_CONF"] = before
+            doctor._lack.cache_clear()
             cluster.close()
 
 
@@ -55,3 +61,12 @@ def folder_of(cluster: slurm_cluster.Cluster) -> Iterator[Path]:
         yield made
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+@contextmanager
+def bench_on_cluster(alone: bool = False) -> Iterator[Bench]:
+    """Lease the cluster, and make a bench whose runs its nodes see. Afterwards all nodes are up again."""
+    with leased(alone) as cluster, folder_of(cluster) as folder, Bench(folder / "runs", cold=True) as bench:
+        yield bench
+        if alone:
+            cluster.await_up()

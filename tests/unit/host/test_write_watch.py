@@ -79,12 +79,13 @@ def run(script: str, folder: Path) -> DiskJournal:
 
 
 HELD = """
-import signal, threading
+import os, signal, threading
 signal.signal(signal.SIGUSR1, lambda *_: None)
 def write(name):
     with open(name, "w") as file:
         file.write("new")
-    print(name, flush=True)
+    # One write: `print` of two threads may put both names into one line.
+    os.write(1, name.encode() + b"\\n")
 thread = threading.Thread(target=write, args=("below/held",))
 thread.start()
 for name in ("free", "below/other"):
