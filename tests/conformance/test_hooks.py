@@ -23,4 +23,8 @@ def test_it_says_what_it_is(name):
 def test_it_waits_for_a_module_of_its_framework(name):
     framework, waits_for = name.partition("/")[0], BY_NAME[name].WAITS_FOR
     assert isinstance(waits_for, str)
-    assert not waits_for or framework == "python" or waits_for.partition(".")[0] in (framework, "keras", "safetensors")
+    assert (
+        not waits_for
+        or framework == "python"
+        or waits_for.partition(".")[0] in (framework, "keras", "tf_keras", "safetensors")
+    )

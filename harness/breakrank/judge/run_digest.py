@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple, TypeGuard
 
 from breakrank.analysis.endings import acted, classify
@@ -25,6 +25,8 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 #: The fields that do not count for a thread at a pace of its own: the main thread's progress, and what it found there.
 _PACE = ("step", "visit", "done", "params", "file")
+#: The beginnings of the names of threads: of the program's, and of those that a framework started.
+_THREADS = ("thread-", "other-")
 #: One coordinate: the event's kind and the fields that count.
 Coordinate = dict[str, Any]
 #: The coordinates of one sequence (the main thread, a helper thread, a loader worker) of one rank of one attempt.
@@ -57,15 +59,36 @@ def first_difference(a: History, b: History, results: bool) -> Difference | None
 
     Of `results` alone, who came before whom does not count: a thread that nobody schedules may be early or late, and
     the ranks still compute the same; whoever is first makes the folder that all need. Nor does it count which steps
-    were digested: those are compared that both runs have digested.
+    were digested: those are compared that both runs have digested. Nor do the names of threads, which depend on the
+    evidence that a run records: what all threads of a rank beside the main one did is compared.
     """
     bare = [history.without("access", "sync") if results else history for history in (a, b)]
     one, other = map(sequences, bare)
+    if results and _name_threads_otherwise(one, other):
+        one, other = _threads_as_one(one), _threads_as_one(other)
     for key in one.keys() & other.keys() if results else ():
         one[key], other[key] = _as_far_as_both_digested(one[key], other[key])
     parted = [_parting(key, one.get(key), other.get(key)) for key in sorted({*one, *other})]
     # At one step of a rank the names of the sequences decide, and not the words.
     return min((p for p in parted if p is not None), key=lambda p: p[:3], default=None)
+
+
+def _name_threads_otherwise(one: Sequences, other: Sequences) -> bool:
+    """Return whether both runs have threads beside the main ones, by names that are not the same."""
+    named = [{key for key in found if key[2].startswith(_THREADS)} for found in (one, other)]
+    return all(named) and named[0] != named[1]
+
+
+def _threads_as_one(found: Sequences) -> Sequences:
+    """Return the sequences with those of the threads of each rank, beside the main one, as a single one in order."""
+    joined: Sequences = {}
+    for (attempt, rank, name), sequence in found.items():
+        of_thread = name.startswith(_THREADS)
+        joined.setdefault((attempt, rank, _THREADS[0] if of_thread else name), []).extend(sequence)
+    for (_, _, name), sequence in joined.items():
+        if name == _THREADS[0]:
+            sequence.sort(key=lambda coordinate: json.dumps(coordinate, sort_keys=True))
+    return joined
 
 
 def sequences(history: History) -> Sequences:
@@ -89,12 +112,13 @@ def sequences(history: History) -> Sequences:
         keys = _names_of_keys(history, attempt)
         limit = _common_collectives(history, attempt, ends)
         scheduled = {lived.rank for lived in history.attempt(attempt) if any("pick" in e for e in lived.events)}
+        contested = set() if scheduled else _contested(history, attempt)
         for lived in history.attempt(attempt):
             events = _before_the_cut(lived, limit)
             for event in events:
                 if event["kind"] in _FIELDS and _counts(event):
                     sequence = found.setdefault((attempt, lived.rank, event["seq"]), [])
-                    _add(sequence, event, _coordinate(event, keys), lived.rank in scheduled)
+                    _add(sequence, event, _coordinate(event, keys, contested), lived.rank in scheduled)
             main = found.setdefault((attempt, lived.rank, "main"), [])
             main.append({**_end(history, lived, ends[lived.rank]), "strikes": _first_strikes(lived)})
     return found
@@ -183,10 +207,21 @@ def _names_of_keys(history: History, attempt: int) -> dict[str, int]:
     return names
 
 
-def _coordinate(event: RankLine, keys: Mapping[str, int]) -> Coordinate:
+def _contested(history: History, attempt: int) -> set[str]:
+    """Return the files that several ranks write: if nobody schedules that, what lies there is of whoever was last."""
+    writers: dict[str, set[int]] = {}
+    for lived in history.attempt(attempt):
+        for event in lived.points("write"):
+            writers.setdefault(str(event.get("path")), set()).add(lived.rank)
+    return {path for path, ranks in writers.items() if len(ranks) > 1}
+
+
+def _coordinate(event: RankLine, keys: Mapping[str, int], contested: Collection[str]) -> Coordinate:
     """Return what counts of an event."""
     fields: Mapping[str, Any] = event
     kept = {name: fields[name] for name in _FIELDS[event["kind"]] if fields.get(name) is not None}
+    if kept.get("of") == "save" and kept.get("path") in contested:
+        kept.pop("file", None)
     if str(kept.get("path", "")).startswith(("/", "..")):
         del kept["path"]
     if "key" in kept:

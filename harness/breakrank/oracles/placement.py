@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from breakrank.analysis.kinship import part_names
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, listed
@@ -75,9 +77,16 @@ def _beside_the_strategy(lived: RankHistory, event: PlacedEvent, history: Histor
     several = [strategy for strategy in event["strategies"] if strategy["replicas"] > 1]
     names = event["plain"]
     in_turn = [e for e in lived.of_kind("assigned") if e["how"] == "replica_after_replica"]
-    if several and names and (in_turn or _part(history)):
-        evidence = {"kind": several[0]["kind"], "names": listed(names), "site": in_turn[0]["site"] if in_turn else ""}
+    if several and names and (in_turn or _all_part(history, names)):
+        here = in_turn or [e for e in lived.of_kind("assigned") if e["how"] == "replica_by_replica"]
+        evidence = {"kind": several[0]["kind"], "names": _counted(names), "site": here[0]["site"] if here else ""}
         yield "variable not mirrored", evidence
+
+
+def _counted(names: Sequence[str]) -> str:
+    """List names, with the number of variables that share one."""
+    shared = Counter(names)
+    return listed([f"{name} ({count} variables)" if count > 1 else name for name, count in shared.items()])
 
 
 def _not_run(lived: RankHistory, event: PlacedEvent, history: History, control: History | None) -> Wrong:
@@ -127,15 +136,22 @@ def _idle_replicas(history: History) -> list[Finding]:
     return []
 
 
-def _part(history: History) -> bool:
-    """Return whether some ranks held other parameters than others after the same step."""
-    held: dict[int, set[str]] = {}
+def _all_part(history: History, names: Sequence[str]) -> bool:
+    """Return whether all variables of these names differ between ranks at the first step at which any parameter does.
+
+    If some of them stay alike, the program holds those alike by hand.
+    """
+    held: dict[int, dict[int, Sequence[str]]] = {}
     for lived in history.last:
         for event in lived.payloads("step"):
             params = event.get("params")
             if params is not None:
-                held.setdefault(int(event["step"]), set()).add(params)
-    return any(len(digests) > 1 for digests in held.values())
+                held.setdefault(int(event["step"]), {})[lived.rank] = (params, *event.get("parts", ()))
+    first = next((digests for _, digests in sorted(held.items()) if len(set(digests.values())) > 1), None)
+    if first is None:
+        return False
+    _, *parts = (len(set(values)) > 1 for values in zip(*first.values(), strict=False))
+    return all(apart for name, apart in zip(part_names(history.last), parts, strict=False) if name in names)
 
 
 def _kind(device: str) -> str:

@@ -256,7 +256,8 @@ def _by_inputs(
     if apart is not None:
         evidence.update(settings=apart.words(), setting=apart.key[2])
         return "settings differ", digests.outside_majority(apart.values)
-    unlike = [part for part in parted if part in kin.unlike]
+    begun = _begun_apart(well)
+    unlike = [part for part in parted if part in kin.unlike or part in begun]
     if unlike:
         _name_parted(evidence, unlike, well)
         evidence["alone"] = _who_loaded(well)
@@ -278,6 +279,13 @@ def _by_inputs(
             return "reduced over another group", breach.ranks
         return "gradients differ", digests.outside_majority({rank: own[unreduced[0]] for rank, own in taken.items()})
     return None
+
+
+def _begun_apart(well: Sequence[RankHistory]) -> set[int]:
+    """Return the parts that ranks say, with the names, to have begun with otherwise."""
+    said = [known["before"] for lived in well if (known := _names(lived)) is not None and "before" in known]
+    whole = len(said) == len(well) and len({len(before) for before in said}) == 1
+    return {part for part, values in enumerate(zip(*said, strict=False)) if len(set(values)) > 1} if whole else set()
 
 
 def _who_loaded(well: Sequence[RankHistory]) -> str:

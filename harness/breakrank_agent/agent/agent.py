@@ -15,6 +15,7 @@ import sys
 from threading import get_ident
 from typing import Any, Callable, Optional
 
+from breakrank_agent.agent import memory_limit
 from breakrank_agent.agent.access_log import Accesses, Span
 from breakrank_agent.agent.call_sites import Sites
 from breakrank_agent.agent.callbacks import Callbacks
@@ -253,8 +254,9 @@ class Agent:
         self.injector.end()
         if self.services.works is not None:
             self.services.works.forget()
-        self._sketch()
-        self.record("end", how=how, code=code, state=self._state, **self.model.left_at(self.clock.done))
+        with memory_limit.lifted():
+            self._sketch()
+            self.record("end", how=how, code=code, state=self._state, **self.model.left_at(self.clock.done))
         self.recorder.end()
         if self.turns is not None:
             self.turns.leave()

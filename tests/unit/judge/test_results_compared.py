@@ -129,3 +129,14 @@ def test_a_rank_that_trains_nothing_has_what_its_modules_return_for_a_result() -
 def test_a_rank_that_ended_well_below_a_launcher_has_its_parameters() -> None:
     job = Golden(1).trains(1).ends_well().says("launcher", attempt=0, status=0, ended=False, blames=[], closed=[])
     assert sequences(job.history())[0, 0, "main"][-1]["params"] == "p1"
+
+
+def test_results_do_not_differ_by_the_names_that_threads_have_where_accesses_are_watched() -> None:
+    def run(thread: str, group: str = "1") -> History:
+        job = Golden(1).trains(1)
+        job[0].writes("point", seq=thread, point="collective", visit=1, op="broadcast_", group=group, c=7)
+        return job.ends_well().history()
+
+    assert explain_difference(run("thread-1"), run("other-1"), results=True) == ""
+    assert explain_difference(run("thread-1"), run("other-1")) != ""
+    assert "thread-" in explain_difference(run("thread-1"), run("other-1", group="2"), results=True)

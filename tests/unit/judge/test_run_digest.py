@@ -280,3 +280,15 @@ def test_under_a_launcher_it_does_not_count_which_rank_it_ends_before_that_can_s
         return job.history()
 
     assert explain_difference(under_a_launcher(True), under_a_launcher(False)) == ""
+
+
+@pytest.mark.parametrize(("writers", "alike"), [((0, 1), True), ((0,), False)])
+def test_what_lies_where_several_ranks_write_with_nobody_to_schedule_them_does_not_count(writers, alike) -> None:
+    def run(file: str | None) -> History:
+        job = Golden(2)
+        for rank in writers:
+            job[rank].enters("write", path="model.keras", how="open")
+        job[0].writes("payload", of="save", path="model.keras", done=1, file=file)
+        return job.ends_well().history()
+
+    assert (digest(run("whole")) == digest(run(None))) is alike

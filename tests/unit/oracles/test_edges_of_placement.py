@@ -146,6 +146,19 @@ class TestStrategies:
         assert (found.cause, found.ranks, found.places) == ("variable not mirrored", (0, 1), ())
         assert found.evidence == {"kind": "MirroredStrategy", "names": "w", "site": ""}
 
+    @pytest.mark.parametrize(("plain", "objects"), [(["b"], True), (["a", "b"], False), (["b", "b"], True)])
+    def test_variables_beside_a_strategy_that_stay_alike_are_held_so_by_hand(
+        self, plain: list[str], objects: bool
+    ) -> None:
+        job = Golden(2)
+        for one in job.ranks:
+            one.writes("names", names=["a", "b"], eps=1e-7)
+            one.writes("payload", of="step", step=1, params=f"p{one.rank}", parts=["same", f"own{one.rank}"])
+            one.is_placed(plain=plain)
+        found = ask("placement", job.ends_well().history())
+        names = "b (2 variables)" if plain == ["b", "b"] else "b"
+        assert [f.evidence["names"] for f in found] == ([names] if objects else [])
+
     def test_ranks_that_part_at_different_steps_do_not_part(self) -> None:
         job = Golden(2)
         job[0].trains([0], "a").trains([1], "b")

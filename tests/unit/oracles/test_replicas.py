@@ -267,3 +267,20 @@ class TestReasons:
     def test_they_are_told_apart(self, before: Any, gradients: Any, rates: Any, cause: str, words: str) -> None:
         found = self.parted(before, gradients, rates)
         assert found.cause == cause and words in found.sentence()
+
+
+@pytest.mark.parametrize(
+    ("before", "cause"),
+    [
+        ((["x", "y"], ["z", "y"]), "replicas differ from the start"),
+        ((["x", "y"], ["x", "z"]), "replicas differ"),
+        ((["x", "y"], None), "replicas differ"),
+    ],
+)
+def test_what_parts_began_with_stands_with_their_names_where_gradients_are_not_on_record(before, cause):
+    job = Golden(2)
+    for one, began in zip(job.ranks, before, strict=True):
+        one.writes("names", names=["a", "b"], eps=1e-7, **({} if began is None else {"before": began}))
+        one.trains([one.rank], params=f"p{one.rank}", parts=[f"own{one.rank}", "same"])
+    (finding,) = ask("replicas", job.ends_well().history())
+    assert (finding.cause, finding.step, finding.evidence["parameters"]) == (cause, 1, ["a"])

@@ -64,6 +64,7 @@ class _Assignments:
             if self._agent.over or self._agent.busy or getattr(self._local, "inside", False):
                 return False
             self._note(variable, how(variable, sys._getframe(2)))
+            self._training.assign(_whole(variable))
             self._keep_line(variable)
             self._local.inside = True
             return True

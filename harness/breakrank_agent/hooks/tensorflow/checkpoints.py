@@ -22,6 +22,9 @@ WAITS_FOR = "tensorflow"
 
 #: Of a file of Keras, what holds the day and the time at which it was written.
 _DATED = "metadata.json"
+#: Of a file of Keras, what holds the numbers by which one object in several places is known: its address in memory.
+_ADDRESSED = "config.json"
+_ADDRESS = re.compile(rb'"shared_object_id": \d+')
 
 
 def install(agent: Agent) -> None:
@@ -81,7 +84,7 @@ class _Files:
             said = agent.relative(where) if where else "(managed)"
             agent.reach(point, says=members({"path": said}))
             self._under_way = True
-            return _Entered(where, said, _digest(where) if point == "restore" else {})
+            return _Entered(where, said, self._look(where) if point == "restore" else {})
 
         def fail(entered: Optional[_Entered], error: BaseException) -> None:
             if entered is not None:
@@ -94,7 +97,7 @@ class _Files:
             self._under_way = False
             if point == "save":
                 where = returned if isinstance(returned, str) else entered.where
-                agent.payload("save", path=agent.relative(where), done=agent.clock.done, **_digest(where))
+                agent.payload("save", path=agent.relative(where), done=agent.clock.done, **self._look(where))
             else:
                 path = agent.relative(entered.where)
                 agent.payload("restore", path=path, **entered.before)
@@ -102,6 +105,11 @@ class _Files:
                     self._restored.append((path, returned))
 
         interpose(owner, name, enter, leave, fail)
+
+    def _look(self, where: str) -> dict[str, Any]:
+        """Return digest and size of what lies there; to read it is not the program's doing."""
+        with self._agent.quietly():
+            return _digest(where)
 
     def look_back(self) -> None:
         """Record of what was restored before this step whether all of it was, on either side."""
@@ -139,9 +147,18 @@ def _digest(where: str) -> dict[str, Any]:
 
 
 def _blocks(path: str) -> Iterator[bytes]:
-    """Yield what is in a file, piece by piece, without what differs from day to day."""
+    """Yield what is in a file, piece by piece, without what differs from day to day, or from process to process."""
     if path.endswith(".keras"):
         with zipfile.ZipFile(path) as archive:
-            yield from (archive.read(name) for name in sorted(archive.namelist()) if name != _DATED)
+            for name in sorted(archive.namelist()):
+                if name != _DATED:
+                    block = archive.read(name)
+                    yield _with_numbers_for_addresses(block) if name == _ADDRESSED else block
     else:
         yield from blocks_of(path)
+
+
+def _with_numbers_for_addresses(config: bytes) -> bytes:
+    """Number shared objects in the order in which a configuration names them first."""
+    numbers: dict[bytes, int] = {}
+    return _ADDRESS.sub(lambda found: b'"shared_object_id": %d' % numbers.setdefault(found[0], len(numbers)), config)

@@ -95,7 +95,8 @@ class _Handing:
         """Say once that batches are taken out of sight."""
         if not self._noted:
             self._noted = True
-            self._agent.record("note", text="batches are taken inside of a function's graph, and are not seen there")
+            text = "batches are taken inside of a function's graph, and are not seen there"
+            self._agent.record("note", text=text, limits=True)
 
 
 def _shuffles(iterator: Any) -> bool:

@@ -22,7 +22,9 @@ from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.agent.model import NoHandles
 from breakrank_agent.agent.optimizers import Optimizers, take_in
 from breakrank_agent.agent.parameter_digest import in_parts, name_part
+from breakrank_agent.hooks.tensorflow.beginnings import Beginnings
 from breakrank_agent.hooks.tensorflow.own_frames import hide_frames
+from breakrank_agent.hooks.tensorflow.traced import Traced, around, traced_into
 from breakrank_agent.hooks.tensorflow.variables import (
     coarsest,
     components,
@@ -41,8 +43,6 @@ WAITS_FOR = "tensorflow"
 
 #: Set in the environment of a case: every function runs operation by operation, and each is seen.
 EAGERLY = "BREAKRANK_RUN_FUNCTIONS_EAGERLY"
-#: The attribute of a graph that keeps the training traced into it.
-_TRACED = "_breakrank_traced"
 
 
 def install(agent: Agent) -> None:
@@ -86,14 +86,6 @@ def _pin(seed: int) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
 
 
-class Traced:
-    """The training traced into a graph: optimizers, by identity, and whether gradients were taken."""
-
-    def __init__(self) -> None:
-        self.optimizers: set[int] = set()
-        self.derives = False
-
-
 class Training(NoHandles):
     """The training of a rank: the variables of its optimizers, else those gradients were taken of.
 
@@ -106,9 +98,12 @@ class Training(NoHandles):
         #: The optimizers that have stepped, and how the record names the one that counts the steps.
         self.optimizers = Optimizers(_trained_by)
         self.steps_by = ""
-        #: The variables that gradients were taken of, if there is no optimizer.
+        #: The variables that gradients were taken of, until an optimizer steps.
         self.sources: list[Any] = []
+        #: True if the program itself assigns to those variables, and has no optimizer do that.
+        self._by_hand = False
         self._named: list[int] = []
+        self._beginnings = Beginnings(agent)
         #: The line that first assigned to a variable outside of any graph, by the variable's identity.
         self.assigned_at: dict[int, str] = {}
         #: Enter the collectives of a graph, and leave them again; set by the hook that sees them.
@@ -135,6 +130,8 @@ class Training(NoHandles):
         if traced is not None and graph is not None and self._depth == 0:
             for one in (known for known in self.optimizers.all() if id(known) in traced.optimizers):
                 take_in(self._agent, self, one)
+        if (self._derived and self._depth == 0) or (traced is not None and traced.optimizers):
+            self._beginnings.look(self.parameters)
         if traced is not None and id(self.optimizers.first) in traced.optimizers:
             self._agent.reach("optimize")
             self._applied = True
@@ -154,8 +151,8 @@ class Training(NoHandles):
         if self._depth == 0 and self._applied:
             self.optimizers.keep()
             self._agent.close_step(self.steps_by)
-        elif self._depth == 0 and self._derived and not self.constructed:
-            # Without any optimizer, a step is a backward pass.
+        elif self._depth == 0 and self._derived and (self._by_hand or not self.constructed):
+            # Without any optimizer that steps, a step is a backward pass.
             self._agent.close_step("backward")
 
     def step(self, optimizer: Any) -> AbstractContextManager[None]:
@@ -166,7 +163,7 @@ class Training(NoHandles):
         eager = context.executing_eagerly()
         take_in(self._agent, self, optimizer, steps=eager)
         if not eager:
-            for traced in _around(ops.get_default_graph()):
+            for traced in around(ops.get_default_graph()):
                 traced.optimizers.add(id(optimizer))
         elif self._depth and get_ident() != self._agent.main:
             # A replica's thread; the piece waits for it.
@@ -185,11 +182,12 @@ class Training(NoHandles):
         from tensorflow.python.eager import context
         from tensorflow.python.framework import ops
 
-        if not self.constructed and not self.sources:
+        if not self.sources:
             self.sources = [one for one in tf.nest.flatten(sources) if hasattr(one, "assign")]
-            self._agent.model.adopt(self)
+            if not self.constructed:
+                self._agent.model.adopt(self)
         if not context.executing_eagerly():
-            for traced in _around(ops.get_default_graph()):
+            for traced in around(ops.get_default_graph()):
                 traced.derives = True
         elif self._depth and get_ident() != self._agent.main:
             if not self._derived:
@@ -201,6 +199,13 @@ class Training(NoHandles):
             traced.derives = True
             return self.piece(traced)
         return contextlib.nullcontext()
+
+    def assign(self, variable: Any) -> None:
+        """Take down that the program assigns to a variable; if no optimizer has stepped, it may train by that."""
+        if self.constructed and not self._by_hand and self.optimizers.first is None:
+            self._by_hand = any(one is variable for one in _bare(self.sources))
+            if self._by_hand:
+                self._agent.model.adopt(self)
 
     def _reach_for_main(self, point: str) -> None:
         """Enter a point in the thread of the first replica to come there: the main one waits for it."""
@@ -228,7 +233,8 @@ class Training(NoHandles):
         self._named, names, owners = here, [], self._owners()
         for part in in_parts(parameters):
             names.append(name_part(_name_among(part[0], owners), part))
-        self._agent.record("names", names=names, eps=coarsest(parameters))
+        before = self._beginnings.of(parameters)
+        self._agent.record("names", names=names, eps=coarsest(parameters), **({"before": before} if before else {}))
 
     def _owners(self) -> dict[int, tuple[str, int]]:
         """Return the name of each variable and the number of its optimizer, by identity; of several, the first."""
@@ -337,17 +343,6 @@ def line_here(agent: Agent) -> str:
     return next(filter(None, lines), "")
 
 
-def _around(graph: Any) -> Iterator[Traced]:
-    """Yield what was traced into a graph, and into each one that it is part of."""
-    while graph is not None:
-        traced = getattr(graph, _TRACED, None)
-        if traced is None:
-            traced = Traced()
-            setattr(graph, _TRACED, traced)
-        yield traced
-        graph = getattr(graph, "outer_graph", None)
-
-
 def _wrap_functions(training: Training) -> None:
     from tensorflow.python.eager import context
     from tensorflow.python.eager.polymorphic_function import concrete_function
@@ -355,7 +350,7 @@ def _wrap_functions(training: Training) -> None:
     def calling(function: Any, tensor_inputs: Any, captured_inputs: Any) -> AbstractContextManager[None]:
         if training.ours or not context.executing_eagerly():
             return contextlib.nullcontext()
-        return training.piece(getattr(function.graph, _TRACED, None), function.graph, captured_inputs)
+        return training.piece(traced_into(function.graph), function.graph, captured_inputs)
 
     # While a function is traced, autograph writes the frames that it finds in an error into its message.
     interpose(concrete_function.ConcreteFunction, "_call_flat", around=calling)

@@ -42,6 +42,8 @@ class NamesEvent(RankEventBase):
     absent as `sharded` is."""
     sizes: NotRequired[list[Count]]
     """The number of elements that this rank has of each part; absent where each rank has all that it trains."""
+    before: NotRequired[list[str]]
+    """A digest of each part as it was before the first step; absent if that was not looked at for all of them."""
     eps: float
     """The distance from 1 to the next number in the coarsest dtype among the parameters."""
 

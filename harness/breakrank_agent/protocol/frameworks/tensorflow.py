@@ -51,6 +51,6 @@ FRAMEWORK = Framework(
     # Only TensorFlow records on which device an operation is placed.
     oracles=("placement",),
     backends=("grpc",),
-    packages=("tensorflow", "keras"),
+    packages=("tensorflow", "keras", "tf_keras"),
     waits=(KnownWait("tensorflow/python/eager/execute.py", ("quick_execute",), "other", "a TensorFlow operation"),),
 )
