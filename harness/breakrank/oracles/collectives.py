@@ -217,12 +217,13 @@ def _overlap(calls: _Calls) -> Iterator[_Wrong]:
 
 
 def _overrun(calls: _Calls) -> Iterator[_Wrong]:
-    """Yield that a collective changed an input, or memory beside a tensor."""
+    """Yield that a collective changed an input, or memory beside a tensor; until a work is over, the program did."""
     # To a reduce, the tensors of ranks other than the root are room to work in.
     kept = {rank: call.kept for rank, call in calls.items() if call.op != "reduce_" or rank == call.root}
     touched = tuple(sorted(rank for rank, whole in kept.items() if whole is False))
     if touched:
-        yield _Wrong("buffer overrun", touched, calls, {"site": calls[touched[0]].site})
+        cause = "changed in flight" if all(calls[rank].asked for rank in touched) else "buffer overrun"
+        yield _Wrong(cause, touched, calls, {"site": calls[touched[0]].site})
 
 
 def _lawless(
