@@ -19,7 +19,7 @@ from typing import NamedTuple
 from breakrank.analysis.digests import by_value
 from breakrank.history.reader import RankHistory
 
-#: What operators begin with that hand out parts.
+#: The words that operators begin with which hand out parts.
 _PARTS = ("reduce_scatter", "alltoall")
 
 
@@ -139,7 +139,7 @@ def _sends(lived: RankHistory) -> bool:
 def _shares(lived: RankHistory) -> bool:
     """Return whether a rank takes its part of what ranks add up in each step, or adds up and gathers floats.
 
-    What comes behind the optimizer belongs to the step that follows.
+    A collective behind the optimizer belongs to the step that follows.
     """
     made: dict[int, set[str]] = {}
     for event in lived.points("collective"):

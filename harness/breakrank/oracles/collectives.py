@@ -146,6 +146,7 @@ def _in_group(group: Group, model: Group | None, failed: bool) -> Iterator[_Wron
             odd = odd_ranks(unlike.values, group, position, model, TRAITS[unlike.cause])
             yield _Wrong(unlike.cause, odd, calls, {"held": _held(unlike.values, calls, odd)})
         elif broken is not None:
+            yield from _changed_in_flight(calls)
             yield _lawless(group, position, calls, model, broken.ranks, broken.how)
         else:
             yield from _looped(group, position, calls, model)
@@ -205,6 +206,7 @@ def _in_messages(way: Group, model: Group | None) -> Iterator[_Wrong]:
             odd = odd_ranks(unlike.values, way, position, model, TRAITS[unlike.cause])
             yield _Wrong(unlike.cause, odd, calls, {**facts, "held": _held(unlike.values, calls, odd)})
         elif broken is not None:
+            yield from _changed_in_flight(calls)
             yield _Wrong("wrong collective result", broken.ranks, calls, {**facts, "how": broken.how})
         yield from _overrun(calls)
 
@@ -214,6 +216,11 @@ def _overlap(calls: _Calls) -> Iterator[_Wrong]:
     alike = tuple(rank for rank, call in sorted(calls.items()) if call.overlap)
     if alike:
         yield _Wrong("outputs overlap", alike, calls, {"site": calls[alike[0]].site})
+
+
+def _changed_in_flight(calls: _Calls) -> Iterator[_Wrong]:
+    """Yield that the program changed what a call reads before it was over, for which others may get what is wrong."""
+    yield from (wrong for wrong in _overrun(calls) if wrong.cause == "changed in flight")
 
 
 def _overrun(calls: _Calls) -> Iterator[_Wrong]:
