@@ -55,6 +55,9 @@ _REPLICAS = {
     "gradients differ": "replicas part {at}{first}: its gradient differed on {who} when the optimizer took it",
     "reduction dropped": "replicas part {at}{first}: {op} ({site}) reduced a copy of its gradient, and the optimizers "
     "of {who} took the gradient as it was",
+    "gradient in flight": "replicas part {at}{first}: {op} ({site}) was at work on its gradient when the optimizers of "
+    "{who} took it, and nobody had waited for it",
+    "reduced for one rank": "replicas part {at}{first}: {op} ({site}) gave the sum of its gradient to {root} alone",
     "reduced over another group": "replicas part {at}{first}: {op} ({site}) reduced its gradient over {over}, and "
     "{who} hold it",
     "unused parameter": "replicas part {at}{first}: {who} had no gradient for it, and others had",
@@ -123,6 +126,8 @@ _COLLECTIVES = {
     "sum overflowed": "{op} {number} ({site}) made an infinity of finite numbers of {dtype} at step {step}: {how}",
     "outputs overlap": "{op} {number} ({site}) writes to one tensor what it gets from several ranks, on {who} at step "
     "{step}",
+    "changed in flight": "{who} changed what {op} {number} ({site}) reads at step {step}, before the wait for it was "
+    "over",
     "buffer overrun": "{op} {number} ({site}) changed what it must not on {who} at step {step}",
 }
 
@@ -133,6 +138,12 @@ _GRADIENTS = {
     "batch norm{others}",
     "never trained": "{name} of {who} never had a gradient, from step {step} on: its module is called and an optimizer "
     "has it, and what it returns reaches no loss",
+    "checkpoint without gradients": "{name}{more} of {who} never had a gradient, from step {step} on: the checkpoint "
+    "with use_reentrant that calls its module{at} is handed nothing that needs a gradient",
+    "zeros by zeros": "{name}{more} of {who} are zeros, and so are their gradients, from step {step} on: each is "
+    "multiplied by another of them, and nothing will move them",
+    "not waited for": "the optimizers of {who} took the gradient of {name} at step {step} while {op} ({site}) was at "
+    "work on it: nobody had waited for it",
     "in no optimizer": "{name}{more} of {who} had a gradient in the first steps, and no optimizer has {them}: nothing "
     "trains {them}",
     "frozen too late": "{who} froze {name}{more} too late, at step {step}{at}: {why}",

@@ -88,6 +88,19 @@ def test_the_innermost_line_of_the_users_own_code_stands_in_the_sentence_of_an_e
     assert made.wrong[0].words == "rank 0 reported ValueError: wrong shape (model.py:7) at step 1"
 
 
+def test_of_a_rank_that_lost_a_peer_the_peer_that_went_is_told_first():
+    job = Golden(ranks=2).trains(1)
+    job[0].enters("collective").enters("collective", op="allreduce_", site="train.py:9")
+    job[0].reports("RuntimeError", "Connection closed by peer [127.0.0.1]:4")
+    job[1].ends()
+    made = sheet(look(job.history()))
+    said = made.wrong[0].words
+    assert said.startswith(
+        "rank 1: was through with its work after 1 collective, when rank 0 called all_reduce (train."
+    )
+    assert "as number 3. So rank 0 reported RuntimeError: Connection" in said, said
+
+
 def test_a_run_that_says_nothing_is_too_little():
     job = Golden(ranks=2)
     for rank in job.ranks:

@@ -166,6 +166,23 @@ CAUSES = {
     "made_again_for_each_fold": ("stray optimizer", "has 4 parameters"),
     "forgets_the_head": ("in no optimizer", "module.2.weight and 1 more of ranks 0 and 1 had a gradient"),
     "head_with_a_wrapper_of_its_own": ("in no optimizer", "module.weight and 1 more of ranks 0 and 1 had a gradient"),
+    "waits_too_late": (
+        "not waited for",
+        "of 0.weight at step 1 while all_reduce (waits_too_late.py:",
+    ),
+    "checkpoints_on_data": (
+        "checkpoint without gradients",
+        "that calls its module (checkpoints_on_data.py:",
+    ),
+    "adapter_of_zeros": ("zeros by zeros", "module.down.weight and 1 more of ranks 0 and 1 are zeros, and so are"),
+    "sends_what_it_fills_again": (
+        "changed in flight",
+        "changed what send 1 (sends_what_it_fills_again.py:",
+    ),
+    "reduces_for_the_first": (
+        "reduced for one rank",
+        "(reduces_for_the_first.py:11) gave the sum of its gradient",
+    ),
     "groups_by_prefix": ("in no optimizer", "norm.weight and 3 more of ranks 0 and 1 had a gradient"),
 }
 #: The causes that are found by a run of the same training as one rank.

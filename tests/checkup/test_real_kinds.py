@@ -91,6 +91,12 @@ def test_what_a_backend_copies_as_it_is_waited_for_is_no_write_of_the_program(ch
     assert "race" not in result.verdict.abstained
 
 
+def test_a_function_that_a_wrapper_reduces_by_leaves_the_wait_to_it(check):
+    result = check("reduces_by_a_hook.py")
+    assert (result.verdict.void, said(result)) == ((), [])
+    assert "race" not in result.verdict.abstained
+
+
 def test_losses_kept_for_a_plot_are_no_leak(check):
     result = check("kept_losses.py")
     assert (result.verdict.void, said(result)) == ((), [])

@@ -18,8 +18,8 @@ class Call:
     `number` counts the group's collectives from 1, for point to point those between the two ranks. `strides` are empty
     where all tensors are contiguous; `splits` are the rows of an all-to-all from each rank and to each, empty if all
     are alike. `inputs` and `outputs` are sums and digests, None where they were not taken; `overlap` says that several
-    tensors that it writes to lie in one memory. `loop` has the variables of the loops that call it. `peer` is the other
-    rank of point to point.
+    tensors that it writes to lie in one memory, `asked` that Python has a work to wait for. `loop` has the variables of
+    the loops that call it. `peer` is the other rank of point to point.
     """
 
     rank: int
@@ -40,6 +40,7 @@ class Call:
     inputs: tuple[Contents, ...] | None = None
     outputs: tuple[Contents, ...] | None = None
     kept: bool | None = None
+    asked: bool = False
     overlap: bool = False
     loop: str = ""
     done: bool = False
@@ -158,5 +159,6 @@ def _call(rank: int, event: PointEvent, number: int, end: DoneEvent | None) -> C
         overlap="overlap" in event,
         loop=event.get("loop", ""),
         kept=end.get("kept") if end is not None else None,
+        asked="async" in event,
         done=end is not None and "error" not in end,
     )

@@ -1,4 +1,4 @@
-"""Reductions in vain: a collective reduced a copy of a gradient, and the optimizer took the gradient itself.
+"""Reductions in vain: of a copy of a gradient, where the optimizer took the gradient itself, or for one rank alone.
 
 The copy is known by its digest. A copy of a part of a gradient, of several of them or in another precision is known by
 the sums of all that one line reduces in a step, in rows of one length.
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from breakrank.analysis.collectives import Call, calls_of
 from breakrank.history.reader import RankHistory
+from breakrank_agent.protocol.events import Contents
 
 _REDUCES = ("allreduce_", "allreduce_coalesced_", "reduce_")
 #: The difference between sums that are one, relative to the magnitudes: in single precision, and in a narrower one.
@@ -34,6 +35,29 @@ def reduced_in_vain(ranks: Sequence[RankHistory], step: int, parts: Sequence[int
             return None
         found = found or own
     return found
+
+
+def reduced_for_one(ranks: Sequence[RankHistory], step: int, part: int) -> Call | None:
+    """Return the call that reduced, at a step, a part's gradient, and gave the sum to a root; None without one.
+
+    The root's optimizer took the sum, or its mean. Without the contents of collectives nothing is found.
+    """
+    for lived in ranks:
+        totals = next((e.get("totals", ()) for e in lived.of_kind("inputs") if e["step"] == step), ())
+        for call in calls_of(lived) if part < len(totals) else ():
+            if call.step == step and call.op == "reduce_" and call.site and call.root == lived.rank:
+                error = _EQUAL if call.dtype in _WIDE else _NARROW
+                if any(_is_sum(one, totals[part], (1, len(ranks)), error) for one in call.outputs or ()):
+                    return call
+    return None
+
+
+def _is_sum(held: Contents, total: Sequence[float], times: Sequence[int], error: float) -> bool:
+    """Return whether a tensor is by its sums what an optimizer took, or a multiple of that."""
+    plain, size = held.get("sum"), held.get("abs")
+    if "of" in held or not isinstance(plain, float) or not isinstance(size, float) or not total[1]:
+        return False
+    return any(max(abs(plain - n * total[0]), abs(size - n * total[1])) <= error * n * total[1] for n in times)
 
 
 def _reads(call: Call, taken: str) -> bool:

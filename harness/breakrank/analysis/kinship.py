@@ -13,11 +13,14 @@ the same shard: along the other axes of the mesh they are replicas.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from breakrank.analysis.digests import by_value
 from breakrank.history.reader import RankHistory
+
+#: The words that operators begin with which hand out parts.
+_PARTS = ("reduce_scatter", "alltoall")
 
 
 class Kin(NamedTuple):
@@ -72,8 +75,9 @@ def find_kin(ranks: Sequence[RankHistory]) -> list[Kin]:
             groups.setdefault(tuple(same), set()).add(part)
     found = [Kin(same, frozenset(held)) for same, held in groups.items() if len(same) > 1]
     if not whole and not found:
-        # Nothing is divided where nothing is whole: stages of a pipeline send to each other, and others train alone.
-        return [] if any(map(_sends, ranks)) else [Kin(world, None, frozenset(apart))]
+        # Nothing is divided where nothing is whole: stages of a pipeline send to each other, ranks with a share of one
+        # long vector bring it together in each step, and others train alone.
+        return [] if any(map(_sends, ranks)) or all(map(_shares, ranks)) else [Kin(world, None, frozenset(apart))]
     return [*([Kin(world, whole, unlike)] if whole else []), *found]
 
 
@@ -130,3 +134,21 @@ def _all_parts(ranks: Sequence[RankHistory]) -> range:
 def _sends(lived: RankHistory) -> bool:
     """Return whether a rank sends or receives messages as it trains."""
     return any("p" in event and event["step"] for event in lived.points("collective"))
+
+
+def _shares(lived: RankHistory) -> bool:
+    """Return whether a rank takes its part of what ranks add up in each step, or adds up and gathers floats.
+
+    A collective behind the optimizer belongs to the step that follows.
+    """
+    made: dict[int, set[str]] = {}
+    for event in lived.points("collective"):
+        if "float" in str(event.get("dtype", "")):
+            made.setdefault(event["step"], set()).add(str(event.get("op", "")).lstrip("_"))
+    steps = range(2, lived.last_step + 1)
+    return bool(steps) and all(_brings_together(made.get(step, ())) for step in steps)
+
+
+def _brings_together(ops: Collection[str]) -> bool:
+    begins = {word for word in (*_PARTS, "allgather", "allreduce", "reduce_") for op in ops if op.startswith(word)}
+    return bool(begins.intersection(_PARTS)) or ("allgather" in begins and len(begins) > 1)

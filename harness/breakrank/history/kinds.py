@@ -70,6 +70,7 @@ from breakrank_agent.protocol.events import (
     SyncEvent,
     ToldEvent,
     TurnEvent,
+    UnawaitedEvent,
     UnrankedEvent,
     UnsyncedEvent,
     UntrainedEvent,
@@ -188,6 +189,9 @@ class RankKinds:
 
     @overload
     def of_kind(self, kind: Literal["forgotten"]) -> list[ForgottenEvent]: ...
+
+    @overload
+    def of_kind(self, kind: Literal["unawaited"]) -> list[UnawaitedEvent]: ...
 
     @overload
     def of_kind(self, kind: Literal["untrained"]) -> list[UntrainedEvent]: ...

@@ -11,6 +11,7 @@ from typing import Any
 from breakrank.analysis.digests import outside_majority
 from breakrank.analysis.endings import reported, where_at
 from breakrank.analysis.moments import error_of, in_order
+from breakrank.analysis.wait_for import SPOKEN
 from breakrank.causes import HAZARDS
 from breakrank.history.reader import History, RankHistory
 from breakrank.verdict import Blame, Finding, name_ranks
@@ -185,7 +186,29 @@ def _through_with_its_work(behind: Sequence[RankHistory], victim: RankHistory) -
         return None
     fewest, called = (len(lived.points("collective")) for lived in (left[0], victim))
     many = f"{fewest} collective{'s' if fewest != 1 else ''}"
-    return _name(left, f"was through with its work after {many}, when rank {victim.rank} had called {called}")
+    last = victim.points("collective")[-1]
+    where = f" ({last['site']})" if last.get("site") else ""
+    calls = f"rank {victim.rank} called {SPOKEN.get(last.get('op', ''), 'one')}{where} as number {called}"
+    return _name(left, f"was through with its work after {many}, when {calls}{_passes_alone(left[0], victim)}")
+
+
+def _passes_alone(left: RankHistory, victim: RankHistory) -> str:
+    """Say in which step only one of two ranks made a forward pass without a backward one, as one that skips a batch."""
+    passes = [{lived.rank: _passes(lived, step) for lived in (left, victim)} for step in range(1, left.last_step + 1)]
+    step = next((at for at, made in enumerate(passes, 1) if len(set(made.values())) > 1), 0)
+    # The first step may have a pass to initialise the model. Of several kinds of steps, nothing is known.
+    for lived in (left, victim) if step else ():
+        forward, backward = passes[step - 1][lived.rank]
+        other = passes[step - 1][left.rank if lived is victim else victim.rank]
+        if forward > backward == other[0] == other[1]:
+            return f"; rank {lived.rank} had made {forward} forward passes and {backward} backward in step {step}"
+    return ""
+
+
+def _passes(lived: RankHistory, step: int) -> tuple[int, int]:
+    """Return how many forward and backward passes a rank made in a step."""
+    forward, backward = (sum(e["step"] == step for e in lived.points(name)) for name in ("forward", "backward"))
+    return forward, backward
 
 
 def _unlike_its_steps(history: History) -> Blame | None:

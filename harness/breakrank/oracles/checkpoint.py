@@ -67,16 +67,19 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
 def _useless_loads(history: History) -> list[Finding]:
     """Return the first load of a state that changed nothing: nothing of it fitted, or it was the module's own memory.
 
-    A module without parameters, and a state without keys, fit each other.
+    A module without parameters, and a state without keys, fit each other. A rank that hands its state out has its own,
+    where others load a copy of that at the same line.
     """
+    loads_of = [(lived, event) for lived in history.ranks.values() for event in lived.of_kind("loaded")]
+    copied = {(lived.attempt, e["step"], e["site"]) for lived, e in loads_of if e["fitted"] and not e["own"]}
     found: dict[tuple[int, int, str, str], list[tuple[int, LoadedEvent]]] = {}
-    for lived in history.ranks.values():
-        for event in lived.of_kind("loaded"):
-            nothing = event["keys"] and not event["fitted"] and event["lacking"] and event["unread"]
-            cause = "nothing loaded" if nothing else "state not copied" if event["own"] and event["site"] else ""
-            if cause:
-                at = (lived.attempt, int(event["step"]), event["site"], cause)
-                found.setdefault(at, []).append((lived.rank, event))
+    for lived, event in loads_of:
+        nothing = event["keys"] and not event["fitted"] and event["lacking"] and event["unread"]
+        own = event["own"] and event["site"] and (lived.attempt, event["step"], event["site"]) not in copied
+        cause = "nothing loaded" if nothing else "state not copied" if own else ""
+        if cause:
+            at = (lived.attempt, int(event["step"]), event["site"], cause)
+            found.setdefault(at, []).append((lived.rank, event))
     for (attempt, step, site, cause), loads in sorted(found.items(), key=lambda item: item[0]):
         ranks, event = tuple(sorted({rank for rank, _ in loads})), loads[0][1]
         evidence = {name: event[name] for name in ("keys", "unread", "lacking")}

@@ -146,6 +146,7 @@ def _in_group(group: Group, model: Group | None, failed: bool) -> Iterator[_Wron
             odd = odd_ranks(unlike.values, group, position, model, TRAITS[unlike.cause])
             yield _Wrong(unlike.cause, odd, calls, {"held": _held(unlike.values, calls, odd)})
         elif broken is not None:
+            yield from _changed_in_flight(calls)
             yield _lawless(group, position, calls, model, broken.ranks, broken.how)
         else:
             yield from _looped(group, position, calls, model)
@@ -205,6 +206,7 @@ def _in_messages(way: Group, model: Group | None) -> Iterator[_Wrong]:
             odd = odd_ranks(unlike.values, way, position, model, TRAITS[unlike.cause])
             yield _Wrong(unlike.cause, odd, calls, {**facts, "held": _held(unlike.values, calls, odd)})
         elif broken is not None:
+            yield from _changed_in_flight(calls)
             yield _Wrong("wrong collective result", broken.ranks, calls, {**facts, "how": broken.how})
         yield from _overrun(calls)
 
@@ -216,13 +218,19 @@ def _overlap(calls: _Calls) -> Iterator[_Wrong]:
         yield _Wrong("outputs overlap", alike, calls, {"site": calls[alike[0]].site})
 
 
+def _changed_in_flight(calls: _Calls) -> Iterator[_Wrong]:
+    """Yield that the program changed what a call reads before it was over, for which others may get what is wrong."""
+    yield from (wrong for wrong in _overrun(calls) if wrong.cause == "changed in flight")
+
+
 def _overrun(calls: _Calls) -> Iterator[_Wrong]:
-    """Yield that a collective changed an input, or memory beside a tensor."""
+    """Yield that a collective changed an input, or memory beside a tensor; until a work is over, the program did."""
     # To a reduce, the tensors of ranks other than the root are room to work in.
     kept = {rank: call.kept for rank, call in calls.items() if call.op != "reduce_" or rank == call.root}
     touched = tuple(sorted(rank for rank, whole in kept.items() if whole is False))
     if touched:
-        yield _Wrong("buffer overrun", touched, calls, {"site": calls[touched[0]].site})
+        cause = "changed in flight" if all(calls[rank].asked for rank in touched) else "buffer overrun"
+        yield _Wrong(cause, touched, calls, {"site": calls[touched[0]].site})
 
 
 def _lawless(

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from breakrank.analysis.clip_norms import find_miscounted, find_own_norms
+from breakrank.analysis.kinship import part_names
 from breakrank.analysis.loss_weights import find_unequal
 from breakrank.analysis.shard_losses import find_added_up, find_parted
 from breakrank.analysis.wait_for import SPOKEN
@@ -36,6 +37,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
         *_forgotten(history),
         *_norms(history),
         *_of_shards(history),
+        *_unawaited(history),
     ]
     return [*found, *_modes(history), *_dropout(history), *_frozen(history), *_spectral(history), *_scaled(history)]
 
@@ -53,8 +55,32 @@ def _untrained(history: History) -> list[Finding]:
     if not told or not set(trained) <= told.keys():
         return []
     event = told[min(told)]
-    evidence = {"parameters": event["parameters"], "name": event["names"][0]}
-    return [Finding("optimizers", "never trained", tuple(sorted(told)), 1, history.attempts[-1], evidence=evidence)]
+    site = str(event.get("checkpoint", ""))
+    cause = "checkpoint without gradients" if "checkpoint" in event else "never trained"
+    evidence = {
+        "parameters": event["parameters"],
+        "name": event["names"][0],
+        "more": f" and {event['parameters'] - 1} more" if event["parameters"] > 1 else "",
+        "at": f" ({site})" if site else "",
+    }
+    places, ranks = (site,) if site else (), tuple(sorted(told))
+    cause = "zeros by zeros" if event.get("zeros") else cause
+    return [Finding("optimizers", cause, ranks, 1, history.attempts[-1], places, evidence)]
+
+
+def _unawaited(history: History) -> list[Finding]:
+    """Return the finding that optimizers took gradients on which a collective was at work, or may have been."""
+    told = _told(history, "unawaited")
+    if not told:
+        return []
+    event = told[min(told)]
+    names = part_names([history.ranks[history.attempts[-1], min(told)]])
+    name = names[event["part"]] if event["part"] < len(names) else "a parameter"
+    site = event["site"]
+    evidence = {"op": SPOKEN.get(event["op"], event["op"]), "site": site or "no line of its own", "name": name}
+    step = max(1, min(int(one["step"]) for one in told.values()))
+    places, ranks = (site,) if site else (), tuple(sorted(told))
+    return [Finding("optimizers", "not waited for", ranks, step, history.attempts[-1], places, evidence)]
 
 
 def _dropout(history: History) -> list[Finding]:

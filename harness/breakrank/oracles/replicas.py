@@ -12,12 +12,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from breakrank.analysis import digests
-from breakrank.analysis.in_vain import reduced_in_vain
+from breakrank.analysis.in_vain import reduced_for_one, reduced_in_vain
 from breakrank.analysis.kinship import Kin, find_kin, find_kin_of_shards, part_names
 from breakrank.analysis.lineage import steps_before
 from breakrank.analysis.other_groups import reduced_elsewhere
 from breakrank.analysis.settings import first_parting
 from breakrank.analysis.skipped_steps import skipped_alone
+from breakrank.analysis.wait_for import SPOKEN
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding, name_ranks
@@ -246,6 +247,11 @@ def _by_inputs(
     breach: digests.Breach, parted: Sequence[int], well: Sequence[RankHistory], kin: Kin, evidence: dict[str, Any]
 ) -> tuple[str, Sequence[int]] | None:
     """Return why replicas part, by what the optimizers took, and with whom it lies; None if that does not show it."""
+    early = {lived.rank: e for lived in well for e in lived.of_kind("unawaited") if e["step"] <= breach.place.step}
+    if early:
+        event = early[min(early)]
+        evidence.update(op=SPOKEN.get(event["op"], event["op"]), site=event["site"] or "no line of its own")
+        return "gradient in flight", sorted(early)
     skipped = skipped_alone(well, breach.place.step)
     if skipped is not None:
         rest = [rank for rank in breach.values if rank not in skipped.ranks]
@@ -273,6 +279,10 @@ def _by_inputs(
         if in_vain is not None:
             evidence.update(op=in_vain.name, site=in_vain.site)
             return "reduction dropped", breach.ranks
+        for_one = reduced_for_one(well, step, unreduced[0])
+        if for_one is not None:
+            evidence.update(op=for_one.name, site=for_one.site, root=name_ranks([for_one.rank]))
+            return "reduced for one rank", breach.ranks
         elsewhere = reduced_elsewhere(well, step, unreduced[0])
         if elsewhere is not None:
             evidence.update(op=elsewhere.call.name, site=elsewhere.call.site, over=name_ranks(elsewhere.ranks))

@@ -10,6 +10,7 @@ from typing import Any
 from breakrank.analysis.error_words import users_line
 from breakrank.causes import CAUSES_BY_PROPERTY, PROPERTY_OF, VAGUE
 from breakrank.files.bounded import plain
+from breakrank.judge.blame import LOST
 from breakrank.oracles import oracles_of
 from breakrank.report.terminal import align
 from breakrank.runs.checkup import REFERENCE, RESUME, Checkup, Look
@@ -226,13 +227,22 @@ def _ends(checkup: Checkup) -> Line:
     """Return how the runs ended, if no finding says it."""
     for look in checkup.looks:
         if look.failed:
-            return Line("ends", WRONG, _error(look), _place_of_error(look), look.name)
+            return Line("ends", WRONG, _why(look), _place_of_error(look), look.name)
     if checkup.looks[0].verdict.outcome is Outcome.VOID:
         return Line("ends", NOT_SEEN, checkup.looks[0].verdict.sentence())
     if all(look.cut for look in checkup.looks):
         return Line("ends", NOT_SEEN, "each run was ended early")
     steps = " and ".join(dict.fromkeys(str(look.steps) for look in checkup.looks))
     return Line("ends", WELL, f"{len(checkup.looks)} runs of {steps} steps, each ended by itself")
+
+
+def _why(look: Look) -> str:
+    """Say how a job failed: if what was reported first is the loss of a peer that went, what is known of that peer."""
+    verdict, error = look.verdict, _error(look)
+    lost = look.saved.history.last and not verdict.crashed and LOST.search(error) is not None
+    if not lost or not verdict.blame.ranks or any(f"rank {rank} reported" in error for rank in verdict.blame.ranks):
+        return error
+    return f"{verdict.blame.words()}. So {error}"
 
 
 def _error(look: Look) -> str:

@@ -32,6 +32,7 @@ _REMARKS = frozenset(
     (
         *("raised", "report", "end", "child", "unsynced", "lack", "cut", "changed", "overwritten", "stray", "unzeroed"),
         *("untrained", "assigned", "dropout", "frozen", "forgotten", "spectral", "scaled_clip", "overflow"),
+        "unawaited",
     )
 )
 #: Kinds of events that belong to a bar, or say what a rank is; the rest is counted as not drawn.

@@ -51,6 +51,13 @@ class MappingWatch(Protocol):
         """Keep a file that is being mapped."""
 
 
+class UnawaitedWatch(Protocol):
+    """Remembers the works that nobody has waited for yet."""
+
+    def start(self, op: str, work: Any, names: list[str], args: Any) -> None:
+        """Take down a collective that has begun, if it has a work."""
+
+
 class CensusTaker(Protocol):
     """Counts the objects that are alive at the end of each step."""
 
@@ -91,7 +98,7 @@ class ShardedCheckpoint:
 class Services:
     """All services of one agent. It has slots alone: a service has to be declared here."""
 
-    __slots__ = ("census", "contents", "cuts", "mapped", "packs", "sharded", "squares", "tensors", "works")
+    __slots__ = ("census", "contents", "cuts", "mapped", "packs", "sharded", "squares", "tensors", "unawaited", "works")
 
     def __init__(self) -> None:
         #: Set by torch/async_work; used by torch/collectives, torch/rendezvous, torch/training, and at the rank's end.
@@ -108,6 +115,8 @@ class Services:
         self.census: Optional[CensusTaker] = None
         #: Set by torch/tensor_accesses, where accesses are watched; used by torch/collectives and torch/training.
         self.tensors: Optional[TensorWatch] = None
+        #: Set by torch/unawaited; used by torch/collectives.
+        self.unawaited: Optional[UnawaitedWatch] = None
         #: True once the program packs what graphs save, so that to read it unpacks it. Set by torch/saved_tensors;
         #: used by torch/cut_graphs and torch/loss_weights.
         self.packs = False

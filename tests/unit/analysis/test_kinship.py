@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support.golden import Golden
 
 from breakrank.analysis.kinship import Kin, find_kin
@@ -66,6 +67,26 @@ def test_ranks_that_begin_alike_hold_one_shard() -> None:
 def test_ranks_that_have_nothing_alike_train_alone_unless_they_send_to_each_other() -> None:
     assert kin(("ab", "xy"), ("cd", "vw")) == [Kin((0, 1), None, frozenset({0, 1}))]
     assert kin(("ab", "xy"), ("cd", "vw"), sends=True) == []
+
+
+@pytest.mark.parametrize(("ops", "dtype", "alone"), [
+    (["_reduce_scatter_base_"], "float32", False),
+    (["allreduce_", "allgather_"], "bfloat16", False),
+    (["allgather_"], "float32", True),
+    (["allreduce_"], "float32", True),
+    (["_reduce_scatter_base_"], "int64", True),
+    ([], "", True),
+])  # fmt: skip
+def test_ranks_that_bring_shares_of_one_vector_together_in_each_step_do_not_train_alone(
+    ops: list[str], dtype: str, alone: bool
+) -> None:
+    job = begun(("ab", "xy"), ("cd", "vw"))
+    for one in job.ranks:
+        one.enters("forward")
+        for number, op in enumerate(ops, 1):
+            one.enters("collective", op=op, dtype=dtype, c=number)
+        one.enters("backward").enters("optimize").ends_step("ef", parts=["e", "f"])
+    assert find_kin(job.history().last) == ([Kin((0, 1), None, frozenset({0, 1}))] if alone else [])
 
 
 def test_a_bias_beside_a_divided_matrix_may_begin_alike_and_be_a_shard() -> None:

@@ -263,7 +263,16 @@ class TestReports:
             job[0].reports("RuntimeError", LOST)
             if not leaves_first:
                 job[1].ends()
-            assert words(job) == "rank 1: was through with its work after 1 collective, when rank 0 had called 3"
+            said = "rank 1: was through with its work after 1 collective, when rank 0 called all_reduce"
+            assert words(job).startswith(said) and words(job).endswith(" as number 3")
+
+    def test_a_rank_that_skipped_a_backward_pass_is_told_of_with_the_step(self) -> None:
+        job = Golden().trains(1)
+        job[1].enters("forward").enters("forward").enters("backward").enters("step")
+        job[0].enters("forward").enters("backward").enters("step").enters("collective").enters("collective")
+        job[0].reports("RuntimeError", LOST)
+        job[1].ends()
+        assert "rank 1 had made 2 forward passes and 1 backward in step" in words(job)
 
     def test_ranks_that_made_as_many_collectives_did_come(self) -> None:
         job = Golden(3).trains(1)

@@ -12,6 +12,9 @@ from support.golden import Golden
 from breakrank.oracles import Abstain
 from breakrank.verdict import Finding
 
+#: The fact that a call has returned a work to wait for.
+ASKED: dict[str, Any] = {"async": True}
+
 
 class TestEvidence:
     def test_of_a_mismatch(self) -> None:
@@ -115,6 +118,13 @@ class TestMessages:
         calls = Calls().call(0, tensor(5.0), [], 3, op="send", reduce=None, p=1, tag=0, peer=1)
         calls.call(1, [], tensor(5.0), 4, False, op="recv_", reduce=None, p=1, tag=0, peer=0)
         assert (calls.finding().cause, calls.finding().ranks) == ("buffer overrun", (1,))
+
+    def test_what_a_sender_changes_before_its_work_is_over_is_its_own_mistake_whatever_came(self) -> None:
+        for got in (5.0, 7.0):
+            calls = Calls().call(0, tensor(5.0), [], 3, False, op="send", reduce=None, p=1, tag=0, peer=1, **ASKED)
+            calls.call(1, [], tensor(got), 4, op="recv_", reduce=None, p=1, tag=0, peer=0)
+            assert (calls.finding().cause, calls.finding().ranks) == ("changed in flight", (0,))
+            assert calls.finding().sentence().startswith("rank 0 changed what send 1 (train.py:3) reads at step ")
 
 
 class TestWhichIsTold:

@@ -164,7 +164,35 @@ def test_parameters_that_no_rank_trains_are_named() -> None:
     (found, *_) = ask("optimizers", job.ends_well().history())
     assert (found.cause, found.ranks, found.step) == ("never trained", (0, 1), 1)
     assert found.sentence().startswith("gate.weight of ranks 0 and 1 never had a gradient")
-    assert found.evidence == {"parameters": 2, "name": "gate.weight"}
+    assert found.evidence["name"] == "gate.weight"
+
+
+@pytest.mark.parametrize(("how", "cause", "words"), [
+    ({"checkpoint": "net.py:8"}, "checkpoint without gradients", "that calls its module (net.py:8) is handed nothing"),
+    ({"checkpoint": ""}, "checkpoint without gradients", "that calls its module is handed nothing"),
+    ({"zeros": True}, "zeros by zeros", "gate.weight and 1 more of ranks 0 and 1 are zeros"),
+])  # fmt: skip
+def test_why_nothing_trains_parameters_is_told(how: dict[str, Any], cause: str, words: str) -> None:
+    job = seen(Golden(2).trains(4))
+    for one in job.ranks:
+        one.writes("untrained", parameters=2, names=["gate.weight", "gate.bias"], **how)
+    (found, *_) = ask("optimizers", job.ends_well().history())
+    assert (found.cause, found.places) == (cause, ("net.py:8",) if how.get("checkpoint") else ())
+    assert words in found.sentence()
+
+
+@pytest.mark.parametrize(("site", "part", "words"), [
+    ("train.py:9", 0, "gradient of w at step 2 while all_reduce (train.py:9) was"),
+    ("", 7, "gradient of a parameter at step 2 while all_reduce (no line of its own) was"),
+])  # fmt: skip
+def test_a_gradient_that_a_collective_is_at_work_on_is_named(site: str, part: int, words: str) -> None:
+    job = seen(Golden(2).trains(1))
+    for one in job.ranks:
+        one.writes("names", names=["w"], eps=1e-7)
+        one.enters("optimize").writes("unawaited", op="allreduce_", site=site, part=part)
+    (found, *_) = ask("optimizers", job.ends_well().history())
+    assert (found.cause, found.ranks, found.step) == ("not waited for", (0, 1), 2)
+    assert words in found.sentence()
 
 
 def test_parameters_that_some_rank_trains_are_left_alone() -> None:

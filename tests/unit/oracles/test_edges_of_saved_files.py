@@ -46,6 +46,14 @@ def test_a_load_of_a_part_of_nothing_or_by_a_library_is_none_to_object_to(facts:
         ask("checkpoint", loaded(**facts))
 
 
+def test_a_rank_that_hands_its_state_out_may_load_it_with_the_others() -> None:
+    job = Golden(2)
+    for one in job.ranks:
+        one.writes("loaded", **{**LOADED, "own": not one.rank})
+    with pytest.raises(Abstain):
+        ask("checkpoint", job.ends_well().history())
+
+
 def test_of_several_loads_that_change_nothing_the_first_is_told() -> None:
     job = Golden().trains(2)
     job[0].writes("loaded", **{**LOADED, "own": True, "site": "late.py:9"})

@@ -11,6 +11,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple, Optional
 
 from breakrank_agent.agent.agent import Agent
+from breakrank_agent.agent.interpose import interpose
 from breakrank_agent.hooks.torch.async_work import Part
 from breakrank_agent.hooks.torch.process_groups import Group, Groups
 from breakrank_agent.hooks.torch.training import flatten
@@ -45,6 +46,22 @@ _WRITE_SEVERAL = ("allgather_", "alltoall_", "gather_")
 _between = [os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep]
 #: True for each file that is such code, of those that were asked about.
 _passed: dict[str, bool] = {}
+
+
+#: The code of the functions by which DDP's reducer has gradients reduced (`register_comm_hook`).
+_comm_hooks: set[CodeType] = set()
+
+
+def know_comm_hooks() -> None:
+    """Take down each function that DDP is to reduce gradients by: its reducer waits for the future that it returns."""
+    import torch
+
+    def register(_: Any, state: Any, hook: Any) -> None:
+        code = getattr(hook, "__code__", None) or getattr(type(hook).__call__, "__code__", None)
+        if code is not None:
+            _comm_hooks.add(code)
+
+    interpose(torch.nn.parallel.DistributedDataParallel, "register_comm_hook", register)
 
 
 def pass_over_torch() -> None:
@@ -246,7 +263,14 @@ class Call:
         return asked and not self._is_left(frame)
 
     def _is_left(self, frame: FrameType) -> bool:
-        """Return whether torch leaves the work to C++, which waits for it: DDP does so with uneven inputs."""
+        """Return whether the work is left to C++, which waits for it.
+
+        DDP does so with uneven inputs, and with what a function of the program's own reduces gradients by.
+        """
+        if _comm_hooks and self._agent.sequences.backward is not None:
+            for outer in _frames(frame):
+                if outer.f_code in _comm_hooks:
+                    return True
         return any(code.co_filename == self._uneven for code in self._foreign(frame))
 
     def _waits(self, frame: FrameType) -> bool:
@@ -280,3 +304,10 @@ def _caller(frame: Optional[FrameType]) -> Optional[FrameType]:
             break
         frame = frame.f_back
     return frame
+
+
+def _frames(frame: Optional[FrameType]) -> Iterator[FrameType]:
+    """Yield a frame and those around it."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back

@@ -15,7 +15,7 @@ from breakrank_agent.agent.services import WorkTracker
 from breakrank_agent.agent.thread_scheduler import Turns
 from breakrank_agent.agent.tracebacks import hide
 from breakrank_agent.hooks.torch.async_work import Flight, Part
-from breakrank_agent.hooks.torch.collective_calls import Call, pass_over_torch, said
+from breakrank_agent.hooks.torch.collective_calls import Call, know_comm_hooks, pass_over_torch, said
 from breakrank_agent.hooks.torch.collective_faults import changeable
 from breakrank_agent.hooks.torch.process_groups import Groups
 
@@ -83,6 +83,7 @@ def install(agent: Agent) -> None:
         return
     after = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
     pass_over_torch()
+    know_comm_hooks()
     library = torch.library.Library("c10d", "IMPL")
     groups = Groups(agent)
     for name in OPERATORS:
@@ -129,6 +130,8 @@ def _kernel(
             works.fail(flight, error)
             raise
         works.fly(flight, result)
+        if facts.asked and services.unawaited is not None:
+            agent.guard(services.unawaited.start, name, flight.work, call.names, args)
         return result
 
     return kernel

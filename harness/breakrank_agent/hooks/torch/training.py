@@ -79,6 +79,16 @@ class Training(NoHandles):
         self.modules: list[weakref.ref[Any]] = []
         #: All modules that were called in the first step to train them.
         self.called: weakref.WeakSet[Any] = weakref.WeakSet()
+        #: The checkpoints that are being entered of which no input needs a gradient: by the lines that call them.
+        self.cut_off: list[str] = []
+        #: The modules that such a checkpoint called in the first step, each with its line.
+        self.behind_checkpoints: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+    def meet(self, module: Any) -> None:
+        """Take in a module that is called to be trained in the first step."""
+        self.called.add(module)
+        if self.cut_off:
+            self.behind_checkpoints[module] = self.cut_off[-1]
 
     def take(self, optimizer: Any) -> None:
         """Take in an optimizer that is about to step."""
@@ -314,7 +324,7 @@ class _Outermost:
         import torch
 
         self._call = torch.nn.Module.__call__
-        self._wrap(torch.nn.Module, self._meet, self._settle, self._training.called.add)
+        self._wrap(torch.nn.Module, self._meet, self._settle, self._training.meet)
 
     def _meet(self, called: Any, args: Any, kwargs: Any) -> None:
         """Take the class of a module, and the module, down as outermost, if it has parameters."""
@@ -357,10 +367,11 @@ class _Outermost:
         import torch
 
         original, agent, quiet, passed = kind.__call__, self._agent, self._agent.quiet, self._agent.on.forwarded
+        cut_off = self._training.cut_off
 
         @functools.wraps(original)
         def calling(module: Any, /, *args: Any, **kwargs: Any) -> Any:
-            if each is not None and torch.is_grad_enabled():
+            if each is not None and (torch.is_grad_enabled() or cut_off):
                 agent.guard(each, module)
             if self._depth == 0 and not (quiet and agent.busy):
                 enter(module, args, kwargs)

@@ -342,13 +342,31 @@ class WorkerEvent(RankEventBase):
 
 
 class UntrainedEvent(RankEventBase):
-    """Parameters had no gradient in the first steps, although their modules were called, and an optimizer has them."""
+    """Parameters had no gradient in the first steps, or only zeros, although their modules were called, and an
+    optimizer has them."""
 
     kind: Literal["untrained"]
     parameters: Ordinal
     """The number of them."""
     names: list[str]
     """The names of the first of them."""
+    checkpoint: NotRequired[str]
+    """The line that calls a checkpoint of which no input needs a gradient, and which calls their modules, empty if it
+    is not the user's; absent if none does."""
+    zeros: NotRequired[Literal[True]]
+    """They had gradients of zeros, and are zeros themselves; absent if they had none."""
+
+
+class UnawaitedEvent(RankEventBase):
+    """An optimizer took a gradient that a collective writes, and nobody had waited for that."""
+
+    kind: Literal["unawaited"]
+    op: str
+    """The operator of the collective."""
+    site: str
+    """The line of the user's code that calls it, as `file:line`; empty if there is none."""
+    part: Count
+    """The part of the parameters whose gradient it is."""
 
 
 class ForgottenEvent(RankEventBase):
