@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 
 import pytest
@@ -50,10 +51,17 @@ HERE = "bash here.sh"
 FILES = {
     "train.py": SCRIPT,
     "job.sh": f"#!/bin/sh\n#SBATCH -N 2 -n 2\n{sys.executable} -c 'import torch'\nsrun {sys.executable} train.py\n",
-    "here.sh": "export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29611\n"
+    "here.sh": "export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={port}\n"
     f"RANK=0 {sys.executable} train.py & first=$!\nRANK=1 {sys.executable} train.py & second=$!\n"
     "wait $first; code=$?; wait $second || code=$?; exit $code\n",
 }
+
+
+def free_port() -> int:
+    """Return a port that nobody has."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +84,7 @@ def script(shared, cluster_bench):
     where = shared / "job"
     where.mkdir(exist_ok=True)
     for name, text in FILES.items():
-        (where / name).write_text(text)
+        (where / name).write_text(text.replace("{port}", str(free_port())))
 
     def go(command, scenario, **choices):
         plans = make_script_plans(SCENARIOS[scenario], command.split(), Choices(deadline_s=200.0, **choices))
