@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.ground import environment, pytest_in, stepping
+from support.lasting import soak
 
 from breakrank.errors import BreakrankError
 from breakrank.host.agent_link import is_passable, make_detour, remove_detours
@@ -82,7 +83,7 @@ def test_cases_of_the_catalogue_run_where_the_folder_has_them_all(odd, runner):
 
 
 @pytest.mark.parametrize(
-    "command", ["train.py", f"{sys.executable} -m torch.distributed.run --nproc-per-node=2 train.py"]
+    "command", ["train.py", soak(f"{sys.executable} -m torch.distributed.run --nproc-per-node=2 train.py")]
 )
 def test_a_script_is_judged_where_the_folder_has_them_all(odd, command):
     # A launcher's rank calls when it imports a framework; to start without one is quick.
