@@ -232,7 +232,7 @@ tox: setup ## the tests on every Python from 3.10 to 3.13 that is here, each wit
 	'$(BIN)/python' -m tox
 
 soak: setup ## set up, then the tests that take long
-	@'$(BIN)/python' -m pytest -m soak -rs tests/soak tests/conformance tests/e2e tests/checkup tests/hostile $(ARGS)
+	@'$(BIN)/python' -m pytest -m soak -rs tests/soak tests/conformance tests/plugin tests/e2e tests/checkup tests/hostile $(ARGS)
 
 mutants: setup ## set up, then change the code that judges, a bit at a time, and see that tests notice; an hour
 	@if ! '$(BIN)/python' -c 'import mutmut' 2>/dev/null; then

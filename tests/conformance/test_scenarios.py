@@ -7,7 +7,17 @@ the rest of the catalogue, too, and those that strike a cluster.
 from __future__ import annotations
 
 import pytest
-from support.catalogued import CASES, COVERING, QUICK, SCENARIOS, assert_as_recorded, names, of_cluster, shows
+from support.catalogued import (
+    CASES,
+    COVERING,
+    QUICK,
+    SCENARIOS,
+    SECONDS,
+    assert_as_recorded,
+    names,
+    of_cluster,
+    shows,
+)
 from support.lasting import soak
 
 from breakrank.errors import BreakrankError
@@ -88,6 +98,10 @@ def test_the_quick_cases_show_all_that_the_covering_ones_show():
     shown = [set().union(*(shows(*both) for both in cases)) for cases in (QUICK, COVERING)]
     assert shown[0] == shown[1]
     assert {scenario.name for scenario, _ in QUICK} == set(SCENARIOS)
+
+
+def test_the_cases_that_take_long_are_cases():
+    assert set(SECONDS) <= set(IDS)
 
 
 def test_twins_get_the_same_strike():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from support.killed import COVERING, Job, assert_nothing_is_left, dead, network
+from support.killed import COVERING, ENDED_S, Job, assert_nothing_is_left, dead, network
 
 from breakrank.doctor import missing
 from breakrank.host.session_name import VARIABLE
@@ -38,7 +38,7 @@ def test_no_walls_are_left_when_pytest_is_killed(tmp_path, moment):
     job.kill()
     # A program of the machine that was changing a network just then is not of the session; it ends by itself.
     inside = [process for process in psutil.process_iter() if network(process.pid) in networks]
-    _, slow = psutil.wait_procs([*job.processes(), *inside], timeout=2)
+    _, slow = psutil.wait_procs([*job.processes(), *inside], timeout=ENDED_S)
     assert [process for process in slow if not dead(process)] == [] and job.processes() == []
     # A network is gone with the last process in it, and so are its wires, because it has no name and is not mounted.
     assert networks & {network(pid) for pid in psutil.pids()} == set()
@@ -85,7 +85,7 @@ def test_the_next_start_sweeps_what_a_killed_supervisor_left(tmp_path):
 
     left = carrying()
     sweep()
-    psutil.wait_procs(left, timeout=2)
+    psutil.wait_procs(left, timeout=ENDED_S)
     assert carrying() == []
 
 
@@ -122,5 +122,5 @@ def test_what_a_strike_has_started_ends_with_its_owner(kind):
     owner = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     started = [psutil.Process(int(pid)) for pid in owner.stdout.split() if psutil.pid_exists(int(pid))]
     assert owner.stdout.split()
-    _, slow = psutil.wait_procs(started, timeout=2)
+    _, slow = psutil.wait_procs(started, timeout=ENDED_S)
     assert [process for process in slow if not dead(process)] == []

@@ -74,6 +74,7 @@ def printed(result):
     return sorted((result.folder / "launcher.out").read_text().splitlines())
 
 
+@pytest.mark.soak
 def test_under_torchrun_the_agent_changes_nothing(launch, tmp_path):
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     command = f"{TORCHRUN} functions.py"

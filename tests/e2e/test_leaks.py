@@ -137,6 +137,7 @@ def test_threads_that_no_python_code_started_are_found_by_their_name(run):
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.sentence()
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(bool(missing_framework("tensorflow")), reason=missing_framework("tensorflow"))
 def test_threads_that_end_with_the_limit_of_a_collective_are_no_leak(bench):
     result, saved = go(bench, "workers:limited", framework="tensorflow")

@@ -39,7 +39,7 @@ def left(owner: int) -> list[Path]:
 
 def until(condition: Callable[[], bool]) -> None:
     """Wait for a condition, and give up if something hangs."""
-    limit = time.monotonic() + 30
+    limit = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < limit, "it hangs"
         time.sleep(0.01)

@@ -78,6 +78,7 @@ def test_training_in_processes_that_are_no_ranks_is_void_with_that_reason(launch
     assert said in result.verdict.void
 
 
+@pytest.mark.soak
 def test_training_in_processes_of_a_command_is_void_with_that_reason(launch):
     result, _ = launch("{python} shared_model.py spawn")
     assert result.verdict.outcome is Outcome.VOID
@@ -109,7 +110,7 @@ def test_a_script_run_by_hand_that_finds_no_rank_is_one_line_with_the_cure(launc
     assert "as in 'by_hand.py', to have its ranks started, or use 'torchrun --nproc-per-node=2 by_hand.py'" in said
 
 
-@pytest.mark.parametrize("way", ["loader", "pool", "future", "spawn", "loader in spawn"])
+@pytest.mark.parametrize("way", [soak("loader"), soak("pool"), soak("future"), soak("spawn"), "loader in spawn"])
 def test_the_innermost_error_of_another_process_is_the_headline(bench, tmp_path, way):
     shutil.copy(SCRIPTS / "own" / "several_errors.py", tmp_path)
     plan = plan_of_script("several_errors.py", ranks=1)

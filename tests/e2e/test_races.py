@@ -64,14 +64,14 @@ def explore(run, module: str, program: str, seed: int, **schedule):
 
 
 @pytest.mark.parametrize("module", MODULES)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [0, *map(soak, SEEDS[1:])])
 def test_what_races_is_flagged_at_each_seed(run, module, seed):
     findings = [f for p in RACY[module] for f in explore(run, module, p, seed).verdict.findings]
     assert set(variants(module, "RACY")) <= flagged(module, findings)
 
 
 @pytest.mark.parametrize("module", MODULES)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [0, *map(soak, SEEDS[1:])])
 def test_what_does_not_race_is_flagged_at_no_seed(run, module, seed):
     result = explore(run, module, "clean", seed)
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.findings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import psutil
@@ -31,7 +32,7 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 signal.signal(signal.SIGINT, lambda number, frame: print("interrupted"))
 os.makedirs("elsewhere", exist_ok=True)
 os.chdir("elsewhere")
-daemon = subprocess.Popen(["sleep", "86399"], start_new_session=True)
+daemon = subprocess.Popen(["sleep", "SECONDS"], start_new_session=True)
 child = os.fork()
 if not child:
     # A child of the training is no rank, and its steps are not counted.
@@ -75,14 +76,16 @@ def printed(result):
 
 
 def test_whatever_a_script_does_beside_its_training_it_is_judged_by_that(launch):
-    result, saved = launch(ROUGH)
+    # The same test of another launcher may run meanwhile: the daemon is known by a number of its own.
+    seconds = str(86400 + os.getpid())
+    result, saved = launch(ROUGH.replace("SECONDS", seconds))
     assert result.verdict.outcome is Outcome.SURVIVED, result.verdict.to_json()
     (lived,) = saved.history.last
     assert (lived.last_step, lived.status, lived.end["how"]) == (3, 0, "os._exit")
     # The file that the script wrote in another folder is kept with the run.
     assert (result.folder / "work" / "elsewhere" / "log.txt").read_text() == "a step\n" * 3
     assert printed(result).endswith(b"last words\n") and len(printed(result)) < 1_100_000
-    left = [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "86399"]]
+    left = [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", seconds]]
     assert left == [], "the daemon lives on"
 
 

@@ -21,9 +21,9 @@ from breakrank_agent import faults
 from breakrank_agent.protocol.trigger import at
 
 
-@pytest.mark.parametrize(("scale", "cause"), [("1", None), soak("0.5", "gradients scaled")])
+@pytest.mark.parametrize(("scale", "cause"), [soak("1", None), soak("0.5", "gradients scaled")])
 def test_a_script_is_compared_with_itself_as_one_rank_on_the_same_global_batches(bench, tmp_path, scale, cause):
-    """The broken one is found in `make test` by a check-up: tests/checkup/test_check_scripts.py."""
+    """In `make test` a check-up finds the broken one: tests/checkup/test_check_scripts.py."""
     shutil.copy(SCRIPTS / "whole" / "global_batch.py", tmp_path)
     plan = plan_of_script(f"global_batch.py {scale}", reference=("global_batch.py", "1"))
     findings = bench.run(Request(plan, where=tmp_path)).verdict.findings

@@ -27,9 +27,15 @@ signal.pause()
 GONE_S = 60.0
 
 
+@pytest.fixture(scope="module")
+def cluster():
+    with leased() as made:
+        yield made
+
+
 @pytest.fixture
-def shared():
-    with leased() as cluster, folder_of(cluster) as folder:
+def shared(cluster):
+    with folder_of(cluster) as folder:
         yield cluster, folder
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.ground import environment, pytest_in, stepping
+from support.lasting import soak
 
 from breakrank.errors import BreakrankError
 from breakrank.host.agent_link import is_passable, make_detour, remove_detours
@@ -82,7 +83,7 @@ def test_cases_of_the_catalogue_run_where_the_folder_has_them_all(odd, runner):
 
 
 @pytest.mark.parametrize(
-    "command", ["train.py", f"{sys.executable} -m torch.distributed.run --nproc-per-node=2 train.py"]
+    "command", ["train.py", soak(f"{sys.executable} -m torch.distributed.run --nproc-per-node=2 train.py")]
 )
 def test_a_script_is_judged_where_the_folder_has_them_all(odd, command):
     # A launcher's rank calls when it imports a framework; to start without one is quick.
@@ -94,7 +95,7 @@ def test_a_script_is_judged_where_the_folder_has_them_all(odd, command):
     (folder,) = (odd / ".breakrank").glob("baseline-*")
     for word in ("show", "judge"):
         command = [sys.executable, "-m", "breakrank", word, str(folder)]
-        shown = subprocess.run(command, cwd=odd, capture_output=True, env=environment(), timeout=120)
+        shown = subprocess.run(command, cwd=odd, capture_output=True, env=environment(), timeout=300)
         assert shown.returncode == 0 and b"Traceback" not in shown.stderr and b"SURVIVED" in shown.stdout
 
 
@@ -131,7 +132,7 @@ def test_ways_of_the_dead_are_swept_and_no_others(tmp_path):
         # The owner of the first detour is dead; the namespace of the last one is not ours.
         dead, alive = f"999999999-1-{session.id.split('-')[2]}-0a0b0c0d", session.id
         ways = {owner: make_detour(target, owner).parent for owner in (dead, alive, "5-5-5-0a0b0c0d")}
-        foreign = Path("/tmp/breakrank-notes")
+        foreign = Path(f"/tmp/breakrank-notes{os.getpid()}")
         foreign.mkdir()
         remove_detours(dry_run=True)
         assert ways[dead].exists()
@@ -159,13 +160,13 @@ def test_no_way_is_left_when_its_owner_is_killed(odd):
     import psutil
 
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(odd / "runs")], capture_output=True, env=environment(), timeout=60
+        [sys.executable, "-c", KILLED, str(odd / "runs")], capture_output=True, env=environment(), timeout=300
     )
     ways, supervisor = map(int, done.stdout.split())
     assert ways == 1, done.stderr
     # The supervisor ends what is left, and then itself.
     with contextlib.suppress(psutil.NoSuchProcess):
-        psutil.Process(supervisor).wait(30)
+        psutil.Process(supervisor).wait(120)
     assert detours(odd) == []
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support import canary, containers
+from support.lasting import soak
 
 from breakrank.doctor import missing
 from breakrank.runs.bench import Bench
@@ -252,7 +253,7 @@ def test_another_file_system_below_the_folder_stays_as_it_is(bench, project, dis
         subprocess.run(["umount", str(project / "data")], check=True)
 
 
-@pytest.mark.parametrize("to", ["/etc", "/proc/1/root/etc", "{disk}"])
+@pytest.mark.parametrize("to", ["/etc", soak("/proc/1/root/etc"), soak("{disk}")])
 def test_in_a_container_nothing_outside_is_struck(bench, project, disk, to):
     lays = f"import os\nif os.environ['RANK'] == '0':\n    os.symlink({to.format(disk=disk)!r}, 'data')\n"
     (project / "train.py").write_text(lays + SCRIPT)
@@ -274,7 +275,7 @@ def in_container(bench: Bench, where: Path, script: str):
     return bench.run(Request(plan, where=where))
 
 
-@pytest.mark.parametrize("to", ["/etc", "/proc/self/root/etc", "/"])
+@pytest.mark.parametrize("to", ["/etc", soak("/proc/self/root/etc"), soak("/")])
 def test_a_container_that_puts_a_link_in_the_place_of_its_folder_gets_nothing_of_ours(bench, project, to):
     swap = f"here = os.getcwd(); os.rename(here, here + '.old'); os.symlink({to!r}, here)"
     result = in_container(bench, project, swap)

@@ -7,6 +7,7 @@ import re
 import shutil
 
 import pytest
+from support.lasting import soak
 from support.mutants import ask, fingerprint, mutate
 from support.plans import PROGRAMS, plan_of
 
@@ -17,7 +18,8 @@ from breakrank_agent.protocol.trigger import at
 
 #: Texts that would be code, or would move a terminal, if they were not only text.
 NASTY = '</script><img src=x onerror="window.hit=1">{{ 7*7 }}<!--\x1b[31m\0\ud800\''
-SEEDS = 40
+#: The number of seeds, and of those that `make test` tries.
+SEEDS, FEW = 40, 12
 
 
 @pytest.fixture(scope="session")
@@ -49,12 +51,15 @@ def poison(value, name=""):
 
 
 @pytest.mark.parametrize("command", ["timeline", "trace"])
-def test_a_run_that_was_tampered_with_is_drawn_or_refused_in_one_line(sound_runs, tmp_path, monkeypatch, command):
+@pytest.mark.parametrize("seeds", [range(FEW), soak(range(FEW, SEEDS))], ids=["few", "more"])
+def test_a_run_that_was_tampered_with_is_drawn_or_refused_in_one_line(
+    sound_runs, tmp_path, monkeypatch, command, seeds
+):
     (tmp_path / "beside").mkdir()
     (tmp_path / "out").mkdir()
     monkeypatch.chdir(tmp_path / "out")
     drawn = 0
-    for seed in range(SEEDS):
+    for seed in seeds:
         folder = tmp_path / "beside" / "run"
         shutil.copytree(sound_runs[seed % len(sound_runs)], folder, ignore=shutil.ignore_patterns("work"))
         how = mutate(folder, seed)
@@ -64,7 +69,7 @@ def test_a_run_that_was_tampered_with_is_drawn_or_refused_in_one_line(sound_runs
         assert fingerprint(tmp_path / "beside") == before, (seed, how)
         drawn += answer.code == 0
         shutil.rmtree(folder)
-    assert drawn > SEEDS / 2, "most of what is damaged is still shown as far as it goes"
+    assert drawn > len(seeds) / 2, "most of what is damaged is still shown as far as it goes"
 
 
 def test_texts_of_a_run_are_no_markup(folder):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support.lasting import soak
 from support.watched import LIMIT_S, homes, kill, lives
 
 #: The output of the job from the moment at which it trains on, and its exit code.
@@ -68,7 +69,7 @@ def test_there_is_no_supervisor_whose_end_would_be_the_jobs(watch):
     assert "rank 0 reported exit code 7" in job.said.read_text()
 
 
-@pytest.mark.parametrize("name", ["SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM"])
+@pytest.mark.parametrize("name", ["SIGHUP", soak("SIGQUIT"), "SIGUSR1", soak("SIGUSR2"), soak("SIGALRM")])
 def test_no_signal_to_us_alone_ends_it(watch, name):
     job = watch()
     job.wait_until_it_trains()

@@ -34,7 +34,7 @@ def test_bash_completes_commands_and_options_and_leaves_files_to_itself(script, 
     words_typed = " ".join(f"'{word}'" for word in typed)
     code = f'COMP_WORDS=({words_typed}); COMP_CWORD={len(typed) - 1}; _breakrank; printf "%s\\n" "${{COMPREPLY[@]}}"'
     done = subprocess.run(
-        ["bash", "-c", f"set -eu\n{script('bash')}\n{code}"], capture_output=True, text=True, timeout=30
+        ["bash", "-c", f"set -eu\n{script('bash')}\n{code}"], capture_output=True, text=True, timeout=300
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split() == words
@@ -42,7 +42,7 @@ def test_bash_completes_commands_and_options_and_leaves_files_to_itself(script, 
 
 def test_bash_offers_every_command(script):
     code = "COMP_WORDS=(breakrank ''); COMP_CWORD=1; _breakrank; echo ${COMPREPLY[@]}"
-    done = subprocess.run(["bash", "-c", f"{script('bash')}\n{code}"], capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["bash", "-c", f"{script('bash')}\n{code}"], capture_output=True, text=True, timeout=300)
     assert set(done.stdout.split()) == {"--version", *all_commands()}
 
 

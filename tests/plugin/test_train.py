@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.lasting import soak
 
 #: It updates by hand: torch's optimizers import torch's compiler, which takes as long as torch.
 BY_HAND = """\
@@ -27,7 +28,8 @@ from breakrank import at, faults
 def test_training_notices_a_killed_rank(launch):
     run = launch("by_hand.py --steps 4", faults=[faults.Kill() @ at(rank=1, step=2)])
     assert run.detected and run.blame.ranks == (1,), run.explain()
-
+"""
+SOUND = """\
 def test_training_is_sound(launch):
     run = launch(["by_hand.py"])
     assert run.survived, run.explain()
@@ -94,10 +96,11 @@ def test_a_scenario_whose_fault_lies_in_its_programs_says_nothing_of_a_script(pr
     assert ("inside: it strikes nothing: its fault lies in the programs" in result.stderr.str()) is refused
 
 
-def test_the_fixture_launches_strikes_and_judges(project):
+@pytest.mark.parametrize("test", [STRUCK, soak(SOUND)], ids=["struck", "sound"])
+def test_the_fixture_launches_strikes_and_judges(project, test):
     project.file("by_hand.py", BY_HAND)
-    project.file("test_mine.py", STRUCK)
+    project.file("test_mine.py", test)
     result = project.pytest_process("test_mine.py", plugins=["breakrank.plugin"])
-    result.assert_outcomes(passed=2)
+    result.assert_outcomes(passed=1)
     kept = {path.name for path in project.path.iterdir()}
     assert "final.pt" not in kept, "the user's folder was touched"

@@ -217,7 +217,7 @@ def _ip(*words: str) -> None:
 
 
 def _await(holds: object) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while not holds():
         assert time.monotonic() < until
         time.sleep(0.01)

@@ -30,11 +30,13 @@ MOMENTS = {
 }
 
 #: The moments at which `make test` kills the owner; the soak kills it at each.
-COVERING = ("the zygote runs", "the control's ranks run", "the strike has landed", "the second attempt runs")
+COVERING = ("the zygote runs", "the strike has landed", "the second attempt runs")
 
 
 #: Seconds between two looks.
 PAUSE_S = 0.05
+#: Seconds within which processes must have ended. A limit, not a trigger: a busy machine ends them late.
+ENDED_S = 60.0
 
 
 class Job:
@@ -124,7 +126,7 @@ def assert_nothing_is_left(folder: Path, moment: str) -> None:
     job = Job(folder)
     job.kill_at(MOMENTS[moment])
     left = job.processes()
-    _, slow = psutil.wait_procs(left, timeout=2)
+    _, slow = psutil.wait_procs(left, timeout=ENDED_S)
     assert [process for process in slow if not dead(process)] == [] and job.processes() == []
     for path in job.files("*/plan.json"):
         Plan.loads(path.read_text())

@@ -46,7 +46,7 @@ def written_on(columns: int, command: list[str], folder: Path, press: str = "", 
             if press and press.encode() in written:
                 press = ""
                 os.write(ours, b"\x03")
-    process.wait(60)
+    process.wait(300)
     os.close(ours)
     return written.decode()
 
