@@ -70,3 +70,15 @@ def bench_on_cluster(alone: bool = False) -> Iterator[Bench]:
         yield bench
         if alone:
             cluster.await_up()
+
+
+def left(cluster: slurm_cluster.Cluster, folder: Path) -> list[str]:
+    """Return what is left: our jobs, and on each node processes of the script or of ours, and our folders."""
+    jobs = [line for line in cluster.ask("squeue", "-h", "-o", "%i %Z").splitlines() if str(folder) in line]
+    ours = (
+        r"for p in /proc/[0-9]*; do tr '\0' '\n' < $p/environ 2>/dev/null | grep -q '^BREAKRANK_HOME=' && echo $p; done"
+    )
+    found = [cluster.on(node, "sh", "-c", f"{ours}; ls -d /tmp/breakrank-*").stdout for node in cluster.layout.names]
+    # The cluster's own folder is seen under /tmp on each node.
+    lines = [line for text in found for line in text.splitlines() if not line.startswith("/tmp/breakrank-slurm-")]
+    return jobs + lines

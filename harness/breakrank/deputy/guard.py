@@ -26,6 +26,8 @@ from breakrank_agent.protocol.entry import HOME
 
 #: Seconds within which the Conductor must answer, and what was killed must be gone.
 _CALL_S, _ENDS_S = 5.0, 10.0
+#: The most addresses that are named if none of them answers.
+_MOST_NAMED = 3
 
 
 def main(config: dict[str, Any], session: str, where: str) -> int:
@@ -90,13 +92,14 @@ def _reach(config: dict[str, Any]) -> tuple[Wire, list[int], bool]:
 
     Over TCP, the pipe that started us shows it, too.
     """
-    piped = config.get("piped", False)
-    for host, port in _doors(config):
+    piped, doors = config.get("piped", False), list(_doors(config))
+    for host, port in doors:
         wire = call(host, port, config["key"], _CALL_S)
         if wire is not None:
             return wire, [0] if piped else [], True
     if not piped:
-        raise WireCut("the machine that runs pytest cannot be reached by TCP")
+        tried = ", ".join(f"{host}:{port}" for host, port in doors[:_MOST_NAMED])
+        raise WireCut(f"the machine that runs pytest cannot be reached by TCP ({tried}): let it through there")
     # All that is printed from here on would be taken for words of the wire.
     writer = os.dup(1)
     os.dup2(2, 1)

@@ -88,6 +88,8 @@ class JoinRunner:
         self._status: int | None = None
         self._gone = self._ended = self._own = False
         self._view = View(Path())
+        #: The reason why the job has no nodes yet, empty if it has some.
+        self.waiting = ""
 
     @property
     def status(self) -> int | None:
@@ -132,7 +134,9 @@ class JoinRunner:
         if self._gone or not self.pid or not self._engine.remote or now - self._asked < _ASKED_S:
             return False
         self._asked = now
-        return not any(map(_lives, self._here.values())) and bool(self._engine.waits_for(self._session, self.pid))
+        started = any(map(_lives, self._here.values()))
+        self.waiting = "" if started else self._engine.waits_for(self._session, self.pid)
+        return bool(self.waiting)
 
     def sources(self) -> list[int]:
         """Return what is readable when the command has printed something.

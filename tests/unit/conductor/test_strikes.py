@@ -9,7 +9,7 @@ from support.plans import plan_of
 
 from breakrank.conductor import reach, strikes
 from breakrank.runners.workdir import View
-from breakrank.witnesses import Evidence, Witness
+from breakrank.witnesses import CONFIRM_S, Evidence, Witness
 from breakrank.witnesses.network import Arrivals, Damaged
 from breakrank_agent import faults
 from breakrank_agent.protocol.trigger import at
@@ -66,13 +66,13 @@ def struck(monkeypatch, tmp_path):
 def test_a_strike_that_takes_long_to_be_made_has_its_time_to_be_seen_afterwards(struck):
     after = struck(seen_at_look=2)
     assert after(0) == []
-    assert after(strikes.CONFIRM_S / 2) == ["landed"]
+    assert after(CONFIRM_S / 2) == ["landed"]
 
 
 def test_what_nobody_sees_in_that_time_has_missed(struck):
     after = struck(seen_at_look=99)
     assert after(0) == []
-    assert after(strikes.CONFIRM_S * 2) == ["missed"]
+    assert after(CONFIRM_S * 2) == ["missed"]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_heal_that_fails_is_told_also_of_a_strike_that_nobody_saw(struck, monk
     after = struck(seen_at_look)
     monkeypatch.setattr(faults.CutLink, "strike", take)
     monkeypatch.setattr(faults.CutLink, "heal", fail)
-    phases = after(strikes.CONFIRM_S / 2)
-    assert after(strikes.CONFIRM_S * 2) == ["landed" if seen_at_look == 2 else "missed"]
+    phases = after(CONFIRM_S / 2)
+    assert after(CONFIRM_S * 2) == ["landed" if seen_at_look == 2 else "missed"]
     after.all.heal()
     assert phases[1:] == ["unhealed"]
