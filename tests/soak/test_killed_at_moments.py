@@ -40,32 +40,31 @@ for step in range(40):
     optimizer.step()
 dist.destroy_process_group()
 """
-RANK, RECORDS = "conductor.jsonl", "attempt-0/rank-0.jsonl"
-#: Moments: so many runs have a file that holds a text.
+RECORDS = "attempt-0/rank-0.jsonl"
+#: Moments: a file of the run holds a text. The controls come first.
 MOMENTS = {
-    "the first run begins": (1, "plan.json", ""),
-    "the first run has a conductor": (1, RANK, ""),
-    "the first ranks are there": (1, RANK, '"spawned"'),
-    "a step is done": (1, RECORDS, '"step":2'),
-    "many steps are done": (1, RECORDS, '"step":20'),
-    "a rank has ended": (1, RANK, '"ended"'),
-    "the second run begins": (2, "plan.json", ""),
-    "the ranks of the second run are there": (2, RANK, '"spawned"'),
-    "the struck run begins": (3, "plan.json", ""),
-    "the strike has landed": (1, RANK, '"landed"'),
+    "a run is planned": ("plan.json", ""),
+    "the control begins": ("control/conductor.jsonl", ""),
+    "its ranks are there": ("control/conductor.jsonl", '"spawned"'),
+    "a step is done": (f"control/{RECORDS}", '"step":2'),
+    "many steps are done": (f"control/{RECORDS}", '"step":20'),
+    "a rank has ended": ("control/conductor.jsonl", '"ended"'),
+    "the second control has ranks": ("control-again/conductor.jsonl", '"spawned"'),
+    "a step of the struck run is done": (RECORDS, '"step":2'),
+    "the strike has landed": ("conductor.jsonl", '"landed"'),
+    "the verdict is there": ("verdict.json", ""),
 }
 #: Seconds until there must be nothing of ours any more. A limit, not a trigger.
 GONE_S = 60.0
 
 
-def come(folder: Path, moment: tuple[int, str, str]) -> bool:
+def come(folder: Path, moment: tuple[str, str]) -> bool:
     """Return whether a moment has come."""
-    count, name, text = moment
-    found = 0
-    for run in folder.glob(".breakrank/*-*"):
+    name, text = moment
+    for run in folder.glob(".breakrank/killed_rank-*"):
         with contextlib.suppress(OSError):
-            found += text in (run / name).read_text(errors="replace")
-    return found >= count
+            return text in (run / name).read_text(errors="replace")
+    return False
 
 
 def here(folder: Path) -> list[str]:
@@ -79,7 +78,7 @@ def here(folder: Path) -> list[str]:
     return [command for command in found if command]
 
 
-def kill_at(moment: tuple[int, str, str], folder: Path, options: list[str]) -> None:
+def kill_at(moment: tuple[str, str], folder: Path, options: list[str]) -> None:
     """Start pytest in a folder, and kill it when a moment has come."""
     (folder / "train.py").write_text(SCRIPT)
     words = [*PYTEST, "-p", "breakrank.plugin", "--scenario=killed_rank", "-k", "collective", "--scenario-deadline=300"]

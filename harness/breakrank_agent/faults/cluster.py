@@ -55,7 +55,7 @@ class PreemptJob(
 
     def strike(self, target: Target) -> None:
         """Submit the more urgent job."""
-        urgent = ["sbatch", "--parsable", "--quiet", f"--partition={target.task.urgent()}", "--time=1"]
+        urgent = ["sbatch", "--parsable", f"--partition={target.task.urgent()}", "--time=1"]
         urgent += [f"--nodelist={target.task.node}", "--exclusive", "--output=/dev/null", "--wrap=true"]
         target.kept["urgent"] = target.task.run(*urgent).strip()
 

@@ -133,6 +133,15 @@ class Task(Protocol):
     def run(self, *command: str) -> str:
         """Run a program of Slurm's, and return what it prints."""
 
+    def says(self, name: str) -> str:
+        """Return what the controller has of the job under a name, empty if it has nothing."""
+
+    def stands_still(self) -> bool:
+        """Return whether the rank was told to stand still, as the kernel of its node has it."""
+
+    def pending(self, number: int) -> str:
+        """Return how the rank will treat a signal that waits for it, empty if none does."""
+
     def seconds_left(self) -> float:
         """Return how long it is until the time limit of the job, as the controller has it."""
 
