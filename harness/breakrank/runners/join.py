@@ -337,7 +337,10 @@ class JoinRunner:
 
 def _lives(pid: Pid) -> bool:
     """Return whether a process of this machine or another runs."""
-    return is_running(pid) if isinstance(pid, int) else is_there(pid)
+    try:
+        return is_running(pid) if isinstance(pid, int) else is_there(pid)
+    except OSError:
+        return False
 
 
 def _may_call(pid: int) -> bool:
