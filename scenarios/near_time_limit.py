@@ -12,8 +12,7 @@ ASKED = {"SBATCH_TIMELIMIT": "60", "SBATCH_SIGNAL": "USR1@900"}
 SCENARIO = Scenario(
     family="cluster",
     without={"tensorflow": "struck from outside of any framework: tried with torch"},
-    # The controller looks at limits every half a minute.
-    job=Job(ranks=2, steps=6, restarts=1, deadline_s=150.0, data="digits"),
+    job=Job(ranks=2, steps=6, restarts=1, data="digits"),
     strikes=[faults.NearTimeLimit(seconds=900) @ at(rank="all", step=3, point="backward")],
     cases=[
         Case(

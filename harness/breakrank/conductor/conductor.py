@@ -115,7 +115,7 @@ class Conductor:
                     spent[point] = spent.get(point, 0.0) + seconds
             where = {n: (r.step, r.point) for n, r in ranks.items()}
             launcher = self._run.launcher
-            waiting = "" if launcher is None else launcher.waiting
+            waiting = "" if launcher is None else launcher.waiting()
             self._progress(Progress(self._phase, attempt, where, spent, waiting))
 
 

@@ -88,8 +88,7 @@ class JoinRunner:
         self._status: int | None = None
         self._gone = self._ended = self._own = False
         self._view = View(Path())
-        #: The reason why the job has no nodes yet, empty if it has some.
-        self.waiting = ""
+        self._waiting = ""
 
     @property
     def status(self) -> int | None:
@@ -135,8 +134,12 @@ class JoinRunner:
             return False
         self._asked = now
         started = any(map(_lives, self._here.values()))
-        self.waiting = "" if started else self._engine.waits_for(self._session, self.pid)
-        return bool(self.waiting)
+        self._waiting = "" if started else self._engine.waits_for(self._session, self.pid)
+        return bool(self._waiting)
+
+    def waiting(self) -> str:
+        """Return the reason why the job has no nodes yet, empty if it has some."""
+        return self._waiting
 
     def sources(self) -> list[int]:
         """Return what is readable when the command has printed something.

@@ -88,7 +88,8 @@ class SignalStep(
 
     def release(self, target: Target) -> None:
         """Have the controller send SIGCONT: the ranks take the SIGUSR1 now."""
-        target.task.run("scancel", "--signal=CONT", target.kept["step"])
+        if "step" in target.kept:
+            target.task.run("scancel", "--signal=CONT", target.kept["step"])
 
 
 @dataclass(frozen=True)
@@ -112,13 +113,15 @@ class NearTimeLimit(
 
     def strike(self, target: Target) -> None:
         """Have the controller stop the step, and bring the limit down, unless it did so for a peer."""
+        target.kept["step"] = target.task.step()
         if target.task.seconds_left() > self.seconds:
-            target.task.run("scancel", "--signal=STOP", target.task.step())
+            target.task.run("scancel", "--signal=STOP", target.kept["step"])
             target.task.run("scontrol", "update", f"jobid={target.task.job}", f"endtime=now+{self.seconds}")
 
     def release(self, target: Target) -> None:
         """Have the controller send SIGCONT, should no warning have come."""
-        target.task.run("scancel", "--signal=CONT", target.task.step())
+        if "step" in target.kept:
+            target.task.run("scancel", "--signal=CONT", target.kept["step"])
 
 
 @dataclass(frozen=True)
