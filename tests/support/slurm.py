@@ -43,7 +43,7 @@ def leased(alone: bool = False) -> Iterator[slurm_cluster.Cluster]:
         if not alone:
             fcntl.flock(lock, fcntl.LOCK_SH)
         os.environ["SLURM_CONF"] = str(cluster.layout.configuration)
-        # What the doctor has found out without the cluster holds no longer.
+        # The doctor has looked without the cluster, and has to look again.
         doctor._lack.cache_clear()
         try:
             yield cluster
