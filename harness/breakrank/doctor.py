@@ -19,7 +19,7 @@ import psutil
 from breakrank.errors import BreakrankError
 from breakrank.host.cgroup_files import CONTROLLERS, mounts
 from breakrank.host.gdb import no_debugger
-from breakrank.host.slurm_jobs import no_operator, no_slurm
+from breakrank.host.slurm_jobs import no_hosts, no_operator, no_preemption, no_slurm
 from breakrank.runners import PLAIN, cgroups, find_runner
 from breakrank.runners.docker import endpoint
 from breakrank_agent.faults import all_faults
@@ -92,6 +92,8 @@ def _checks() -> dict[str, Callable[[], str]]:
         "docker": _docker,
         "slurm": no_slurm,
         "slurm operator": no_operator,
+        "slurm preemption": no_preemption,
+        "slurm hosts": no_hosts,
         "debugger": no_debugger,
         "compiler": _compiler,
         "cuda": _cuda,

@@ -104,6 +104,8 @@ def test_one_file_each_is_found_and_tried(tmp_path):
         # With the bytecode, if there is any: several interpreters import it.
         shutil.copytree(ROOT / source, site / target)
     shutil.copytree(ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    # Tests of faults that a cluster does start it from there.
+    shutil.copytree(ROOT / "fixtures" / "slurm", tmp_path / "fixtures" / "slurm")
     (site / "breakrank_agent" / "faults" / "strangers.py").write_text(FAULT.lstrip())
     (site / "breakrank_agent" / "faults" / "priority.py").write_text(NEW_FAULT.lstrip())
     (site / "breakrank" / "witnesses" / "priority.py").write_text(WITNESS.lstrip())

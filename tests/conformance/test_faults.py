@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import containers, slurm
@@ -26,6 +27,9 @@ STRUCK = [
 
 #: Nothing but the deadline ends a rank that spins, or that waits for its disk.
 DEADLINES_S = {"hang_disk": 4.0, "spin": 4.0}
+
+#: The environment of faults that land only on a job that has asked for something.
+ASKED = {"near_time_limit": {"SBATCH_TIMELIMIT": "60", "SBATCH_SIGNAL": "USR1@900"}}
 
 #: The programs of faults that land only when a rank does a certain thing.
 PROGRAMS = {
@@ -73,13 +77,16 @@ def strike(kind) -> Strike:
     return kind() @ at(rank=1, step=2, point=point(kind))
 
 
-def runner(kind) -> dict[str, str]:
-    """Return the runner under which a fault is tried, and its image. Skips where this machine lacks what it needs."""
+def runner(kind) -> dict[str, Any]:
+    """Return the runner under which a fault is tried, and its image or environment.
+
+    Skips where this machine lacks what the fault needs.
+    """
     lack = missing(kind.needs)
     if lack:
         pytest.skip(f"{kind.name()} {lack}")
     if kind.clustered:
-        return {"runner": "slurm"}
+        return {"runner": "slurm", "environment": ASKED.get(kind.name(), {})}
     if kind.contained:
         return {"runner": "docker", "image": containers.require(containers.TORCH)}
     return {"runner": "sandbox" if kind.walled else "process"}

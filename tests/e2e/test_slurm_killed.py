@@ -10,7 +10,7 @@ import time
 
 import pytest
 from support.ground import PYTEST
-from support.slurm import folder_of, lacks, leased
+from support.slurm import folder_of, lacks, leased, left
 
 pytestmark = pytest.mark.skipif(bool(lacks()), reason=lacks())
 
@@ -37,18 +37,6 @@ def cluster():
 def shared(cluster):
     with folder_of(cluster) as folder:
         yield cluster, folder
-
-
-def left(cluster, folder):
-    """Return what is left: our jobs, and on each node processes of the script or of ours, and our folders."""
-    jobs = [line for line in cluster.ask("squeue", "-h", "-o", "%i %Z").splitlines() if str(folder) in line]
-    ours = (
-        r"for p in /proc/[0-9]*; do tr '\0' '\n' < $p/environ 2>/dev/null | grep -q '^BREAKRANK_HOME=' && echo $p; done"
-    )
-    found = [cluster.on(node, "sh", "-c", f"{ours}; ls -d /tmp/breakrank-*").stdout for node in cluster.layout.names]
-    # The cluster's own folder is seen under /tmp on each node.
-    lines = [line for text in found for line in text.splitlines() if not line.startswith("/tmp/breakrank-slurm-")]
-    return jobs + lines
 
 
 @pytest.mark.parametrize("command", [f"srun -n 2 -N 2 {sys.executable} train.py", "sbatch --wait job.sh"])

@@ -50,6 +50,12 @@ def test_a_bad_value_is_answered_with_the_cure(project, arguments, words):
     assert words in complaint(project.pytest("--scenario=racy", *arguments))
 
 
+def test_a_runner_that_cannot_be_had_here_is_answered_with_the_cure(project, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    said = complaint(project.pytest("--scenario=racy", "--scenario-runner=slurm"))
+    assert "--scenario-runner=slurm needs slurm: no Slurm: srun is not on the PATH" in said
+
+
 @pytest.mark.parametrize("arguments", [["--scenario="], ["--scenario=,"], ["--scenario-dry-run"]])
 def test_a_run_without_a_name_is_answered_with_how_to_name_one(project, arguments):
     assert "no scenario is named; use --scenario=NAME" in complaint(project.pytest(*arguments))

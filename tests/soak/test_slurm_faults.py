@@ -10,10 +10,16 @@ from breakrank.plan.build import Choices, make_plan
 from breakrank.runs.bench import Bench
 from breakrank.runs.request import Request
 from breakrank.runs.saved_run import load_run
+from breakrank.verdict import Outcome
 
 pytestmark = [pytest.mark.soak, pytest.mark.skipif(bool(lacks()), reason=lacks())]
 
-WITNESSES = {"cancelled_step": "squeue --steps", "requeued_job": "scontrol show job", "lost_node": "scontrol show node"}
+WITNESSES = {
+    "cancelled_step": "squeue --steps",
+    "requeued_job": "scontrol show job",
+    "preempted_job": "scontrol show job",
+    "lost_node": "scontrol show node",
+}
 CASES = [(name, case) for name in WITNESSES for case in SCENARIOS[name].cases]
 
 
@@ -28,4 +34,33 @@ def test_a_job_is_struck_by_its_cluster_as_is_on_record(name, case):
         assert not result.verdict.void
         assert case.expect.outcome is result.verdict.outcome
         assert saved.history.attempts == [0, 1]
+        cluster.await_up()
+
+
+#: Strikes on all ranks of a step: the witness of each rank.
+ON_ALL = {"signalled_step": "/proc/<pid>/status on the node", "near_time_limit": "scontrol show job: EndTime"}
+WARNED = [(name, case) for name in ON_ALL for case in SCENARIOS[name].cases]
+
+
+@pytest.mark.parametrize(("name", "case"), WARNED, ids=[f"{name}-{case.name}" for name, case in WARNED])
+def test_a_step_is_warned_by_its_cluster_as_is_on_record(name, case):
+    """The sound twin saves at the warning and goes on from there; the broken one says that it has done a step more."""
+    with leased(alone=True) as cluster, folder_of(cluster) as folder, Bench(folder / "runs", cold=True) as bench:
+        result = bench.run(Request(make_plan(SCENARIOS[name], case, Choices())))
+        saved = load_run(result.folder)
+        landed = [event for event in saved.history.seen("strike") if event["phase"] == "landed"]
+        assert [(event["attempt"], event["rank"]) for event in landed] == [(0, 0), (0, 1)], result.verdict.void
+        assert all(event["witness"].startswith(ON_ALL[name]) for event in landed)
+        assert not result.verdict.void
+        assert case.expect.outcome is result.verdict.outcome
+        assert saved.history.attempts == [0, 1]
+
+
+def test_a_step_outlives_the_daemon_of_its_node():
+    scenario = SCENARIOS["lost_daemon"]
+    with leased(alone=True) as cluster, folder_of(cluster) as folder, Bench(folder / "runs", cold=True) as bench:
+        result = bench.run(Request(make_plan(scenario, scenario.cases[0], Choices())))
+        landed = [e for e in load_run(result.folder).history.seen("strike") if e["phase"] == "landed"]
+        assert [event["witness"].startswith("sinfo: ") for event in landed] == [True], result.verdict.void
+        assert (result.verdict.outcome, result.verdict.void) == (Outcome.SURVIVED, ())
         cluster.await_up()

@@ -7,15 +7,18 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "slurm"
 sys.path.insert(0, str(FIXTURE))
 
 import cluster as slurm_cluster  # noqa: E402
-from layout import lack  # noqa: E402
+from layout import GROUPS, lack, lack_of_groups  # noqa: E402
 
 from breakrank import doctor  # noqa: E402
 from breakrank.runs.bench import Bench  # noqa: E402
@@ -40,7 +43,7 @@ def leased(alone: bool = False) -> Iterator[slurm_cluster.Cluster]:
         if not alone:
             fcntl.flock(lock, fcntl.LOCK_SH)
         os.environ["SLURM_CONF"] = str(cluster.layout.configuration)
-        # What the doctor has found out without the cluster holds no longer.
+        # The doctor has looked without the cluster, and has to look again.
         doctor._lack.cache_clear()
         try:
             yield cluster
@@ -51,6 +54,26 @@ def leased(alone: bool = False) -> Iterator[slurm_cluster.Cluster]:
                 os.environ["SLURM_CONF"] = before
             doctor._lack.cache_clear()
             cluster.close()
+
+
+@contextmanager
+def leased_by_groups() -> Iterator[slurm_cluster.Cluster]:
+    """Have a cluster alone that knows processes by control groups. Skips where there is another one, or none can be."""
+    if lack_of_groups():
+        pytest.skip(f"needs a cluster with control groups: {lack_of_groups()}")
+    os.environ[GROUPS] = "1"
+    try:
+        with leased(alone=True) as cluster:
+            if not (cluster.layout.configuration.parent / "cgroup.conf").exists():
+                pytest.skip("the cluster that runs here knows processes by descent: make slurm ARGS=stop")
+            yield cluster
+    finally:
+        del os.environ[GROUPS]
+    # The next test is to have one of the other kind.
+    until = time.monotonic() + 20
+    while Path(f"/proc/{cluster.keeper}").exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 @contextmanager
@@ -70,3 +93,15 @@ def bench_on_cluster(alone: bool = False) -> Iterator[Bench]:
         yield bench
         if alone:
             cluster.await_up()
+
+
+def left(cluster: slurm_cluster.Cluster, folder: Path) -> list[str]:
+    """Return what is left: our jobs, and on each node processes of the script or of ours, and our folders."""
+    jobs = [line for line in cluster.ask("squeue", "-h", "-o", "%i %Z").splitlines() if str(folder) in line]
+    ours = (
+        r"for p in /proc/[0-9]*; do tr '\0' '\n' < $p/environ 2>/dev/null | grep -q '^BREAKRANK_HOME=' && echo $p; done"
+    )
+    found = [cluster.on(node, "sh", "-c", f"{ours}; ls -d /tmp/breakrank-*").stdout for node in cluster.layout.names]
+    # The cluster's own folder is seen under /tmp on each node.
+    lines = [line for text in found for line in text.splitlines() if not line.startswith("/tmp/breakrank-slurm-")]
+    return jobs + lines

@@ -169,14 +169,15 @@ class _Watcher:
             self._try(self._look)
             self._looked = time.monotonic()
             self._every = max(_LOOK_S, (self._looked - now) / _LOOK_SHARE)
-        if not progress.ranks or now - self._shown < (_REWRITE_S if tty else _QUIET_S):
+        if not (progress.ranks or progress.waiting) or now - self._shown < (_REWRITE_S if tty else _QUIET_S):
             return
         self._shown = now
         width = shutil.get_terminal_size().columns - 1 if tty else 200
         slowest = max(progress.spent, key=lambda point: progress.spent[point], default="")
         share = progress.spent[slowest] / (sum(progress.spent.values()) or 1.0) if slowest else 0.0
         phase = f" │ {share:.0%} of the time after {slowest}" if slowest else ""
-        line = live_line("run", progress.attempt, progress.ranks, width - len(phase)) + phase
+        where = progress.attempt, progress.ranks, width - len(phase), progress.waiting
+        line = live_line("run", *where) + phase
         if not tty:
             stderr_lines.say([line])
             return

@@ -30,12 +30,16 @@ WARMING = "warming up "
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a run: (step, point) by rank, and the seconds that its ranks spent after entering each point."""
+    """The progress of a run: (step, point) by rank, and the seconds that its ranks spent after entering each point.
+
+    `waiting` is the reason why a job has no ranks yet, empty if it waits for nothing.
+    """
 
     phase: str
     attempt: int
     ranks: dict[int, tuple[int, str]]
     spent: dict[str, float] = field(default_factory=dict)
+    waiting: str = ""
 
 
 class Conductor:
@@ -109,7 +113,10 @@ class Conductor:
             for rank in ranks.values():
                 for point, seconds in rank.spent.items():
                     spent[point] = spent.get(point, 0.0) + seconds
-            self._progress(Progress(self._phase, attempt, {n: (r.step, r.point) for n, r in ranks.items()}, spent))
+            where = {n: (r.step, r.point) for n, r in ranks.items()}
+            launcher = self._run.launcher
+            waiting = "" if launcher is None else launcher.waiting()
+            self._progress(Progress(self._phase, attempt, where, spent, waiting))
 
 
 def _next(run: Run, number: int, again: bool) -> int | None:

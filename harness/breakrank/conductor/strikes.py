@@ -24,9 +24,6 @@ from breakrank_agent.plan import Plan
 from breakrank_agent.protocol.events import RankLine
 from breakrank_agent.protocol.fault import GoesOn, Heals, Releases, Strike
 
-#: Seconds within which the witness must see a strike, or it counts as missed. A limit, not a trigger.
-CONFIRM_S = 1.0
-
 
 class State(enum.Enum):
     """The state of one strike on one rank."""
@@ -52,7 +49,8 @@ class _OnRank:
     """One strike on one rank.
 
     `again`: a lasting fault strikes another time. `refused`: the machine's reason not to let it strike. `struck`: it
-    was tried from outside. `held`: the rank waits until it is seen. `more`: it has landed and goes on.
+    was tried from outside. `held`: the rank waits until it is seen. `due`: it was, and the rank may go on. `more`: it
+    has landed and goes on.
     """
 
     index: int
@@ -65,9 +63,15 @@ class _OnRank:
     refused: str = ""
     struck: bool = False
     held: bool = False
+    due: bool = False
     more: bool = False
     evidence: Evidence[Any] = field(default_factory=Evidence)
     kept: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def within_s(self) -> float:
+        """The seconds within which the witness must see the strike."""
+        return witness_of(self.strike.fault).within_s
 
 
 class Strikes:
@@ -157,11 +161,18 @@ class Strikes:
                 self._strike(members)
         for item in self._all:
             if item.state == State.STRUCK and (self._settled(item) or self._is_set(item)) and item.held:
-                item.held = False
+                item.held, item.due = False, True
+        for item in self._all:
+            if item.due and not self._bound(item):
+                item.due = False
                 if isinstance(item.strike.fault, Releases):
                     self._reach(item).release()
                 released.append(item.rank)
         return released
+
+    def _bound(self, item: _OnRank) -> bool:
+        """Return whether a rank waits for a peer: a cluster lets all ranks of a step go on together."""
+        return item.strike.fault.clustered and any(other.held and other.index == item.index for other in self._all)
 
     @property
     def pending(self) -> bool:
@@ -174,7 +185,8 @@ class Strikes:
         return any(
             item.state == State.PARKED
             or item.more
-            or (item.state == State.STRUCK and (item.held or now - item.since < CONFIRM_S))
+            or item.due
+            or (item.state == State.STRUCK and (item.held or now - item.since < item.within_s))
             for item in self._all
         )
 
@@ -237,6 +249,8 @@ class Strikes:
             # The records until now were made before the strike.
             item.evidence = Evidence(before=self._reach(item).look())
             item.state, item.held = State.STRUCK, True
+        # A cluster strikes peers, too: all looks come before.
+        for item in members:
             if item.again and not item.evidence.before:
                 # Nothing has come back that a lasting fault could strike.
                 continue
@@ -288,8 +302,8 @@ class Strikes:
             self._say(item, "landed", witness=witness)
             item.more = isinstance(item.strike.fault, GoesOn)
             return True
-        if time.monotonic() - item.since > CONFIRM_S and item.held:
-            self._settle(item, f"{item.strike.fault.witness}: not seen within {CONFIRM_S:g} s")
+        if time.monotonic() - item.since > item.within_s and item.held:
+            self._settle(item, f"{item.strike.fault.witness}: not seen within {item.within_s:g} s")
             return True
         return False
 

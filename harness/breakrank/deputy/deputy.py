@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from breakrank.deputy.door import Door
+from breakrank.deputy.leaving import Leaving
 from breakrank.deputy.questions import Questions
 from breakrank.deputy.rank import Rank
 from breakrank.deputy.ranks import Ranks
@@ -28,12 +29,22 @@ TICK_S, LOOK_S = 0.01, 0.02
 
 
 class Deputy:
-    """Serves one wire. `ends` are descriptors that are readable once nobody is left whom to serve."""
+    """Serves one wire. `ends` are descriptors that are readable once nobody is left whom to serve.
+
+    `leaving` hears of the end of the step that the ranks are of: when all is told then, nothing is left to do here.
+    """
 
     def __init__(
-        self, wire: Wire, config: dict[str, Any], session: str, folder: Path, ends: list[int], over_tcp: bool
+        self,
+        wire: Wire,
+        config: dict[str, Any],
+        session: str,
+        folder: Path,
+        ends: list[int],
+        over_tcp: bool,
+        leaving: Leaving | None = None,
     ) -> None:
-        self._wire, self._ends, self._folder = wire, ends, folder
+        self._wire, self._ends, self._folder, self._leaving = wire, ends, folder, leaving
         self._heard = time.monotonic()
         #: Over the pipes of another program, nothing but its silence may show that a machine is lost.
         self._patience_s = math.inf if over_tcp else 2.0 * LOST_S
@@ -62,6 +73,10 @@ class Deputy:
         self._wire.send(**message)
 
     def _is_over(self) -> bool:
+        if self._leaving is not None and not self.ranks.live and not self._wire.unsent:
+            self._leaving.look()
+            if self._leaving.due:
+                return True
         return bool(select.select(self._ends, [], [], 0)[0]) if self._ends else False
 
     def _round(self) -> None:
@@ -83,6 +98,7 @@ class Deputy:
     def _wait(self) -> None:
         """Wait until there is something to do."""
         sources = [self._wire, *self._ends, *self._door.sources(), *self.ranks.sources(self._wire.unsent < FULL)]
+        sources += [self._leaving] if self._leaving is not None and not self.ranks.live else []
         writers = [self._wire.writer] if self._wire.unsent else []
         # A log wakes nobody who reads it.
         select.select(sources, writers, [], TICK_S if self.ranks.live or self._door.busy else 1.0)

@@ -19,24 +19,52 @@ from pathlib import Path
 from typing import Any
 
 from breakrank.deputy.deputy import Deputy
+from breakrank.deputy.leaving import Leaving
 from breakrank.host.session_name import VARIABLE
-from breakrank.host.supervisor import PR_SET_CHILD_SUBREAPER
+from breakrank.host.supervisor import PR_SET_CHILD_SUBREAPER, ancestors
 from breakrank.host.wire import MARKER, MOST_LINE, Wire, WireCut, call
 from breakrank_agent.protocol.entry import HOME
+from breakrank_agent.protocol.identity import tasks_here
 
 #: Seconds within which the Conductor must answer, and what was killed must be gone.
 _CALL_S, _ENDS_S = 5.0, 10.0
+#: Signals that a cluster may send to all processes of a step: they are meant for its tasks.
+_OF_TASKS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
+#: The exit code of a deputy that has told all, and that the end of its step has let go.
+_WENT = 3
+#: The most addresses that are named if none of them answers.
+_MOST_NAMED = 3
 
 
 def main(config: dict[str, Any], session: str, where: str) -> int:
     """Serve a Conductor until it is gone; return the exit code. This code lies in the folder `where`."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for number in _OF_TASKS if config.get("step") else ():
+        # A handler and not SIG_IGN: what is started from here has the defaults.
+        signal.signal(number, lambda *_: None)
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    folder = Path(where)
+    folder, went = Path(where), False
     try:
-        return _guarded(lambda: _serve(config, session, folder))
+        leaving = _leaving(config)
+        code = _guarded(lambda: _serve(config, session, folder, leaving))
+        went = code == _WENT
+        return 0 if went else code
     finally:
-        _leave(config, session, folder)
+        if went:
+            # Other parts of the job go on, with the address that its ranks call.
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            _leave(config, session, folder)
+
+
+def _leaving(config: dict[str, Any]) -> Leaving | None:
+    """Return what hears of the end of our step, None if we belong to none."""
+    if not config.get("step"):
+        return None
+    try:
+        return Leaving(config["home"], tasks_here(os.environ) or 1)
+    except OSError:
+        return None
 
 
 def _leave(config: dict[str, Any], session: str, folder: Path, but: int = 0) -> None:
@@ -46,14 +74,13 @@ def _leave(config: dict[str, Any], session: str, folder: Path, but: int = 0) -> 
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _guarded(serve: Callable[[], None]) -> int:
+def _guarded(serve: Callable[[], int]) -> int:
     """Serve in a child, and say how it ended if it did not end well."""
     deputy = os.fork()
     if deputy == 0:
         code = 1
         try:
-            serve()
-            code = 0
+            code = serve()
         except WireCut as error:
             print(f"breakrank: {error}", file=sys.stderr, flush=True)
         except BaseException as error:
@@ -69,20 +96,27 @@ def _guarded(serve: Callable[[], None]) -> int:
     if code < 0:
         name = signal.Signals(-code).name
         print(f"breakrank: its deputy was ended by {name}; was it killed?", file=sys.stderr, flush=True)
-    return int(code != 0)
+        return 1
+    return code
 
 
-def _serve(config: dict[str, Any], session: str, folder: Path) -> None:
+def _serve(config: dict[str, Any], session: str, folder: Path, leaving: Leaving | None) -> int:
+    """Serve, and return the exit code."""
     os.environ[VARIABLE] = session
     guard = os.pidfd_open(os.getppid())
     wire, ends_with, over_tcp = _reach(config)
     try:
-        Deputy(wire, config, session, folder, [guard, *ends_with], over_tcp).serve()
+        Deputy(wire, config, session, folder, [guard, *ends_with], over_tcp, leaving).serve()
     finally:
         if select.select([guard], [], [], 0)[0]:
             # The guard is gone: all that it would do is done here.
             print("breakrank: the guard of its deputy was killed", file=sys.stderr, flush=True)
             _leave(config, session, folder, os.getpid())
+    if leaving is None or not leaving.due:
+        return 0
+    if not config.get("guest"):
+        end_step(config["home"], leaving.callers)
+    return _WENT
 
 
 def _reach(config: dict[str, Any]) -> tuple[Wire, list[int], bool]:
@@ -90,13 +124,14 @@ def _reach(config: dict[str, Any]) -> tuple[Wire, list[int], bool]:
 
     Over TCP, the pipe that started us shows it, too.
     """
-    piped = config.get("piped", False)
-    for host, port in _doors(config):
+    piped, doors = config.get("piped", False), list(_doors(config))
+    for host, port in doors:
         wire = call(host, port, config["key"], _CALL_S)
         if wire is not None:
             return wire, [0] if piped else [], True
     if not piped:
-        raise WireCut("the machine that runs pytest cannot be reached by TCP")
+        tried = ", ".join(f"{host}:{port}" for host, port in doors[:_MOST_NAMED])
+        raise WireCut(f"the machine that runs pytest cannot be reached by TCP ({tried}): let it through there")
     # All that is printed from here on would be taken for words of the wire.
     writer = os.dup(1)
     os.dup2(2, 1)
@@ -129,6 +164,18 @@ def end_all(session: str, home: str, but: int = 0) -> None:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         time.sleep(0.002)
+
+
+def end_step(home: str, callers: set[int]) -> None:
+    """Kill what the ranks of our step have left running, but not the epilogs that have called."""
+    step = tuple(f"{name}={os.environ.get(name, '')}".encode() for name in ("SLURM_JOB_ID", "SLURM_STEP_ID"))
+    spared = {os.getpid(), os.getppid()}
+    for pid in callers:
+        spared |= {pid, *ancestors(pid)}
+    for pid in _with((f"{HOME}={home}".encode(),)):
+        with contextlib.suppress(OSError):
+            if pid not in spared and set(step) <= set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")):
+                os.kill(pid, signal.SIGKILL)
 
 
 def _with(marks: tuple[bytes, ...]) -> Iterator[int]:

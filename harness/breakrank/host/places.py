@@ -12,6 +12,7 @@ from typing import Any
 
 from breakrank.host import blocked
 from breakrank.host.blocked.interpreter import joins_in_vain as _joins_in_vain
+from breakrank.host.blocked.threads import pending as _pending
 from breakrank.host.blocked.threads import sleeps
 from breakrank.host.node_pid import Node, Pid, Place, number_of
 from breakrank_agent.kernel import sockets
@@ -36,6 +37,7 @@ def _ends(pids: Iterable[int]) -> list[list[Any]]:
 QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "is_stopped": blocked.is_stopped,
     "sleeps": sleeps,
+    "pending": _pending,
     "describe": blocked.describe,
     "joins_in_vain": _joins_in_vain,
     "is_there": lambda pid: os.path.exists(f"/proc/{pid}"),
@@ -73,6 +75,11 @@ def is_stopped(pid: Pid) -> bool:
 def asleep(pid: Pid) -> bool:
     """Return whether the main thread of a process sleeps in the kernel now."""
     return bool(place_of(pid).ask("sleeps", number_of(pid)))
+
+
+def pending(pid: Pid, signal: int) -> str:
+    """Return how a process will treat a signal that waits for it, empty if none does."""
+    return str(place_of(pid).ask("pending", number_of(pid), signal))
 
 
 def describe(pid: Pid, call: str) -> list[dict[str, Any]]:

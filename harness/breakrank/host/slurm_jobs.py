@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 #: Seconds that one question to the controller may take.
@@ -94,6 +95,58 @@ def no_operator() -> str:
     found = re.search(r"^SlurmUser\s*=\s*\S*?\((\d+)\)", ask("scontrol", "show", "config") or "", re.MULTILINE)
     operators = {0, int(found[1])} if found else {0}
     return "" if os.geteuid() in operators else "not an operator of Slurm's: only root and its SlurmUser set nodes down"
+
+
+def no_preemption() -> str:
+    """Return why no job can be preempted here by a more urgent one, or the empty string."""
+    lack = no_slurm()
+    if lack:
+        return lack
+    config = ask("scontrol", "show", "config") or ""
+    if not re.search(r"^PreemptType\s*=\s*preempt/partition_prio", config, re.MULTILINE):
+        return "no partition of this cluster preempts another (PreemptType is not preempt/partition_prio)"
+    default = next((name for name, row in _partitions().items() if row.get("Default") == "YES"), "")
+    return "" if partitions_above(default) else "no partition has a higher PriorityTier than the default one"
+
+
+def partitions_above(name: str) -> list[str]:
+    """Return the partitions whose jobs take nodes from those of another: of a higher tier, and with its nodes."""
+    rows = _partitions()
+    own = rows.get(name, {})
+    return [
+        other
+        for other, row in rows.items()
+        if _whole(row.get("PriorityTier", "")) > _whole(own.get("PriorityTier", ""))
+        and row.get("Nodes") == own.get("Nodes")
+        and own.get("PreemptMode") == "REQUEUE"
+    ]
+
+
+def _partitions() -> dict[str, dict[str, str]]:
+    """Return what the controller says of each partition."""
+    lines = (ask("scontrol", "--oneliner", "show", "partition") or "").splitlines()
+    rows = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in lines]
+    return {row["PartitionName"]: row for row in rows if "PartitionName" in row}
+
+
+def switches() -> Path:
+    """Return the folder by which hosts of the test cluster, `make slurm`, are turned off. Raises `OSError`."""
+    settings = os.environ.get("SLURM_CONF", "")
+    folder = Path(settings).resolve().parent.parent / "off"
+    if settings and folder.is_dir() and os.access(folder, os.W_OK):
+        return folder
+    raise OSError("only the hosts of the test cluster can be turned off and on: make slurm, as root")
+
+
+def no_hosts() -> str:
+    """Return why no host can be turned off here, or the empty string."""
+    lack = no_slurm()
+    if not lack:
+        try:
+            switches()
+        except OSError as error:
+            return str(error)
+    return lack
 
 
 def submitted_by(session: int) -> list[str]:

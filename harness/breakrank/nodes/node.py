@@ -47,12 +47,16 @@ class Node:
         self._name, self._wire, self._why_lost = name, wire, lost
         #: The folder in which the ranks there work.
         self.work = ""
+        #: The deputy may be gone once all ranks that it took in have ended: it went with their step.
+        self.leaves = False
         #: The facts that the deputy told about itself and its machine.
         self.hello = hello
         self.offset = Offset(0.0, 0.0)
         #: Processes that have called at the node's door and said who they are: key, pid, and what they said.
         self.callers: list[dict[str, Any]] = []
         self._ranks: dict[str, RankThere] = {}
+        #: The processes that were ranks there and have not ended; None before the first.
+        self._live: set[int] | None = None
         self._sights: dict[int, dict[str, Any] | None] = {}
         #: The ranks that are watched: the number of the watch, and the call that they were in as it began.
         self._watches: dict[int, tuple[int, str]] = {}
@@ -61,6 +65,8 @@ class Node:
         self._asked = self._began = 0
         self._pinged = time.monotonic()
         self._cut = ""
+        #: The deputy has left, as it may.
+        self._left = False
         self._poll = select.epoll()
         self._poll.register(wire, select.EPOLLIN)
 
@@ -132,6 +138,7 @@ class Node:
         self._poll.register(there.relay, select.EPOLLIN)
         try:
             there.pid = NodePid(self, int(self._await(do, rank=key, boot=boot, **how)))
+            self._live = {*(self._live or ()), there.pid.number}
         except OSError:
             self.drop(there)
             there.close()
@@ -177,10 +184,13 @@ class Node:
 
     def send(self, do: str, **values: Any) -> None:
         """Say something that has no answer. Raises `CutShortError`."""
+        if self._left:
+            return
         try:
             self._wire.send(do=do, **values)
         except WireCut as error:
-            raise self._is_lost(str(error)) from None
+            if not self._has_left():
+                raise self._is_lost(str(error)) from None
 
     def pump(self) -> None:
         """Take what has come from the node, and pass on what the Conductor says to ranks. Raises `CutShortError`."""
@@ -188,6 +198,8 @@ class Node:
             raise CutShortError(self._cut)
         for there in list(self._ranks.values()):
             there.pass_on()
+        if self._left:
+            return
         try:
             self._wire.flush()
             for _ in range(_MOST_READS):
@@ -197,6 +209,8 @@ class Node:
                 if not messages:
                     break
         except WireCut as error:
+            if self._has_left():
+                return
             raise self._is_lost(str(error)) from None
         except (Unfit, ValueError, KeyError, TypeError) as error:
             raise self._is_lost(f"what it says is damaged: {error}") from None
@@ -212,6 +226,16 @@ class Node:
         self._poll.close()
         self._wire.close()
 
+    def _has_left(self) -> bool:
+        """Return whether a deputy whose wire is cut was free to go: all that it knew has come before."""
+        if not self.leaves or self._live is None or self._live or self._cut:
+            return False
+        if not self._left:
+            self._left = True
+            with contextlib.suppress(OSError, ValueError):
+                self._poll.unregister(self._wire)
+        return True
+
     def _is_lost(self, why: str) -> CutShortError:
         if not self._cut:
             more = self._why_lost()
@@ -226,6 +250,8 @@ class Node:
         number, until = self._asked, time.monotonic() + ANSWER_S
         self.send(do, id=number, **values)
         while number not in self._answers:
+            if self._left:
+                raise ProcessLookupError(f"the ranks of {self._name} have ended, and their deputy has left")
             if time.monotonic() > until:
                 raise self._is_lost(f"it did not answer within {ANSWER_S:g} s")
             self._wait()
@@ -246,6 +272,8 @@ class Node:
             self._take_look(message)
         elif "what" in message:
             check(message, _REPORT)
+            if message["what"] == "ended" and self._live is not None:
+                self._live.discard(message["child"])
             self._reports.append({**message, "child": NodePid(self, message["child"])})
         elif "caller" in message:
             check(message, {"caller": is_text, "pid": _IS_PID})

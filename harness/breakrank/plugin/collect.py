@@ -93,6 +93,10 @@ def choose(options: Options) -> list[Subject]:
     lacks = {_lacking(framework, options) for framework in frameworks}
     if "" not in lacks:
         raise BreakrankError("; ".join(sorted(lacks)))
+    if options.runner != AUTO and not options.dry_run:
+        lack = doctor.missing(find_runner(options.runner).needs, options.runner, options.image)
+        if lack:
+            raise BreakrankError(f"{PREFIX}-runner={options.runner} {lack}")
     if options.train:
         subjects = [s for scenario in {s.name: s for s, _ in chosen}.values() for s in _scripts(scenario, options)]
     else:

@@ -118,7 +118,7 @@ class Live:
             return
         self._last = now
         width = self._line.width - len(self._place) if tty else 200
-        line = live_line(progress.phase, progress.attempt, progress.ranks, width)
+        line = live_line(progress.phase, progress.attempt, progress.ranks, width, progress.waiting)
         if tty:
             self._line.rewrite(f"{self._place}{line}")
         else:

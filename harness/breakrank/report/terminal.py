@@ -86,11 +86,11 @@ def align(cells: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(row).rstrip() for row in padded]
 
 
-def live_line(phase: str, attempt: int, ranks: Mapping[int, tuple[int, str]], width: int) -> str:
-    """Return one line that says where every rank is, at most `width` wide."""
+def live_line(phase: str, attempt: int, ranks: Mapping[int, tuple[int, str]], width: int, waiting: str = "") -> str:
+    """Return one line that says where every rank is, at most `width` wide; `waiting`: why there are none yet."""
     if phase.startswith(WARMING):
         return shorten(f"starting the warm process (imports {phase.removeprefix(WARMING)}, once)", width)
     where = " │ ".join(f"rank {rank} step {step} {point}" for rank, (step, point) in sorted(ranks.items()))
     prefix = ("control " if phase == "control" else "") + (f"attempt {attempt} " if attempt else "")
-    line = f"{prefix}{where}" if where else f"{prefix}starting"
+    line = f"{prefix}{waiting or where or 'starting'}"
     return shorten(line, width)

@@ -123,6 +123,9 @@ class Launcher(Protocol):
     `start` is over, and the plan alone says whether another attempt follows.
     """
 
+    def waiting(self) -> str:
+        """Return the reason why none of its ranks has been started yet, empty if the job waits for nothing."""
+
     def sources(self) -> Sequence[int]:
         """Return descriptors that are readable when there may be arrivals."""
 

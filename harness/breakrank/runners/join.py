@@ -88,6 +88,7 @@ class JoinRunner:
         self._status: int | None = None
         self._gone = self._ended = self._own = False
         self._view = View(Path())
+        self._waiting = ""
 
     @property
     def status(self) -> int | None:
@@ -132,7 +133,13 @@ class JoinRunner:
         if self._gone or not self.pid or not self._engine.remote or now - self._asked < _ASKED_S:
             return False
         self._asked = now
-        return not any(map(_lives, self._here.values())) and bool(self._engine.waits_for(self._session, self.pid))
+        started = any(map(_lives, self._here.values()))
+        self._waiting = "" if started else self._engine.waits_for(self._session, self.pid)
+        return bool(self._waiting)
+
+    def waiting(self) -> str:
+        """Return the reason why the job has no nodes yet, empty if it has some."""
+        return self._waiting
 
     def sources(self) -> list[int]:
         """Return what is readable when the command has printed something.
@@ -333,7 +340,10 @@ class JoinRunner:
 
 def _lives(pid: Pid) -> bool:
     """Return whether a process of this machine or another runs."""
-    return is_running(pid) if isinstance(pid, int) else is_there(pid)
+    try:
+        return is_running(pid) if isinstance(pid, int) else is_there(pid)
+    except OSError:
+        return False
 
 
 def _may_call(pid: int) -> bool:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     # The plugin imports this package in each session of pytest, and has no need of the log there.
     from breakrank_agent.protocol.events import StrikeEvent
 
+#: Seconds within which a witness must see a strike, if it says nothing else, or that counts as missed.
+CONFIRM_S = 1.0
+
 #: The sight of a witness: the value that its looks return.
 Look = TypeVar("Look")
 
@@ -48,6 +51,8 @@ class Witness(Generic[Look]):
     abstract: ClassVar[bool] = True
     #: A rank does nothing more after a fault that this witness has seen.
     halts: ClassVar[bool] = False
+    #: Seconds within which it must see a strike. A limit, not a trigger.
+    within_s: ClassVar[float] = CONFIRM_S
 
     def __init_subclass__(cls, abstract: bool = False) -> None:
         """Take note of a base that is no witness itself."""

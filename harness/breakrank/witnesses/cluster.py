@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import signal
 from typing import NamedTuple
 
 from breakrank.witnesses import Evidence, Witness
@@ -66,3 +67,66 @@ class NodeDown(Witness[str]):
         if not evidence.before or not evidence.after or "DOWN" in evidence.before or "DOWN" not in evidence.after:
             return None
         return f"scontrol show node: {evidence.after}"
+
+
+class SigusrWaits(Witness[str]):
+    """The kernel of the node lists the SIGUSR1 as sent to the rank and not yet taken, which it did not before."""
+
+    def look(self, fault: Fault, target: Target) -> str | None:
+        """Return how the rank will treat the signal if it waits for it; None if it does not."""
+        with contextlib.suppress(OSError):
+            return target.task.pending(signal.SIGUSR1) or None
+        return None
+
+    def judge(self, fault: Fault, evidence: Evidence[str]) -> str | None:
+        """Compare the two looks."""
+        if evidence.before or not evidence.after:
+            return None
+        return f"/proc/<pid>/status on the node: SIGUSR1 is pending, and {evidence.after}"
+
+
+class Limit(NamedTuple):
+    """The limit of a job, and whether the rank stands still: then the limit is not asked for."""
+
+    still: bool
+    limit: str
+
+
+class Warned(Witness[Limit]):
+    """The controller has a nearer limit than before, and the rank, which it had stopped, goes on: it was warned.
+
+    With the warning, and at no other time, the controller sends SIGCONT.
+    """
+
+    within_s = 90.0
+
+    def look(self, fault: Fault, target: Target) -> Limit | None:
+        """Return both; None if one is not said."""
+        with contextlib.suppress(OSError):
+            still = target.task.stands_still()
+            return Limit(still, "" if still else target.task.says("EndTime"))
+        return None
+
+    def judge(self, fault: Fault, evidence: Evidence[Limit]) -> str | None:
+        """Compare the looks before and after, and the last two."""
+        before, earlier, after = evidence.before, evidence.earlier, evidence.after
+        if before is None or earlier is None or after is None or not earlier.still or after.still:
+            return None
+        return f"scontrol show job: EndTime {after.limit}; the step goes on" if after.limit < before.limit else None
+
+
+class DaemonSilent(Witness[str]):
+    """The controller says that the node does not respond, which it did before."""
+
+    within_s = 90.0
+
+    def look(self, fault: Fault, target: Target) -> str | None:
+        """Return the state of the node, which ends in a star if it does not respond; None if it is not said."""
+        with contextlib.suppress(OSError):
+            return target.task.run("sinfo", "--noheader", f"--nodes={target.task.node}", "--format=%T").split()[0]
+        return None
+
+    def judge(self, fault: Fault, evidence: Evidence[str]) -> str | None:
+        """Compare the two states."""
+        before, after = evidence.before, evidence.after
+        return f"sinfo: {after}" if before and after and after.endswith("*") and not before.endswith("*") else None

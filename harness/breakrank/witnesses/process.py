@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from breakrank.history.reader import signal_name
-from breakrank.host.blocked.threads import fields, read_threads, waits_for_a_thread
+from breakrank.host.blocked.threads import pending, read_threads, waits_for_a_thread
 from breakrank.host.cgroup_files import frozen
 from breakrank.witnesses import Evidence, Witness
 from breakrank_agent.protocol.fault import Fault
@@ -65,12 +65,8 @@ class _Pending(Witness[str], abstract=True):
 
     def look(self, fault: Fault, target: Target) -> str | None:
         """Return how the rank will treat the signal if it is pending; None if it is not, or the rank is gone."""
-        bit = 1 << (self.signal - 1)
         with contextlib.suppress(OSError, KeyError):
-            status = fields(f"/proc/{target.pid}/status")
-            if int(status["ShdPnd"], 16) & bit:
-                caught, ignored = (int(status[name], 16) & bit for name in ("SigCgt", "SigIgn"))
-                return "caught" if caught else "ignored" if ignored else "not caught"
+            return pending(target.pid, self.signal) or None
         return None
 
     def judge(self, fault: Fault, evidence: Evidence[str]) -> str | None:

@@ -5,7 +5,11 @@ from typing import Any
 
 from breakrank_agent.faults.cluster import CancelStep as CancelStep
 from breakrank_agent.faults.cluster import DownNode as DownNode
+from breakrank_agent.faults.cluster import LoseDaemon as LoseDaemon
+from breakrank_agent.faults.cluster import NearTimeLimit as NearTimeLimit
+from breakrank_agent.faults.cluster import PreemptJob as PreemptJob
 from breakrank_agent.faults.cluster import RequeueJob as RequeueJob
+from breakrank_agent.faults.cluster import SignalStep as SignalStep
 from breakrank_agent.faults.collectives import ChangeCollective as ChangeCollective
 from breakrank_agent.faults.collectives import SkipCollective as SkipCollective
 from breakrank_agent.faults.collectives import SwapCollectives as SwapCollectives

@@ -39,6 +39,8 @@ CAPABILITIES = (
     "docker",
     "slurm",
     "slurm operator",
+    "slurm preemption",
+    "slurm hosts",
     "debugger",
     "compiler",
     "cuda",

@@ -47,12 +47,12 @@ def find_identity(environment: Mapping[str, str]) -> Optional[Identity]:
             continue
         rank, world, local_rank, local_world = (_number(environment.get(name, "")) for name in names)
         if rank is not None:
-            local_world = _tasks_here(environment) or local_world if of_slurm else local_world
+            local_world = tasks_here(environment) or local_world if of_slurm else local_world
             return Identity(rank, world, local_rank, local_world)
     return None
 
 
-def _tasks_here(environment: Mapping[str, str]) -> Optional[int]:
+def tasks_here(environment: Mapping[str, str]) -> Optional[int]:
     """Return how many tasks of its step are on the node of a process; None if that is not written down."""
     node, here = _number(environment.get(_NODE, "")), 0
     for tasks, count in _NODES.findall(environment.get(_TASKS, "")):

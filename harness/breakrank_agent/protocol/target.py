@@ -133,6 +133,24 @@ class Task(Protocol):
     def run(self, *command: str) -> str:
         """Run a program of Slurm's, and return what it prints."""
 
+    def says(self, name: str) -> str:
+        """Return what the controller has of the job under a name, empty if it has nothing."""
+
+    def stands_still(self) -> bool:
+        """Return whether the rank was told to stand still, as the kernel of its node has it."""
+
+    def pending(self, number: int) -> str:
+        """Return how the rank will treat a signal that waits for it, empty if none does."""
+
+    def seconds_left(self) -> float:
+        """Return how long it is until the time limit of the job, as the controller has it."""
+
+    def urgent(self) -> str:
+        """Return a partition whose jobs take the nodes of this one."""
+
+    def turn(self, what: str, on: bool) -> None:
+        """Turn a host of the test cluster, its daemon or its cable off or on."""
+
 
 class Target(Protocol):
     """The rank as a fault from outside sees it: its process, the working folder, and its peers' processes by rank.

@@ -72,3 +72,38 @@ def test_without_slurm_there_is_no_answer(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert slurm_jobs.word_on("1") is None
     assert slurm_jobs.submitted_by(1) == []
+
+
+PARTITIONS = """
+PartitionName=batch Default=YES Nodes=n[1-3] PriorityTier=1 PreemptMode={mode}
+PartitionName=urgent Default=NO Nodes=n[1-3] PriorityTier={tier} PreemptMode=OFF
+PartitionName=other Default=NO Nodes=m[1-3] PriorityTier=20 PreemptMode=OFF
+PreemptType             = preempt/{kind}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "tier", "mode", "above", "lack"),
+    [
+        ("partition_prio", 10, "REQUEUE", ["urgent"], ""),
+        ("partition_prio", 1, "REQUEUE", [], "no partition has a higher PriorityTier"),
+        ("partition_prio", 10, "OFF", [], "no partition has a higher PriorityTier"),
+        ("none", 10, "REQUEUE", ["urgent"], "no partition of this cluster preempts another"),
+    ],
+)
+def test_a_partition_preempts_one_of_a_lower_tier_with_the_same_nodes(says, kind, tier, mode, above, lack):
+    for name in ("srun", "sbatch", "squeue", "sinfo"):
+        says(name, "")
+    says("scontrol", PARTITIONS.format(kind=kind, tier=tier, mode=mode))
+    assert slurm_jobs.partitions_above("batch") == above
+    said = slurm_jobs.no_preemption()
+    assert said.startswith(lack) and bool(said) == bool(lack)
+
+
+def test_only_hosts_of_the_test_cluster_can_be_turned_off(tmp_path, monkeypatch):
+    (tmp_path / "etc").mkdir()
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "etc" / "slurm.conf"))
+    with pytest.raises(OSError, match="only the hosts of the test cluster"):
+        slurm_jobs.switches()
+    (tmp_path / "off").mkdir()
+    assert slurm_jobs.switches() == tmp_path / "off"

@@ -308,6 +308,7 @@ def test_the_live_line_fits_its_width():
     assert live_line("control", 1, ranks, 80).startswith("control attempt 1 rank 0")
     assert len(live_line("run", 0, ranks, 20)) == 20
     assert live_line("run", 0, {}, 80) == "starting"
+    assert live_line("run", 0, {}, 80, "job 7 waits: Resources") == "job 7 waits: Resources"
     assert live_line("warming up torch", 0, {}, 80) == "starting the warm process (imports torch, once)"
 
 

@@ -165,6 +165,18 @@ def sleeps(pid: int) -> bool:
         return False
 
 
+def pending(pid: int, number: int) -> str:
+    """Return how a process will treat a signal that was sent to it and that it has not taken, empty if there is none.
+
+    Raises `OSError` or `KeyError` if the process is gone.
+    """
+    bit, status = 1 << (number - 1), fields(f"/proc/{pid}/status")
+    if not int(status["ShdPnd"], 16) & bit:
+        return ""
+    caught, ignored = (int(status[name], 16) & bit for name in ("SigCgt", "SigIgn"))
+    return "caught" if caught else "ignored" if ignored else "not caught"
+
+
 def fields(path: str) -> dict[str, str]:
     """Return the fields of a `status` file, or of one that is written alike."""
     pairs = (line.partition(":") for line in _text(path).split("\n"))

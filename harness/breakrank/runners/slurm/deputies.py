@@ -50,7 +50,7 @@ class Deputies:
     def settings(self, home: str, secret: str, guest: bool) -> dict[str, Any]:
         """Return what a deputy has to know: the addresses of this machine, and what its ranks call."""
         told = {"port": self._reception.port, "key": self._reception.key, "hosts": own_addresses()}
-        return {**told, "home": home, "secret": secret, "guest": guest}
+        return {**told, "home": home, "secret": secret, "guest": guest, "step": True}
 
     def sources(self) -> list[int]:
         """Return descriptors that are readable when a deputy has come. Those of nodes are the session's."""
@@ -70,7 +70,7 @@ class Deputies:
         """Take in the deputies that have come."""
         for wire, hello in self._reception.arrivals():
             node = Node(hello["host"], wire, hello)
-            node.work = self._work
+            node.work, node.leaves = self._work, True
             self.nodes.append(node)
             self._session.attach(node)
             node.compare_clocks()

@@ -26,11 +26,12 @@ from breakrank.runners.engine import End, Engine, Launch
 from breakrank.runners.join_socket import AnyCaller
 from breakrank.runners.slurm.command import PROGRAMS
 from breakrank.runners.slurm.deputies import CallerThere, Deputies
-from breakrank.runners.slurm.on_node import write_prolog
+from breakrank.runners.slurm.on_node import write_scripts
 from breakrank_agent.protocol.entry import GUEST, HOME, SECRET
 
-#: The variable that names the task prolog, and Slurm's words where a node does not find it.
-_PROLOG, _UNSEEN = "SLURM_TASK_PROLOG", "user task_prolog can not be executed"
+#: The variables that name what runs before and after each task, and Slurm's words where a node does not find it.
+_SCRIPTS = {"prolog": "SLURM_TASK_PROLOG", "epilog": "SLURM_TASK_EPILOG"}
+_UNSEEN = "user task_prolog can not be executed"
 #: The first line by which a program of Slurm's refuses a command.
 _REFUSED = re.compile(r"^(?:srun|sbatch|salloc): error: .*$", re.MULTILINE)
 #: The name under which the supervisor keeps the program that ends our jobs.
@@ -67,7 +68,9 @@ class SlurmEngine(Engine):
         command, sent = start(self._deputies.settings(env[HOME], env[SECRET], guest))
         given = {name: env[name] for name in (HOME, SECRET, GUEST) if name in env}
         settings = {"environment": given, "home": HOME, "agent": str(launch.agent), "command": command, "guest": guest}
-        return {_PROLOG: str(write_prolog(self._folder, settings, sent, env.get(_PROLOG, "")))}
+        users = {what: env.get(name, "") for what, name in _SCRIPTS.items()}
+        written = write_scripts(self._folder, settings, sent, users)
+        return {_SCRIPTS[what]: path for what, path in written.items()}
 
     def launch(
         self, session: Session, argv: Sequence[str], env: dict[str, str], cwd: Path, ends: Sequence[int], join: int

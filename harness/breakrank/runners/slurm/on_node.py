@@ -1,6 +1,9 @@
 """The task prolog on a node, before each task: it has one deputy listen there, and says what the task is to find.
 
-It is run as a script (`python3 -I -S on_node.py FOLDER`), with the standard library alone, on Python 3.9 and newer.
+The task epilog, after each task, has the deputy tell all that it knows before Slurm ends what is left of the step.
+Both are run as a script (`python3 -I -S on_node.py FOLDER prolog`), with the standard library alone, on Python 3.9 and
+newer.
+
 Slurm reads its stdout as commands (`export NAME=value`), so that it prints nothing else there, and passes its stderr
 over: what goes wrong is one line in a file of FOLDER, which also holds `deputy` (what comes to the stdin of the
 deputy's first code) and `settings.json`.
@@ -26,6 +29,8 @@ from typing import IO, Any
 
 #: Seconds within which a deputy listens, and between two looks.
 _LISTENS_IN_S, _LOOK_S = 60.0, 0.02
+#: Seconds that an epilog waits: Slurm ends it after five.
+_GONE_IN_S = 4.0
 
 
 def main(folder: Path) -> int:
@@ -59,6 +64,24 @@ def _have_deputy(folder: Path, home: str, command: str) -> str:
                 return f"no deputy listens after {_LISTENS_IN_S:g} s"
             time.sleep(_LOOK_S)
     return ""
+
+
+def leave(folder: Path) -> int:
+    """Tell the deputy of this node that the task is over; after the last one, wait until it has gone."""
+    home = json.loads((folder / "settings.json").read_text())
+    address, until = home["environment"][home["home"]] + "-over", time.monotonic() + _GONE_IN_S
+    while time.monotonic() < until:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(until - time.monotonic())
+            try:
+                line.connect("\0" + address)
+                line.sendall(os.environ.get("SLURM_PROCID", "").encode() or b"?")
+                if line.recv(2):
+                    break
+            except OSError:
+                break
+        time.sleep(_LOOK_S)
+    return 0
 
 
 def _listens(home: str) -> bool:
@@ -101,13 +124,13 @@ def _last_line(said: IO[Any]) -> str:
     return lines[-1].replace("breakrank: ", "", 1) if lines else ""
 
 
-#: The prolog itself: a script for the shell, since it must say it where there is no Python.
+#: The prolog and the epilog themselves: scripts for the shell, since it must be said where there is no Python.
 SHELL = """\
 #!/bin/sh
 {users}
 for python in python3 {python}; do
     if command -v "$python" >/dev/null 2>&1; then
-        "$python" -I -S -B {script} {folder}
+        "$python" -I -S -B {script} {folder} {what}
         exit $?
     fi
 done
@@ -116,10 +139,11 @@ exit {code}
 """
 
 
-def write_prolog(folder: Path, settings: dict[str, Any], sent: bytes, users: str) -> Path:
-    """Write the prolog and all that it reads into a folder of the run's, which the nodes see; return its path.
+def write_scripts(folder: Path, settings: dict[str, Any], sent: bytes, users: dict[str, str]) -> dict[str, str]:
+    """Write prolog and epilog, and all that they read, into a folder of the run's, which the nodes see.
 
-    `users` is the prolog that the user has in the environment: it runs first, and what it prints and its end count.
+    Return the path of each. `users` are those that the user has in the environment: they run first, and what they print
+    and their ends count.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     (folder / "settings.json").write_text(json.dumps(settings))
@@ -128,12 +152,15 @@ def write_prolog(folder: Path, settings: dict[str, Any], sent: bytes, users: str
     script.write_bytes(Path(__file__).read_bytes())
     words = {"python": sys.executable, "script": str(script), "folder": str(folder)}
     quoted = {name: shlex.quote(word) for name, word in words.items()}
-    theirs = f"{shlex.quote(users)} || exit $?" if users else ":"
-    prolog = folder / "prolog.sh"
-    prolog.write_text(SHELL.format(users=theirs, code=int(not settings["guest"]), **quoted))
-    prolog.chmod(0o700)
-    return prolog
+    written = {}
+    for what in ("prolog", "epilog"):
+        theirs = f"{shlex.quote(users[what])} || exit $?" if users.get(what) else ":"
+        path = folder / f"{what}.sh"
+        path.write_text(SHELL.format(users=theirs, what=what, code=int(not settings["guest"]), **quoted))
+        path.chmod(0o700)
+        written[what] = str(path)
+    return written
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit((leave if sys.argv[2] == "epilog" else main)(Path(sys.argv[1])))
