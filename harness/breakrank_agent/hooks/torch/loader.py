@@ -71,17 +71,26 @@ class _Handed:
         self._has_indices, self._streams = dataloader._DatasetKind.Map, dataloader._DatasetKind.Iterable
         # Persistent workers keep their iterator, which begins anew.
         self._iterators = Iterators()
+        #: The identity of the iterator of the last batch: another one with the same has begun since.
+        self._last = 0
+        self._digests = agent.plan.digests != "none"
 
     def record(self, loader: Any, batch: Any) -> None:
         """Record a batch that an iterator hands out, with what is known of an iterator that begins."""
         agent = self._agent
         waiting = loader.__dict__.get(_DRAWN)
         index = waiting.popleft() if waiting else None
-        found = _indices(loader._dataset, index, self._subset) if loader._dataset_kind == self._has_indices else None
-        begins = self._iterators.meet(loader, loader._num_yielded == 1)
-        if loader._num_yielded == 1 and not agent.recorder.over:
-            begins.update(_begins(loader, self._streams, self._random_order))
-        digested = agent.digests_now()
+        found: Optional[list[Any]] = None
+        if loader._dataset_kind == self._has_indices:
+            plain = type(index) is list and not isinstance(loader._dataset, self._subset)
+            found = index if plain else _indices(loader._dataset, index, self._subset)
+        begins: dict[str, Any] = {}
+        if id(loader) != self._last or loader._num_yielded == 1:
+            self._last = id(loader)
+            begins.update(self._iterators.meet(loader, loader._num_yielded == 1))
+            if loader._num_yielded == 1 and not agent.recorder.over:
+                begins.update(_begins(loader, self._streams, self._random_order))
+        digested = self._digests and agent.digests_now()
         if digested or begins or found is None:
             digests = _digests(agent, batch, found is not None) if digested else {}
             agent.payload("load", indices=_plain(found), **digests, **begins)
