@@ -12,6 +12,8 @@ import os
 import sys
 import threading
 import weakref
+from itertools import chain
+from operator import attrgetter, itemgetter
 from typing import Any, Callable, Optional
 
 from breakrank_agent.agent.agent import Agent
@@ -27,6 +29,9 @@ from breakrank_agent.protocol.bits import Words
 
 WAITS_FOR = "torch"
 IN_CHILDREN = True
+
+_parameters_of_group = itemgetter("params")
+_kind_of = attrgetter("device", "dtype")
 
 
 def install(agent: Agent) -> None:
@@ -79,6 +84,10 @@ class Training(NoHandles):
         self.modules: list[weakref.ref[Any]] = []
         #: All modules that were called in the first step to train them.
         self.called: weakref.WeakSet[Any] = weakref.WeakSet()
+        #: True once the outermost modules are known: there are no others from then on.
+        self.settled = False
+        #: The parameters that are plain tensors themselves, by identity, if all are.
+        self._plain: list[int] = []
 
     def take(self, optimizer: Any) -> None:
         """Take in an optimizer that is about to step."""
@@ -86,7 +95,8 @@ class Training(NoHandles):
 
     def parameters(self) -> list[Any]:
         """Return the parameters, each once, in the optimizers' order."""
-        return list({id(p): p for one in self.optimizers.all() for p in parameters_of(one)}.values())
+        found = [*chain.from_iterable(map(parameters_of, self.optimizers.all()))]
+        return list(dict(zip(map(id, found), found)).values())
 
     def left(self) -> dict[str, Any]:
         """Return a digest of the outermost modules' parameters, where no optimizer has stepped; empty without any.
@@ -179,14 +189,27 @@ class Training(NoHandles):
         import torch
 
         with self._agent.quietly(), torch.no_grad():
-            held = [h.detach() for p in self.parameters() for h in held_of(p) if h.is_floating_point()]
-            sums: dict[Any, list[Any]] = {}
-            for tensor in held:
-                sums.setdefault(tensor.device, []).append(tensor.sum().double())
-            if all(bool(torch.stack(there).sum().isfinite()) for there in sums.values()):
+            held = self._floating()
+            kinds = {*map(_kind_of, held)}
+            parts = [held if len(kinds) == 1 else [one for one in held if _kind_of(one) == kind] for kind in kinds]
+            if all(bool(torch.stack([*map(torch.Tensor.sum, part)]).double().sum().isfinite()) for part in parts):
                 return True
             # Sums of finite numbers overflow in a narrow dtype.
             return all(bool(tensor.isfinite().all()) for tensor in held)
+
+    def _floating(self) -> list[Any]:
+        """Return the plain tensors in floating point that hold the parameters.
+
+        If each parameter is one itself, then it is so from then on as long as it has memory.
+        """
+        import torch
+
+        parameters = self.parameters()
+        if [*map(id, parameters)] == self._plain and all(map(torch.Tensor.data_ptr, parameters)):
+            return parameters
+        held = [one for parameter in parameters for one in held_of(parameter) if one.is_floating_point()]
+        self._plain = [*map(id, held)]
+        return held
 
 
 def number_of(agent: Agent, optimizer: Any) -> int:
@@ -201,7 +224,8 @@ def number_of(agent: Agent, optimizer: Any) -> int:
 
 def parameters_of(optimizer: Any) -> list[Any]:
     """Return the parameters of one optimizer, in its order."""
-    return [p for group in getattr(optimizer, "param_groups", ()) for p in group["params"]]
+    # Each step asks for them: without a turn of a loop of ours for each.
+    return [*chain.from_iterable(map(_parameters_of_group, getattr(optimizer, "param_groups", ())))]
 
 
 def with_gradient(optimizer: Any) -> set[int]:
@@ -269,7 +293,9 @@ def _look(agent: Agent, looks: list[Callable[..., None]], *args: Any) -> None:
 def _hook_optimizers(agent: Agent, training: Training) -> None:
     from torch.optim import optimizer as module
 
-    sharded, optimizers, on = agent.services.sharded, training.optimizers, agent.on
+    sharded, optimizers, on, recorder = agent.services.sharded, training.optimizers, agent.on, agent.recorder
+    # Each step pays for what these need: they are asked for here, once.
+    reach, close_step = agent.reach, agent.close_step
 
     def construct(optimizer: Any, *_: Any, **__: Any) -> None:
         training.constructed = True
@@ -282,15 +308,18 @@ def _hook_optimizers(agent: Agent, training: Training) -> None:
             return
         if optimizer is not optimizers.first or optimizers.between:
             training.take(optimizer)
-        agent.reach("optimize")
-        if on.optimize and not agent.recorder.over:
+            if on.other_optimizer:
+                _look(agent, on.other_optimizer)
+        reach("optimize")
+        if on.optimize and not recorder.over:
             _look(agent, on.optimize, number_of(agent, optimizer), optimizer)
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
         if optimizer is optimizers.first and not sharded.makes_state:
-            optimizers.keep()
-            agent.close_step(training.steps_by)
-        if on.optimized and not agent.recorder.over:
+            if optimizers.others or optimizers.kept:
+                optimizers.keep()
+            close_step(training.steps_by)
+        if on.optimized and not recorder.over:
             _look(agent, on.optimized, number_of(agent, optimizer), optimizer)
 
     module.register_optimizer_step_pre_hook(before)
@@ -327,12 +356,14 @@ class _Outermost:
 
     def _enter(self, called: Any, args: Any, kwargs: Any) -> None:
         """Enter the forward pass of an outermost module, which is handed these arguments."""
-        agent = self._agent
+        agent, on = self._agent, self._agent.on
         agent.reach("forward")
-        if agent.on.handed:
-            _look(agent, agent.on.handed, args, kwargs)
-        if agent.on.forward:
-            _look(agent, agent.on.forward, called)
+        if on.handed:
+            _look(agent, on.handed, args, kwargs)
+        if on.forward:
+            _look(agent, on.forward, called)
+        if on.evaluated and not getattr(called, "training", True):
+            _look(agent, on.evaluated, called)
 
     def _settle(self) -> None:
         """Once the first step is over, watch only the classes found."""
@@ -340,6 +371,7 @@ class _Outermost:
 
         if self._agent.clock.done and self._found:
             torch.nn.Module.__call__ = self._call
+            self._training.settled = True
             for kind in self._found:
                 self._wrap(kind, self._enter, None)
 
