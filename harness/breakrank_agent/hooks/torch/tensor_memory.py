@@ -48,8 +48,9 @@ def held_of(tensor: Any) -> list[Any]:
     take_apart = getattr(tensor, "__tensor_flatten__", None)
     if take_apart is not None:
         return [held for name in take_apart()[0] for held in held_of(getattr(tensor, name))]
-    if str(tensor.layout) in _PARTS:
-        return [held for name in _PARTS[str(tensor.layout)] for held in held_of(getattr(tensor, name)())]
+    layout = str(tensor.layout)
+    if layout in _PARTS:
+        return [held for name in _PARTS[layout] for held in held_of(getattr(tensor, name)())]
     return [] if tensor.is_meta or not has_memory(tensor) else [tensor]
 
 
@@ -81,9 +82,11 @@ def has_memory(tensor: Any) -> bool:
 
 def extent(tensor: Any) -> tuple[int, int]:
     """Return the bytes in its storage from which and up to which a tensor reaches."""
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
-    start = tensor.storage_offset() * tensor.element_size()
-    return start, start + (last + 1) * tensor.element_size() if tensor.numel() else start
+    item, count = tensor.element_size(), tensor.numel()
+    if count and not tensor.is_contiguous():
+        count = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    start = tensor.storage_offset() * item
+    return start, start + count * item
 
 
 def raw_bytes(tensor: Any) -> memoryview:
