@@ -13,7 +13,7 @@ import sys
 import threading
 import weakref
 from itertools import chain
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any, Callable, Optional
 
 from breakrank_agent.agent.agent import Agent
@@ -24,14 +24,21 @@ from breakrank_agent.agent.parameter_digest import in_parts, summary_of
 from breakrank_agent.agent.sketch import Sketch
 from breakrank_agent.agent.tracebacks import hide
 from breakrank_agent.hooks import after_import
-from breakrank_agent.hooks.torch.tensor_memory import feed, held_of, numbers_of, raw_bytes, words_of
+from breakrank_agent.hooks.torch.tensor_memory import (
+    are_finite,
+    feed,
+    floating_of,
+    held_of,
+    numbers_of,
+    raw_bytes,
+    words_of,
+)
 from breakrank_agent.protocol.bits import Words
 
 WAITS_FOR = "torch"
 IN_CHILDREN = True
 
 _parameters_of_group = itemgetter("params")
-_kind_of = attrgetter("device", "dtype")
 
 
 def install(agent: Agent) -> None:
@@ -84,9 +91,8 @@ class Training(NoHandles):
         self.modules: list[weakref.ref[Any]] = []
         #: All modules that were called in the first step to train them.
         self.called: weakref.WeakSet[Any] = weakref.WeakSet()
-        #: True once the outermost modules are known: there are no others from then on.
-        self.settled = False
-        #: The parameters that are plain tensors themselves, by identity, if all are.
+        self.settled = False  # True once all outermost modules are known.
+        #: The plain tensors in floating point that held the parameters when it was asked last, by identity.
         self._plain: list[int] = []
 
     def take(self, optimizer: Any) -> None:
@@ -185,31 +191,13 @@ class Training(NoHandles):
         return sketch.facts()
 
     def is_finite(self) -> bool:
-        """Return whether all parameters are finite: their sum is, or none of them is not."""
+        """Return whether all parameters are finite."""
         import torch
 
         with self._agent.quietly(), torch.no_grad():
-            held = self._floating()
-            kinds = {*map(_kind_of, held)}
-            parts = [held if len(kinds) == 1 else [one for one in held if _kind_of(one) == kind] for kind in kinds]
-            if all(bool(torch.stack([*map(torch.Tensor.sum, part)]).double().sum().isfinite()) for part in parts):
-                return True
-            # Sums of finite numbers overflow in a narrow dtype.
-            return all(bool(tensor.isfinite().all()) for tensor in held)
-
-    def _floating(self) -> list[Any]:
-        """Return the plain tensors in floating point that hold the parameters.
-
-        If each parameter is one itself, then it is so from then on as long as it has memory.
-        """
-        import torch
-
-        parameters = self.parameters()
-        if [*map(id, parameters)] == self._plain and all(map(torch.Tensor.data_ptr, parameters)):
-            return parameters
-        held = [one for parameter in parameters for one in held_of(parameter) if one.is_floating_point()]
-        self._plain = [*map(id, held)]
-        return held
+            held = floating_of(self.parameters(), self._plain)
+            self._plain = [*map(id, held)]
+            return are_finite(held)
 
 
 def number_of(agent: Agent, optimizer: Any) -> int:
@@ -294,7 +282,6 @@ def _hook_optimizers(agent: Agent, training: Training) -> None:
     from torch.optim import optimizer as module
 
     sharded, optimizers, on, recorder = agent.services.sharded, training.optimizers, agent.on, agent.recorder
-    # Each step pays for what these need: they are asked for here, once.
     reach, close_step = agent.reach, agent.close_step
 
     def construct(optimizer: Any, *_: Any, **__: Any) -> None:
