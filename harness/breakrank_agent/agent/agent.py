@@ -28,7 +28,7 @@ from breakrank_agent.agent.recorder import Recorder
 from breakrank_agent.agent.services import Services
 from breakrank_agent.agent.thread_scheduler import Member, Turns
 from breakrank_agent.plan import Plan
-from breakrank_agent.protocol.log import LogWriter
+from breakrank_agent.protocol.log import LAST, LogWriter
 from breakrank_agent.protocol.sampling import ASKED, is_digested, is_sampled
 from breakrank_agent.protocol.shortened import shortened
 from breakrank_agent.protocol.traceback_text import innermost
@@ -46,7 +46,7 @@ class Agent:
     __slots__ = (
         *("_lingers", "_state", "accesses", "attempt", "channel", "clock", "complete", "controlled", "count", "folder"),
         *("forks", "injector", "model", "on", "plan", "quiet", "rank", "reach", "record", "record_of", "recorder"),
-        *("_asked_of", "_digested", "_digests", "_failed", "_last_step", "_quiet", "_steps_by", "_until", "sequences"),
+        *("_asked_of", "_digested", "_digests", "_failed", "_log_says", "_quiet", "_steps_by", "_until", "sequences"),
         *("services", "sites", "turns", "watches"),
     )
 
@@ -59,7 +59,7 @@ class Agent:
         #: True if accesses are recorded: as evidence, or because a schedule chooses between them.
         self.watches = self.controlled or "accesses" in plan.evidence
         # Each step asks for these.
-        self._digests, self._until, self._last_step = plan.digests, plan.until, log.last_step
+        self._digests, self._until, self._log_says = plan.digests, plan.until, log.words
         #: The step of which it was asked last whether it is digested, and the answer.
         self._asked_of, self._digested = -1, False
         #: The name of the thing that counts the steps of this program; empty until the first step has ended.
@@ -144,12 +144,16 @@ class Agent:
                 follow()
             except Exception as error:
                 self.note_failure(error)
-        if 0 < self._until <= done or 0 < self._last_step() <= done:
+        if (self._until or self._log_says[LAST]) and self._is_last(done):
             self._stop_here(done)
+
+    def _is_last(self, done: int) -> bool:
+        """Return whether the plan, or the log, has this step as the last one."""
+        return 0 < self._until <= done or 0 < self.recorder.last_step() <= done
 
     def _look_at_model(self, done: int) -> None:
         """Record what is to be said of the parameters at the end of a step."""
-        if is_digested(done, self._digests, self.plan.closely):
+        if self.digests_now():
             self.payload("step", **self.model.summary_at(done))
             if done == 1:
                 self._sketch()

@@ -11,12 +11,14 @@ class Callbacks:
     __slots__ = (
         "backward",
         "child_begin",
+        "evaluated",
         "forward",
         "forwarded",
         "handed",
         "native_thread",
         "optimize",
         "optimized",
+        "other_optimizer",
         "point",
         "step_end",
         "user_thread",
@@ -27,6 +29,8 @@ class Callbacks:
         self.backward: list[Callable[[Any], None]] = []
         #: Called before the forward pass of each outermost module, with the module.
         self.forward: list[Callable[[Any], None]] = []
+        #: Called then, too, if that module is in eval mode.
+        self.evaluated: list[Callable[[Any], None]] = []
         #: Called then, too, with what the outermost module is handed: arguments by place, and by name.
         self.handed: list[Callable[[Any, Any], None]] = []
         #: Called after each of them.
@@ -34,6 +38,8 @@ class Callbacks:
         #: Called before each step of an optimizer, and after it, with its number (0: it trains nothing) and itself.
         self.optimize: list[Callable[[int, Any], None]] = []
         self.optimized: list[Callable[[int, Any], None]] = []
+        #: Called before the step of an optimizer that need not be the one of the step before.
+        self.other_optimizer: list[Callable[[], None]] = []
         #: Called before each point of the main thread is entered.
         self.point: list[Callable[[], None]] = []
         #: Called at the end of each step, when all else of the step is on record.

@@ -45,9 +45,9 @@ class Optimizers:
         self.first: Any = None
         self._parameters = parameters
         #: A program may make new ones as it goes: those that it has let go are not ours to keep.
-        self._others: list[_Known] = []
+        self.others: list[_Known] = []
         #: Those that were there when a step ended: they are not let go before the end is on record.
-        self._kept: list[Any] = []
+        self.kept: list[Any] = []
         #: The steps of others since the last step of the one that counts, and the most of them that there have been.
         self.between = self._most = 0
         #: The number of those that have counted the steps and were replaced by the like.
@@ -81,18 +81,18 @@ class Optimizers:
         if known.steps == _TWICE and self._follows(optimizer):
             self._replace(optimizer)
         elif self.between > max(_MANY, _TIMES * self._most):
-            self._others.insert(0, _Known(self.first))
+            self.others.insert(0, _Known(self.first))
             self._begin(optimizer)
 
     def _find(self, optimizer: Any) -> Optional[_Known]:
         """Return what is known of an optimizer; None of an inner one."""
-        for known in self._others:
+        for known in self.others:
             if known.reference() is optimizer:
                 return known
         if self._inner is not None and self._shapes(optimizer) == self._inner:
             return None
-        self._others.append(_Known(optimizer))
-        return self._others[-1]
+        self.others.append(_Known(optimizer))
+        return self.others[-1]
 
     def _shapes(self, optimizer: Any) -> tuple[str, ...]:
         return tuple(str(getattr(one, "shape", None)) for one in self._parameters(optimizer))
@@ -105,37 +105,35 @@ class Optimizers:
 
     def _replace(self, optimizer: Any) -> None:
         """Have an optimizer count the steps for its like, or one that stays beside both."""
-        stays = next((there for one in self._others if len(one.reigns) > _TWICE and (there := one.reference())), None)
+        stays = next((there for one in self.others if len(one.reigns) > _TWICE and (there := one.reference())), None)
         if stays is None or stays is optimizer:
             self._reign += 1
             self._begin(optimizer)
             return
         self._inner = inner = self._shapes(optimizer)
-        there = ((one, one.reference()) for one in self._others)
-        self._others = [one for one, known in there if known is not None and self._shapes(known) != inner]
+        there = ((one, one.reference()) for one in self.others)
+        self.others = [one for one, known in there if known is not None and self._shapes(known) != inner]
         self._begin(stays)
 
     def _begin(self, optimizer: Any) -> None:
         """Have an optimizer count the steps from now on."""
         self.first, self._most = optimizer, 0
-        self._others = [one for one in self._others if one.reference() is not optimizer]
+        self.others = [one for one in self.others if one.reference() is not optimizer]
         self._rest()
 
     def _rest(self) -> None:
         self.between = 0
-        for known in self._others:
+        for known in self.others:
             known.steps = 0
 
     def keep(self) -> None:
-        """Hold on to those that are there at the end of a step."""
-        if not self._others and not self._kept:
-            return
-        self._others = [known for known in self._others if known.reference() is not None]
-        self._kept = [known.reference() for known in self._others]
+        """Hold on to those that are there at the end of a step; only `others` and `kept` ask for it."""
+        self.others = [known for known in self.others if known.reference() is not None]
+        self.kept = [known.reference() for known in self.others]
 
     def all(self) -> list[Any]:
         """Return those that are there."""
-        others = (known.reference() for known in self._others)
+        others = (known.reference() for known in self.others)
         return [one for one in (self.first, *others) if one is not None]
 
 

@@ -112,7 +112,7 @@ class Call:
 
         arguments = operator._schema.arguments
         self.names = [argument.name for argument in arguments]
-        self._agent = agent
+        self._agent, self._sites, self._recorder, self._sequences = agent, agent.sites, agent.recorder, agent.sequences
         self._name = name
         self._groups = groups
         self._unbox = torch.distributed.ProcessGroup.unbox
@@ -127,9 +127,11 @@ class Call:
         # An all-reduce called from C++ itself is one of DDP's reducer, which sums.
         self._default = "SUM" if name == "allreduce_" else ""
         self._known: dict[Any, Facts] = {}
-        #: The place of the only tensors, if they are in a list.
-        only = self._tensors[0] if len(self._tensors) == 1 else -1
-        self._list_at = only if only >= 0 and str(arguments[only].type) == "List[Tensor]" else -1
+        #: The places of the only list of tensors, and of the only tensor that there may be beside it.
+        kinds = [str(arguments[i].type) for i in self._tensors]
+        alone = kinds in (["List[Tensor]"], ["List[Tensor]", "Optional[Tensor]"])
+        self._list_at = self._tensors[0] if alone else -1
+        self._beside_at = self._tensors[1] if alone and len(kinds) == 2 else len(arguments)
         #: The place of the tensors that the call writes to, if these are several.
         self._outputs_at = self.names.index("output_tensors") if name in _WRITE_SEVERAL else -1
         self._engine = getattr(getattr(torch.autograd.graph, "_engine_run_backward", None), "__code__", None)
@@ -140,7 +142,9 @@ class Call:
         group = self._groups.known.get(id(unboxed))
         if group is None or group.group() is not unboxed:
             group = self._groups.meet(unboxed)
-        flat = args[self._list_at] if self._list_at >= 0 else self._flat(args)
+        beside = self._beside_at
+        listed = self._list_at >= 0 and (len(args) <= beside or args[beside] is None)
+        flat = args[self._list_at] if listed else self._flat(args)
         on_cpu = bool(flat) and flat[0].is_cpu
         if flat and not on_cpu and flat[0].is_meta:
             return None
@@ -197,10 +201,10 @@ class Call:
             frame = sys._getframe(3)
         except ValueError:
             return self._place_of(args, None)
-        begun = self._agent.sequences.backward
-        if begun is not None and frame.f_code is self._engine and get_ident() == self._agent.main:
+        begun = self._sequences.backward
+        if begun is not None and frame.f_code is self._engine and get_ident() == self._recorder.main:
             # DDP's reducer, which works for who called the backward pass, and sums.
-            return self._agent.sites.above(begun).line, False, self._default
+            return self._sites.above(begun).line, False, self._default
         return self._place_of(args, _caller(frame))
 
     def _place_of(self, args: Any, frame: Optional[FrameType]) -> _Place:

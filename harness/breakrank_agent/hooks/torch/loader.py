@@ -12,7 +12,7 @@ from typing import Any, Callable, Optional
 
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.tracebacks import hide
-from breakrank_agent.hooks.batches import Batch, Iterators
+from breakrank_agent.hooks.batches import Batch
 from breakrank_agent.hooks.torch.datasets import describe
 from breakrank_agent.protocol.fault import Strike
 
@@ -20,6 +20,9 @@ WAITS_FOR = "torch.utils.data.dataloader"
 
 #: The attribute of an iterator that keeps the indices drawn and not handed out yet.
 _DRAWN = "_breakrank_drawn"
+#: The attribute of an iterator that keeps its number, in the order of their first batches. A dictionary with weak keys
+#: costs more, and each short epoch pays for it.
+_NUMBER = "_breakrank_number"
 #: Codes of the module struct for torch's dtypes.
 _CODES = {"uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}
 
@@ -69,24 +72,40 @@ class _Handed:
         self._agent = agent
         self._subset, self._random_order = Subset, RandomSampler
         self._has_indices, self._streams = dataloader._DatasetKind.Map, dataloader._DatasetKind.Iterable
-        # Persistent workers keep their iterator, which begins anew.
-        self._iterators = Iterators()
+        #: The number of iterators by now, and the identity of the one of the last batch: another one with the same
+        #: identity has begun since.
+        self._count = self._last = 0
+        self._digests = agent.plan.digests != "none"
 
     def record(self, loader: Any, batch: Any) -> None:
         """Record a batch that an iterator hands out, with what is known of an iterator that begins."""
         agent = self._agent
         waiting = loader.__dict__.get(_DRAWN)
         index = waiting.popleft() if waiting else None
-        found = _indices(loader._dataset, index, self._subset) if loader._dataset_kind == self._has_indices else None
-        begins = self._iterators.meet(loader, loader._num_yielded == 1)
-        if loader._num_yielded == 1 and not agent.recorder.over:
-            begins.update(_begins(loader, self._streams, self._random_order))
-        digested = agent.digests_now()
+        found: Optional[list[Any]] = None
+        if loader._dataset_kind == self._has_indices:
+            plain = type(index) is list and not isinstance(loader._dataset, self._subset)
+            found = index if plain else _indices(loader._dataset, index, self._subset)
+        begins: dict[str, Any] = {}
+        if id(loader) != self._last or loader._num_yielded == 1:
+            self._last = id(loader)
+            begins["iterator"] = self._number(loader)
+            if loader._num_yielded == 1 and not agent.recorder.over:
+                begins.update(_begins(loader, self._streams, self._random_order))
+        digested = self._digests and agent.digests_now()
         if digested or begins or found is None:
             digests = _digests(agent, batch, found is not None) if digested else {}
             agent.payload("load", indices=_plain(found), **digests, **begins)
         elif not agent.count("load", "indices", found):
             agent.payload("load", indices=_plain(found))
+
+    def _number(self, loader: Any) -> int:
+        """Return the number of an iterator. Persistent workers keep their iterator, which is another when it begins."""
+        number: int = loader.__dict__.get(_NUMBER, 0)
+        if not number or loader._num_yielded == 1:
+            self._count += 1
+            number = loader.__dict__[_NUMBER] = self._count
+        return number
 
 
 def _keep_indices(kind: Any) -> None:

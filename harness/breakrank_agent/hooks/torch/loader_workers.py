@@ -32,12 +32,9 @@ _DEPTH, _MOST = 3, 64
 def install(agent: Agent) -> None:
     """Watch the workers of each iterator that is made from now on."""
     from torch.utils.data import dataloader
-    from torch.utils.data._utils import fetch
 
     workers = _Workers(agent)
     interpose(dataloader._MultiProcessingDataLoaderIter, "__init__", workers.begin, workers.begun, workers.leave)
-    for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
-        interpose(kind, "fetch", workers.fetch, workers.fetched)
 
 
 class _Workers:
@@ -50,6 +47,7 @@ class _Workers:
         self._current: Optional[mmap.mmap] = None
         self._files: dict[int, tuple[int, int]] = {}
         self._watch: Optional[_Watch] = None
+        self._sees_fetches = False
 
     def begin(self, _: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
         """Make a board for the workers that are about to be forked."""
@@ -61,6 +59,16 @@ class _Workers:
             if self.tell not in self._agent.on.step_end:
                 self._agent.on.step_end.append(self.tell)
             self._files = _open_files()
+            self._see_fetches()
+
+    def _see_fetches(self) -> None:
+        """Wrap, once, what puts batches together in workers: a rank without any does so itself, and is not to pay."""
+        from torch.utils.data._utils import fetch
+
+        if not self._sees_fetches:
+            self._sees_fetches = True
+            for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
+                interpose(kind, "fetch", self.fetch, self.fetched)
 
     def begun(self, *_: Any) -> None:
         """Forget the board in the rank: workers have been forked with it."""

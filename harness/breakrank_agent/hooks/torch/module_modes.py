@@ -16,7 +16,9 @@ _MODAL = ("Dropout", "BatchNorm", "SyncBatchNorm", "AlphaDropout", "FeatureAlpha
 
 def install(agent: Agent) -> None:
     """Look at the modes when an optimizer is about to step."""
-    agent.on.optimize.append(_Modes(agent).look)
+    modes = _Modes(agent)
+    agent.on.optimize.append(modes.look)
+    agent.on.other_optimizer.append(modes.begin)
 
 
 class _Modes:
@@ -28,6 +30,11 @@ class _Modes:
         #: The modules of each optimizer that depend on the mode, and how many outermost ones were known then.
         self._modules: dict[int, tuple[int, list[weakref.ref[Any]]]] = {}
 
+    def begin(self) -> None:
+        """Look again: an optimizer steps that others may not have stepped before."""
+        if self.look not in self._agent.on.optimize:
+            self._agent.on.optimize.append(self.look)
+
     def look(self, number: int, optimizer: Any) -> None:
         """Record the mode of an optimizer's outermost modules, if it is new."""
         training = self._agent.model.handles
@@ -38,6 +45,9 @@ class _Modes:
             modules = _modal_modules(training, optimizer)
             self._modules[number] = len(training.modules), modules
         if not modules:
+            if training.settled and not training.optimizers.others:
+                # The only optimizer has none, and there will be no other modules.
+                self._agent.on.optimize.remove(self.look)
             return
         flags = [module.training for known in modules if (module := known()) is not None]
         if flags and self._told.get(number) != all(flags):

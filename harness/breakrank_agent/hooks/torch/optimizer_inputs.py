@@ -14,6 +14,7 @@ from typing import Any, Optional
 from breakrank_agent.agent.agent import Agent
 from breakrank_agent.agent.parameter_digest import in_parts
 from breakrank_agent.agent.sketch import Sketch
+from breakrank_agent.hooks.torch.collective_contents import MOST
 from breakrank_agent.hooks.torch.tensor_memory import feed, held_of, numbers_of
 from breakrank_agent.hooks.torch.training import Training, parameters_of
 
@@ -25,6 +26,11 @@ _MOST_GROUPS = 16
 _PLAIN = (bool, int, float, tuple)
 #: The types of values that cannot be changed in place.
 _FIXED = frozenset((bool, int, float, str, type(None)))
+#: The bytes of a digest. Of larger gradients it is that of SHA-1, which many processors have: contents of collectives
+#: are digested in full up to `MOST` elements alone, and so are never compared with these.
+_DIGEST = 8
+#: The elements of a gradient that are looked at first.
+_FIRST = 64
 #: The units in the last place of the largest element of all gradients within which another element may be nothing but
 #: rounding: sums that cancel, such as that of the bias of keys in an attention, leave a part of one such unit.
 _FAINT_ULPS = 4
@@ -44,6 +50,7 @@ class _Inputs:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
+        self._few = agent.plan.digests == "sparse"
         #: The settings of each group that were told last, by the optimizer's number.
         self._settings: dict[int, list[dict[str, Any]]] = {}
         #: The names and values of each group's settings at the last step, where none of them can be changed in place.
@@ -58,11 +65,12 @@ class _Inputs:
             return
         first = number not in self._settings
         self._tell_settings(number, optimizer)
-        few = self._agent.plan.digests == "sparse" and self._agent.digests_now()
-        for parameter in parameters_of(optimizer) if first or few else ():
+        if not first and not (self._few and self._agent.digests_now()):
+            return
+        for parameter in parameters_of(optimizer):
             if first:
                 self._before[id(parameter)] = self._digest(parameter)
-            self._gradients[id(parameter)] = self._digest(parameter.grad) if self._has(parameter.grad) else b""
+            self._gradients[id(parameter)] = self._digest(parameter.grad, True) if self._has(parameter.grad) else b""
 
     def _tell_settings(self, number: int, optimizer: Any) -> None:
         """Record the settings that have changed since this optimizer's last step."""
@@ -81,7 +89,9 @@ class _Inputs:
 
     def _is_as_before(self, which: tuple[int, int], now: dict[str, Any]) -> bool:
         """Return whether a group has the settings of the last step, and none of them can change in place."""
-        names, values = [*now], [value for name, value in now.items() if name != "params"]
+        names, values = [*now], [*now.values()]
+        # The parameters are no setting, and not ours to keep.
+        values[names.index("params")] = None
         before = self._plain.get(which)
         if before is not None and before[0] == names and all(map(is_, before[1], values)):
             return True
@@ -98,15 +108,17 @@ class _Inputs:
         if gradient is None:
             return False
         with self._agent.quietly(), torch.no_grad():
-            return any(bool(held.any()) for held in held_of(gradient))
+            return any(_any(held) for held in held_of(gradient))
 
-    def _digest(self, tensor: Any) -> bytes:
+    def _digest(self, tensor: Any, gradient: bool = False) -> bytes:
+        """Return a digest; that of a small gradient is the one that contents of collectives have."""
         import torch
 
-        digest = hashlib.blake2b(digest_size=8)
+        fast = gradient and tensor.numel() > MOST
+        digest = hashlib.sha1(usedforsecurity=False) if fast else hashlib.blake2b(digest_size=_DIGEST)
         with self._agent.quietly(), torch.no_grad():
             feed(digest, tensor)
-        return digest.digest()
+        return digest.digest()[:_DIGEST]
 
     def _sketch(self, parts: list[list[Any]]) -> dict[str, Any]:
         """Return how many elements may be rounding, and what gradients are compared with those of one rank by."""
@@ -144,6 +156,15 @@ class _Inputs:
             facts.update(self._totals(parts))
         self._before, self._gradients = {}, {}
         self._agent.record("inputs", **facts)
+
+
+def _any(held: Any) -> bool:
+    """Return whether some element is not 0: mostly one of the first is, and the others need no look."""
+    import torch
+
+    if held.layout is torch.strided and held.dim() and held.numel() and held[(0,) * (held.dim() - 1)][:_FIRST].any():
+        return True
+    return bool(held.any())
 
 
 def _count(held: list[list[Any]]) -> dict[str, Any]:

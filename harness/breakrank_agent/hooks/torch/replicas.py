@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from operator import attrgetter
 from typing import Any, Optional
 
 from breakrank_agent.agent.agent import Agent
@@ -19,6 +20,7 @@ from breakrank_agent.hooks.torch.training import Training, parameters_of
 
 WAITS_FOR = "torch"
 
+_gradient_of = attrgetter("grad")
 #: Attributes that mark a parameter as divided among the ranks.
 _MARKS = ("tensor_model_parallel", "model_parallel")
 
@@ -101,6 +103,9 @@ class _Parameters:
         self._wrappers = wrappers
         self._stages = stages
         self._known: list[int] = []
+        #: The parameters of the only wrapper, by identity: as it has them, and to look them up.
+        self._wrapped: list[int] = []
+        self._wrapped_ids: frozenset[int] = frozenset()
 
     def look(self) -> None:
         """Record the names of parameters that are new, and what kept their gradients from being reduced."""
@@ -117,9 +122,28 @@ class _Parameters:
             names = _name(parts, modules, self._stages.numbers(), training.optimizers.all())
             facts = {"eps": _coarsest(parameters), "sizes": _sizes(parts), **_sharded(training, parts)}
             self._agent.record("names", names=names, **facts)
-        found = self._unsynced(training, parameters, wrappers)
+        found = {} if self._is_well(parameters, wrappers) else self._unsynced(training, parameters, wrappers)
         if found:
             self._agent.record("unsynced", **found)
+
+    def _is_well(self, parameters: list[Any], wrappers: list[Any]) -> bool:
+        """Return whether every parameter has a gradient, and is one of the only wrapper, which was to reduce them.
+
+        Each step asks for it: no turn of a loop of ours for each parameter.
+        """
+        if type(None) in set(map(type, map(_gradient_of, parameters))):
+            return False
+        if not wrappers:
+            return True
+        if len(wrappers) > 1 or self._wrappers.reduces is not True:
+            return False
+        wrapped = list(map(id, wrappers[0]._module_parameters))
+        if wrapped != self._wrapped:
+            self._wrapped, self._wrapped_ids = wrapped, frozenset(wrapped)
+        if not self._wrapped_ids.issuperset(self._known):
+            return False
+        self._wrappers.reduces = None
+        return True
 
     def _unsynced(self, training: Training, parameters: list[Any], wrappers: list[Any]) -> dict[str, Any]:
         """Return what kept gradients from being reduced; what is well is seen without a look at each part."""

@@ -29,7 +29,7 @@ def install(agent: Agent) -> None:
     left = [None] * _PASSES
 
     def look(module: Any) -> None:
-        if not left or module.training:
+        if not left:
             return
         left.pop()
         with agent.quietly():
@@ -40,10 +40,10 @@ def install(agent: Agent) -> None:
             agent.record("spectral", name=name[:NAME_LIMIT], ratio=ratio, site=agent.sites.here().line)
 
     def end() -> None:
-        agent.on.forward.remove(look)
+        agent.on.evaluated.remove(look)
         agent.on.step_end.remove(end)
 
-    agent.on.forward.append(look)
+    agent.on.evaluated.append(look)
     agent.on.step_end.append(end)
 
 

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import hashlib
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Any
 
 from breakrank_agent.protocol.bits import Words
@@ -16,6 +17,8 @@ _PARTS = {
     **dict.fromkeys(("torch.sparse_csr", "torch.sparse_bsr"), ("crow_indices", "col_indices", "values")),
     **dict.fromkeys(("torch.sparse_csc", "torch.sparse_bsc"), ("ccol_indices", "row_indices", "values")),
 }
+
+_kind_of = attrgetter("device", "dtype")
 
 
 @contextlib.contextmanager
@@ -48,9 +51,34 @@ def held_of(tensor: Any) -> list[Any]:
     take_apart = getattr(tensor, "__tensor_flatten__", None)
     if take_apart is not None:
         return [held for name in take_apart()[0] for held in held_of(getattr(tensor, name))]
-    if str(tensor.layout) in _PARTS:
-        return [held for name in _PARTS[str(tensor.layout)] for held in held_of(getattr(tensor, name)())]
+    layout = str(tensor.layout)
+    if layout in _PARTS:
+        return [held for name in _PARTS[layout] for held in held_of(getattr(tensor, name)())]
     return [] if tensor.is_meta or not has_memory(tensor) else [tensor]
+
+
+def floating_of(tensors: list[Any], before: list[int]) -> list[Any]:
+    """Return the plain tensors in floating point that hold what this rank has of some.
+
+    Those that were so themselves `before`, by identity, are so as long as they have memory.
+    """
+    import torch
+
+    if [*map(id, tensors)] == before and all(map(torch.Tensor.data_ptr, tensors)):
+        return tensors
+    return [held for tensor in tensors for held in held_of(tensor) if held.is_floating_point()]
+
+
+def are_finite(held: list[Any]) -> bool:
+    """Return whether plain tensors in floating point are finite: their sum is, or none of them is not."""
+    import torch
+
+    kinds = {*map(_kind_of, held)}
+    parts = [held if len(kinds) == 1 else [one for one in held if _kind_of(one) == kind] for kind in kinds]
+    if all(bool(torch.stack([*map(torch.Tensor.sum, part)]).double().sum().isfinite()) for part in parts):
+        return True
+    # Sums of finite numbers overflow in a narrow dtype.
+    return all(bool(tensor.isfinite().all()) for tensor in held)
 
 
 def feed(digest: Any, tensor: Any) -> None:
@@ -81,9 +109,11 @@ def has_memory(tensor: Any) -> bool:
 
 def extent(tensor: Any) -> tuple[int, int]:
     """Return the bytes in its storage from which and up to which a tensor reaches."""
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
-    start = tensor.storage_offset() * tensor.element_size()
-    return start, start + (last + 1) * tensor.element_size() if tensor.numel() else start
+    item, count = tensor.element_size(), tensor.numel()
+    if count and not tensor.is_contiguous():
+        count = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    start = tensor.storage_offset() * item
+    return start, start + count * item
 
 
 def raw_bytes(tensor: Any) -> memoryview:

@@ -12,6 +12,8 @@ import os
 import sys
 import threading
 import weakref
+from itertools import chain
+from operator import itemgetter
 from typing import Any, Callable, Optional
 
 from breakrank_agent.agent.agent import Agent
@@ -21,12 +23,21 @@ from breakrank_agent.agent.optimizers import Optimizers, take_in
 from breakrank_agent.agent.parameter_digest import in_parts, summary_of
 from breakrank_agent.agent.sketch import Sketch
 from breakrank_agent.agent.tracebacks import hide
-from breakrank_agent.hooks import after_import
-from breakrank_agent.hooks.torch.tensor_memory import feed, held_of, numbers_of, raw_bytes, words_of
+from breakrank_agent.hooks.torch.tensor_memory import (
+    are_finite,
+    feed,
+    floating_of,
+    held_of,
+    numbers_of,
+    raw_bytes,
+    words_of,
+)
 from breakrank_agent.protocol.bits import Words
 
 WAITS_FOR = "torch"
 IN_CHILDREN = True
+
+_parameters_of_group = itemgetter("params")
 
 
 def install(agent: Agent) -> None:
@@ -47,21 +58,9 @@ def install(agent: Agent) -> None:
     training = Training(agent)
     agent.model.adopt(training, trains=False)
     agent.record("note", text=f"torch {torch.__version__}", torch=torch.__version__)
-    after_import("torch._dynamo.trace_rules", warm_up)
     _wrap_backward(agent, training)
     _hook_optimizers(agent, training)
     _Outermost(agent, training).discover()
-
-
-@functools.cache
-def warm_up() -> None:
-    """Have torch's compiler leave our own functions as they are, where it traces what calls them.
-
-    Torch compiles a long regular expression anew for it: once in a zygote, not in each rank.
-    """
-    from torch._dynamo import trace_rules
-
-    trace_rules.add("breakrank_agent")
 
 
 class Training(NoHandles):
@@ -83,6 +82,9 @@ class Training(NoHandles):
         self.cut_off: list[str] = []
         #: The modules that such a checkpoint called in the first step, each with its line.
         self.behind_checkpoints: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self.settled = False  # True once all outermost modules are known.
+        #: The plain tensors in floating point that held the parameters when it was asked last, by identity.
+        self._plain: list[int] = []
 
     def meet(self, module: Any) -> None:
         """Take in a module that is called to be trained in the first step."""
@@ -96,7 +98,8 @@ class Training(NoHandles):
 
     def parameters(self) -> list[Any]:
         """Return the parameters, each once, in the optimizers' order."""
-        return list({id(p): p for one in self.optimizers.all() for p in parameters_of(one)}.values())
+        found = [*chain.from_iterable(map(parameters_of, self.optimizers.all()))]
+        return list(dict(zip(map(id, found), found)).values())
 
     def left(self) -> dict[str, Any]:
         """Return a digest of the outermost modules' parameters, where no optimizer has stepped; empty without any.
@@ -185,18 +188,13 @@ class Training(NoHandles):
         return sketch.facts()
 
     def is_finite(self) -> bool:
-        """Return whether all parameters are finite: their sum is, or none of them is not."""
+        """Return whether all parameters are finite."""
         import torch
 
         with self._agent.quietly(), torch.no_grad():
-            held = [h.detach() for p in self.parameters() for h in held_of(p) if h.is_floating_point()]
-            sums: dict[Any, list[Any]] = {}
-            for tensor in held:
-                sums.setdefault(tensor.device, []).append(tensor.sum().double())
-            if all(bool(torch.stack(there).sum().isfinite()) for there in sums.values()):
-                return True
-            # Sums of finite numbers overflow in a narrow dtype.
-            return all(bool(tensor.isfinite().all()) for tensor in held)
+            held = floating_of(self.parameters(), self._plain)
+            self._plain = [*map(id, held)]
+            return are_finite(held)
 
 
 def number_of(agent: Agent, optimizer: Any) -> int:
@@ -211,7 +209,8 @@ def number_of(agent: Agent, optimizer: Any) -> int:
 
 def parameters_of(optimizer: Any) -> list[Any]:
     """Return the parameters of one optimizer, in its order."""
-    return [p for group in getattr(optimizer, "param_groups", ()) for p in group["params"]]
+    # Each step asks for them: without a turn of a loop of ours for each.
+    return [*chain.from_iterable(map(_parameters_of_group, getattr(optimizer, "param_groups", ())))]
 
 
 def with_gradient(optimizer: Any) -> set[int]:
@@ -279,7 +278,8 @@ def _look(agent: Agent, looks: list[Callable[..., None]], *args: Any) -> None:
 def _hook_optimizers(agent: Agent, training: Training) -> None:
     from torch.optim import optimizer as module
 
-    sharded, optimizers, on = agent.services.sharded, training.optimizers, agent.on
+    sharded, optimizers, on, recorder = agent.services.sharded, training.optimizers, agent.on, agent.recorder
+    reach, close_step = agent.reach, agent.close_step
 
     def construct(optimizer: Any, *_: Any, **__: Any) -> None:
         training.constructed = True
@@ -292,15 +292,18 @@ def _hook_optimizers(agent: Agent, training: Training) -> None:
             return
         if optimizer is not optimizers.first or optimizers.between:
             training.take(optimizer)
-        agent.reach("optimize")
-        if on.optimize and not agent.recorder.over:
+            if on.other_optimizer:
+                _look(agent, on.other_optimizer)
+        reach("optimize")
+        if on.optimize and not recorder.over:
             _look(agent, on.optimize, number_of(agent, optimizer), optimizer)
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
         if optimizer is optimizers.first and not sharded.makes_state:
-            optimizers.keep()
-            agent.close_step(training.steps_by)
-        if on.optimized and not agent.recorder.over:
+            if optimizers.others or optimizers.kept:
+                optimizers.keep()
+            close_step(training.steps_by)
+        if on.optimized and not recorder.over:
             _look(agent, on.optimized, number_of(agent, optimizer), optimizer)
 
     module.register_optimizer_step_pre_hook(before)
@@ -337,12 +340,14 @@ class _Outermost:
 
     def _enter(self, called: Any, args: Any, kwargs: Any) -> None:
         """Enter the forward pass of an outermost module, which is handed these arguments."""
-        agent = self._agent
+        agent, on = self._agent, self._agent.on
         agent.reach("forward")
-        if agent.on.handed:
-            _look(agent, agent.on.handed, args, kwargs)
-        if agent.on.forward:
-            _look(agent, agent.on.forward, called)
+        if on.handed:
+            _look(agent, on.handed, args, kwargs)
+        if on.forward:
+            _look(agent, on.forward, called)
+        if on.evaluated and not getattr(called, "training", True):
+            _look(agent, on.evaluated, called)
 
     def _settle(self) -> None:
         """Once the first step is over, watch only the classes found."""
@@ -350,6 +355,7 @@ class _Outermost:
 
         if self._agent.clock.done and self._found:
             torch.nn.Module.__call__ = self._call
+            self._training.settled = True
             for kind in self._found:
                 self._wrap(kind, self._enter, None)
 

@@ -144,20 +144,18 @@ class _Dropout:
         import torch
 
         interpose(torch, "compile", self._stop)
-        self._agent.on.forward.append(self._enter)
+        self._agent.on.evaluated.append(self._enter)
 
     def _stop(self, *_: Any, **__: Any) -> None:
         self._left = 0
 
     def _enter(self, module: Any) -> None:
         """Wrap the function, if this is a pass of a validation."""
-        if module.training:
-            return
         import torch
         from torch.nn import functional
 
         if not self._left:
-            self._agent.on.forward.remove(self._enter)
+            self._agent.on.evaluated.remove(self._enter)
         elif not torch.is_grad_enabled():
             self._left -= 1
             self._plain = functional.dropout

@@ -34,6 +34,7 @@ def install(agent: Agent) -> None:
     """Watch backward passes and the steps of optimizers, until each optimizer's gradients were zeroed."""
     watch = _Watch(agent)
     agent.on.optimized.append(watch.begin)
+    agent.on.other_optimizer.append(watch.begin_anew)
 
 
 class _Watch:
@@ -46,9 +47,16 @@ class _Watch:
         self._times: dict[int, int] = {}
         self._known: set[int] = set()
 
+    def begin_anew(self) -> None:
+        """Watch again: an optimizer steps that may be a new one."""
+        if self.begin not in self._agent.on.optimized:
+            self._agent.on.optimized.append(self.begin)
+
     def begin(self, number: int, optimizer: Any) -> None:
-        """Begin the time after a step."""
-        if number and number not in self._known:
+        """Begin the time after a step, unless all is known of an optimizer: then nothing asks until another steps."""
+        if number in self._known:
+            self._agent.on.optimized.remove(self.begin)
+        elif number:
             graded = [p for p in parameters_of(optimizer) if p.grad is not None and not p.grad.is_sparse]
             if not graded:
                 self._known.add(number)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from breakrank_agent.protocol.log.layout import (
     DEFAULT_SIZE,
     HEADER_SIZE,
+    LAST,
     NUMBER,
     TABLE_SIZE,
     Damaged,
@@ -22,6 +23,7 @@ from breakrank_agent.protocol.log.writer import LogWriter, pause
 __all__ = [
     "DEFAULT_SIZE",
     "HEADER_SIZE",
+    "LAST",
     "NUMBER",
     "RECORD_LIMIT",
     "TABLE_SIZE",

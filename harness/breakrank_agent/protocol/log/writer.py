@@ -47,7 +47,7 @@ class LogWriter:
 
     __slots__ = (
         *("_codes", "_head", "_map", "_places", "_shift", "_size", "_table_end", "_tail", "_times", "_tired", "_until"),
-        *("_words", "count", "forsaken", "gone", "patience_s"),
+        *("count", "forsaken", "gone", "patience_s", "words"),
     )
 
     def __init__(self, path: Union[str, int]) -> None:
@@ -55,7 +55,7 @@ class LogWriter:
             self._map = mmap.mmap(file.fileno(), 0)
         self._size = check_begin(path, self._map[: HEAD * WORD], len(self._map))
         # A cast view stores a word in one go. struct.pack_into zeroes it first, and the other side could read that.
-        self._words = memoryview(self._map).cast("Q")
+        self.words = memoryview(self._map).cast("Q")
         self._table_end = HEADER_SIZE + self._size
         self._tail = 0
         self._tired = False
@@ -63,7 +63,7 @@ class LogWriter:
         self.patience_s: Optional[float] = None
         self.forsaken: Callable[[], None] = _nothing
         self.count = 0
-        self._head = self._words[HEAD]
+        self._head = self.words[HEAD]
         #: Up to where a record lies in one piece of what is free, and what is to be added for its place in the map.
         self._until = self._shift = 0
         self._codes = FIRST_WORDS
@@ -84,7 +84,7 @@ class LogWriter:
             if place < 0:
                 return False
             first |= place << PLACE_AT
-        words, at, n = self._words, (self._head + self._shift) >> 3, self.count
+        words, at, n = self.words, (self._head + self._shift) >> 3, self.count
         words[at] = first
         words[at + 1] = n
         words[at + 2] = step
@@ -111,7 +111,7 @@ class LogWriter:
         LIST.pack_into(self._map, at, size - LENGTH.size, CODES["list"], place, self.count, step, monotonic())
         self._map[at + LIST.size : at + size] = numbers
         self.count += 1
-        self._words[HEAD] = self._head = self._head + need
+        self.words[HEAD] = self._head = self._head + need
         return True
 
     def access(self, facts: str, n: int, step: int, pick: Optional[int]) -> bool:
@@ -127,7 +127,7 @@ class LogWriter:
         taken = 0 if pick is None else pick + 1
         at, size = self._head + self._shift, ACCESS.size - LENGTH.size
         ACCESS.pack_into(self._map, at, size, CODES["access"], place, n, step, taken, monotonic())
-        self._words[HEAD] = self._head = self._head + ACCESS.size
+        self.words[HEAD] = self._head = self._head + ACCESS.size
         return True
 
     def _place(self, facts: str) -> int:
@@ -157,15 +157,15 @@ class LogWriter:
 
     def _drained(self) -> int:
         """Return up to where the reader has come."""
-        tail = self._words[TAIL]
-        if tail ^ self._words[TAIL_CHECK] == ALL_ONES:
+        tail = self.words[TAIL]
+        if tail ^ self.words[TAIL_CHECK] == ALL_ONES:
             self._tail = tail
         return self._tail
 
     def last_step(self) -> int:
         """Return the step after which the rank is to end, 0 if nobody has said one."""
-        last: int = self._words[LAST]
-        return last if last ^ self._words[LAST_CHECK] == ALL_ONES else 0
+        last: int = self.words[LAST]
+        return last if last ^ self.words[LAST_CHECK] == ALL_ONES else 0
 
     def write(self, record: bytes) -> None:
         """Append one record; wait for the reader if the log is full."""
@@ -178,9 +178,9 @@ class LogWriter:
         elif need <= self._size and self._await_room(need):
             self._write_around(data)
         else:
-            self._words[DROPPED] += 1
+            self.words[DROPPED] += 1
             return
-        self._words[HEAD] = self._head = self._head + need
+        self.words[HEAD] = self._head = self._head + need
 
     def _await_room(self, need: int) -> bool:
         """Wait for room; return whether there is some."""
