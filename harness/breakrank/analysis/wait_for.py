@@ -153,12 +153,14 @@ class Ledger:
 
     @property
     def in_call(self) -> str:
-        """The sort of call that the rank is in, as evidence of progress needs it; empty if it is an ordinary one."""
+        """The sort of call that the rank is in, as evidence of progress needs it; empty if it is in none."""
         if self.meeting is not None or self.is_grouping:
             return "setup"
         if any(event.get("eager") for event in self.pending.values()):
             return "eager"
-        return "message" if any(key[1] == "p" for key in self.pending) else ""
+        if any(key[1] == "p" for key in self.pending):
+            return "message"
+        return "collective" if self.pending else ""
 
     def timeout_s(self, group: str, lost: bool = False) -> float | None:
         """Return the seconds after which a wait in a group raises, where that is known.

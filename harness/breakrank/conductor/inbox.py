@@ -100,6 +100,9 @@ class Inbox:
             self._drain_logs(rank)
         except (Unfit, Damaged) as error:
             self._give_up(rank, str(error))
+        if rank.left is not None and rank.live:
+            # Nobody waits for the end of its process: that belongs to whoever keeps it.
+            self._ended(rank, rank.left)
         dropped = sum(log.dropped for log in (rank.process.log, *rank.children))
         if dropped > rank.dropped and not rank.damaged:
             rank.dropped = dropped
@@ -198,7 +201,7 @@ class Inbox:
             number = rank.process.rank
             self.drain_rank(rank)
             self._strikes.report(number, report)
-            if report["what"] == "ended":
+            if report["what"] == "ended" and rank.live:
                 self._ended(rank, report["status"])
 
     def _ended(self, rank: Rank, status: int | None) -> None:

@@ -21,6 +21,7 @@ _TOLD = ("op", "group", "c", "p", "peer", "root", "site", "shapes", "dtype", "sa
 class Rank:
     """One rank: its process, its files, its last point, and its end.
 
+    `left`: the exit code of a rank whose process stays.
     `done`: it has made the plan's last step, and stands by until the others have. `released`: it was told to end before
     they have. `leaves`: its work is over, and it
     asks for leave to end. `children` are the logs of processes that it has started, and that are watched. `named` are
@@ -44,6 +45,7 @@ class Rank:
     ended_by_us: bool = False
     reported: bool = False
     finished: bool = False
+    left: int | None = None
     done: bool = False
     released: bool = False
     leaves: bool = False
@@ -80,6 +82,7 @@ class Rank:
             self.reported = True
         elif event["kind"] == "end":
             self.finished = True
+            self.left = int(event["code"] or 0) if event.get("stays") else None
 
     def timeout_s(self, wait: Wait | None = None, lost: bool = False) -> float | None:
         """Return the seconds after which the rank's wait, for a silent one if `lost`, raises; None if not known."""

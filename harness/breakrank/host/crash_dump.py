@@ -111,7 +111,13 @@ class CrashDump:
         return bool(select.select([self.descriptor], [], [], 0)[0])
 
     def event(self) -> dict[str, Any] | None:
-        """Return the values of the Conductor's event, None if the rank said nothing; keep the stacks in a file."""
+        """Return the values of the Conductor's event, None if the rank said nothing; keep the stacks in a file.
+
+        A process that outlives its rank is stopped no more: the kernel would signal this reading to it, too.
+        """
+        if self._pid:
+            self._pid = 0
+            fcntl.fcntl(self.descriptor, fcntl.F_SETFL, os.O_NONBLOCK)
         self._take()
         if not self._text:
             return None

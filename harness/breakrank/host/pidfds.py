@@ -112,8 +112,9 @@ def _status(pid: int, one: _Watched) -> int | None:
     code = _waited_for(one.descriptor)
     if code is None:
         fields = _stat(pid)
-        # As long as nobody has waited for it, the number is still its own.
-        code = int(fields[49]) if fields and fields[0] == "Z" and one.told else _waited_for(one.descriptor)
+        # As long as nobody has waited for it, the number is still its own; so it is while the kernel takes apart one
+        # whose parent waits for none ("X"), as Ray's raylet does.
+        code = int(fields[49]) if fields and fields[0] in "ZX" and one.told else _waited_for(one.descriptor)
     return None if code is None else os.waitstatus_to_exitcode(code)
 
 

@@ -41,9 +41,14 @@ class End(NamedTuple):
 
 
 class Engine:
-    """Starts a command below the supervisor. A job whose ranks are not below it is `remote`."""
+    """Starts a command below the supervisor. `daemons` says who starts the ranks of a job that are not below it."""
 
-    remote = False
+    daemons = ""
+
+    @property
+    def remote(self) -> bool:
+        """True if the ranks of the job are not below the command."""
+        return bool(self.daemons)
 
     def command(self, plan: Plan, run: Path) -> list[str]:
         """Return the command that is started; files may be made in the run directory. Raises `BreakrankError`."""

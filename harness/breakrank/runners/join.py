@@ -29,6 +29,8 @@ from breakrank.runners.engine import End, Engine, Launch
 from breakrank.runners.join_socket import AnyCaller, Caller, Home
 from breakrank.runners.kind import LocalKind, Resources, RunSpec
 from breakrank.runners.process import OURS, RANK_VARIABLES
+from breakrank.runners.ray.command import is_ray, joins_cluster
+from breakrank.runners.ray.engine import RayEngine
 from breakrank.runners.slurm.command import is_slurm
 from breakrank.runners.slurm.engine import SlurmEngine
 from breakrank.runners.workdir import View, copied_view
@@ -415,14 +417,17 @@ class Join(LocalKind):
 
     def view(self, resources: Resources, spec: RunSpec, where: Path) -> AbstractContextManager[View]:
         """Give ranks that daemons start a copy of the folder: they would not be in an overlay of ours."""
-        if engine_of(spec.plan.command, where).remote and not spec.in_place:
-            return contextlib.nullcontext(copied_view(where, spec.folder, resources.runs, "Slurm's daemons start it"))
+        daemons = engine_of(spec.plan.command, where).daemons
+        if daemons and not spec.in_place:
+            return contextlib.nullcontext(copied_view(where, spec.folder, resources.runs, daemons))
         return super().view(resources, spec, where)
 
 
 def engine_of(command: Sequence[str], folder: Path) -> Engine:
     """Return what starts the ranks of a command."""
-    return SlurmEngine() if is_slurm(command, folder) else Engine()
+    if is_slurm(command, folder):
+        return SlurmEngine()
+    return RayEngine(joins_cluster(command, folder, os.environ)) if is_ray(command, folder) else Engine()
 
 
 RUNNER = Join()

@@ -246,8 +246,25 @@ class Agent:
                 stream.flush()
         os._exit(0)
 
-    def finish(self, how: str, code: Optional[int], error: Optional[BaseException] = None) -> None:
-        """Write the report, if there is one, and the last point: the main module is over."""
+    def leave_main(self) -> None:
+        """Have another thread be the rank from here on: that one calls `take_main`, and is to be started next."""
+        for leave in self.on.main_leave:
+            leave()
+        self.recorder.leave_main()
+
+    def take_main(self) -> None:
+        """Go on as the rank, in the place of the thread that has been it."""
+        self.recorder.take_main()
+        if self.turns is not None:
+            self.turns.take_main()
+        for take in self.on.main_take:
+            take()
+
+    def finish(self, how: str, code: Optional[int], error: Optional[BaseException] = None, stays: bool = False) -> None:
+        """Write the report, if there is one, and the last point: the main module is over.
+
+        The process `stays` if it does not end with the rank.
+        """
         if self.over or not self.here:
             return
         if error is not None:
@@ -258,9 +275,10 @@ class Agent:
         self.injector.end()
         if self.services.works is not None:
             self.services.works.forget()
+        lives = {"stays": True} if stays else {}
         with memory_limit.lifted():
             self._sketch()
-            self.record("end", how=how, code=code, state=self._state, **self.model.left_at(self.clock.done))
+            self.record("end", how=how, code=code, state=self._state, **lives, **self.model.left_at(self.clock.done))
         self.recorder.end()
         if self.turns is not None:
             self.turns.leave()

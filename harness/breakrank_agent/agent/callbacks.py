@@ -15,6 +15,8 @@ class Callbacks:
         "forward",
         "forwarded",
         "handed",
+        "main_leave",
+        "main_take",
         "native_thread",
         "optimize",
         "optimized",
@@ -44,6 +46,9 @@ class Callbacks:
         self.point: list[Callable[[], None]] = []
         #: Called at the end of each step, when all else of the step is on record.
         self.step_end: list[Callable[[], None]] = []
+        #: Called when another thread goes on as the rank: in the one that has been the main one, then in the other.
+        self.main_leave: list[Callable[[], None]] = []
+        self.main_take: list[Callable[[], None]] = []
         #: Called when a process goes on as a watched child of the rank, before anything of it is recorded.
         self.child_begin: list[Callable[[], None]] = []
         #: Each makes a context in which a thread of the user's runs, so that hooks of frameworks see what it does.

@@ -77,6 +77,14 @@ class Recorder:
         self.main = self.sequences.main
         self._counts = {}
 
+    def leave_main(self) -> None:
+        """Be the main sequence no more. The thread that is (`take_main`) is started after this one has left it."""
+        self.main = self.sequences.main = None
+
+    def take_main(self) -> None:
+        """Go on in this thread with what has been the main thread's sequence."""
+        self.main = self.sequences.main = get_ident()
+
     def look_back_while(self, under_way: Mapping[int, Any], look_back: Callable[[], None]) -> None:
         """Call `look_back` on entering each point for as long as `under_way` holds something."""
         self._under_way, self._look_back = under_way, look_back

@@ -23,7 +23,7 @@ class Sequences:
     __slots__ = ("_known", "_lock", "_on_native", "_unnamed", "acting", "backward", "main", "watched")
 
     def __init__(self, lock: RLock, watched: bool, on_native: list[Callable[[], None]]) -> None:
-        self.main = threading.main_thread().ident
+        self.main: Optional[int] = threading.main_thread().ident
         #: The threads that act for the main thread now, which waits for them.
         self.acting: set[int] = set()
         #: The caller of the backward pass that the main thread is in. A backend's own thread then acts on its behalf.

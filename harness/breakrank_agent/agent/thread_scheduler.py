@@ -203,6 +203,11 @@ class Turns:
         member.ident, member.native = threading.get_ident(), threading.get_native_id()
         self._idents[member.ident] = member
 
+    def take_main(self) -> None:
+        """Go on in this thread as the main one, which is the only one yet."""
+        self._idents.clear()
+        self._enter(self._members[0])
+
     def end(self, member: Member) -> None:
         """End a thread's part, and hand the turn on for good."""
         member.ended = True

@@ -10,6 +10,8 @@ from typing import Optional
 HOME, SECRET, GUEST = "BREAKRANK_HOME", "BREAKRANK_SECRET", "BREAKRANK_GUEST"
 #: Environment: set below a rank of ours, to its number and the world size. A process there that calls home is no rank.
 BELOW = "BREAKRANK_BELOW"
+#: Environment of a driver of Ray's: the hook that the user has named to Ray, and the folder for Ray Train's results.
+RAY_HOOK, RAY_RESULTS = "BREAKRANK_RAY_HOOK", "BREAKRANK_RAY_RESULTS"
 #: The length of the secret, in bytes.
 SECRET_BYTES = 32
 #: Environment: the specification of a child that is spawned, while its rank starts it.

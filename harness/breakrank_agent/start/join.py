@@ -31,6 +31,7 @@ from breakrank_agent.protocol.entry import BELOW, GUEST, HOME, SECRET
 from breakrank_agent.protocol.frameworks import all_frameworks
 from breakrank_agent.protocol.identity import is_launcher, own_command
 from breakrank_agent.start.joining import Place, place_in, watch_joining, watch_training
+from breakrank_agent.start.ray_job import keep_results
 
 #: The most seconds that a rank of such a job waits until it is taken in.
 _TAKEN_IN_S = 60.0
@@ -52,6 +53,7 @@ def listen() -> None:
         return
     _home, _secret, _guest = os.environ[HOME], os.environ.get(SECRET, ""), GUEST in os.environ
     _below = os.environ.get(BELOW, "")
+    keep_results()
     who = None if _below else place_in(os.environ)
     after_import("multiprocessing.process", _watch_process)
     if who is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from signal import SIGBUS, SIGKILL, SIGSEGV
 from typing import Any
@@ -37,6 +38,17 @@ def test_a_process_that_has_spoken_waits_to_be_heard(tmp_path: Path) -> None:
     words.hear(lambda pid, number: None)
     assert not words.waits
     words.close()
+
+
+def test_a_process_that_outlives_its_rank_is_not_stopped(tmp_path: Path) -> None:
+    words = CrashDump(tmp_path / "rank-0.words", tmp_path / "rank-0.crash")
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        words.stops(process.pid)
+        assert words.event() is None
+        state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        process.kill()
+    words.close()
+    assert state != "T"
 
 
 def test_threads_are_read_from_what_faulthandler_says() -> None:

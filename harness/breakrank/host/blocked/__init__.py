@@ -40,7 +40,7 @@ from breakrank.host.node_pid import Node, Pid
 from breakrank_agent.protocol.frameworks import all_frameworks
 
 #: One function per backend: what one of its threads does, or None if it is no thread of the backend's. It is told what
-#: the rank is in, as its log says: nothing special, a `message` (send or recv), the `setup` of a group, or a collective
+#: the rank is in, as its log says: nothing, a `message` (send or recv), the `setup` of a group, a `collective`, or one
 #: that is issued `eager`ly, by threads of Python. The interpreter comes first: a backend's thread may want its lock,
 #: too, as one of gloo's does that gives back the tensors of a collective that is over.
 BACKENDS: tuple[Callable[[Thread, str], State | None], ...] = (

@@ -49,7 +49,7 @@ _KNOWN_WITHIN_S = 10.0
 class SlurmEngine(Engine):
     """Starts one command that has Slurm start the ranks, and hears of them from a deputy on each node."""
 
-    remote = True
+    daemons = "Slurm's daemons start it"
 
     def __init__(self) -> None:
         self._asked = 0.0

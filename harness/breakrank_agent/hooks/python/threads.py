@@ -152,7 +152,7 @@ class Threads:
 
     def _is_users(self) -> bool:
         ident = threading.get_ident()
-        return not self.agent.busy and (ident in self._names or ident == threading.main_thread().ident)
+        return not self.agent.busy and (ident in self._names or ident == self.agent.main)
 
     def others(self) -> bool:
         """Return whether there are threads that are not under the schedule, and may do what one of those waits for.

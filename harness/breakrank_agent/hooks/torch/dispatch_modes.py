@@ -17,6 +17,20 @@ def enter_mode(agent: Agent, mode: Any, what: str) -> None:
     from torch.utils import _python_dispatch as dispatch
 
     mode.__enter__()
+    left: list[Any] = []
+
+    def leave_main() -> None:
+        if dispatch._get_current_dispatch_mode() is mode:
+            mode.__exit__(None, None, None)
+            left.append(mode)
+
+    def take_main() -> None:
+        if left:
+            left.pop().__enter__()
+
+    # Modes lie one upon the other, each of its thread: the last that was entered is left first.
+    agent.on.main_leave.insert(0, leave_main)
+    agent.on.main_take.append(take_main)
 
     def leave(*_: Any, fullgraph: bool = False, **__: Any) -> None:
         if fullgraph and dispatch._get_current_dispatch_mode() is mode:

@@ -193,6 +193,8 @@ class EndEvent(RankEventBase, ParameterFacts):
     """The exit code; null if the module returned."""
     state: Optional[dict[str, Any]]
     """The result that the program named, by name; null if it named none."""
+    stays: NotRequired[Literal[True]]
+    """The process lives on, as that of a launcher which keeps it; absent otherwise."""
     modules: NotRequired[str]
     """A digest of the outermost modules' parameters; absent where an optimizer stepped, or none is known."""
 

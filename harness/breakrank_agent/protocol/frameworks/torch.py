@@ -31,7 +31,7 @@ FRAMEWORK = Framework(
         "recv_any_source_": "recv",
         "monitored_barrier_": "monitored_barrier",
     },
-    backends=("gloo", "store"),
+    backends=("gloo", "store", "ray"),
     packages=(
         *("torch", "torchdata", "lightning", "pytorch_lightning", "transformers", "accelerate", "deepspeed"),
         "horovod",
