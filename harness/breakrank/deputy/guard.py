@@ -24,8 +24,8 @@ from breakrank.host.supervisor import PR_SET_CHILD_SUBREAPER
 from breakrank.host.wire import MARKER, MOST_LINE, Wire, WireCut, call
 from breakrank_agent.protocol.entry import HOME
 
-#: Seconds within which the Conductor must answer, and what was killed must be gone.
-_CALL_S, _ENDS_S = 5.0, 10.0
+#: Seconds within which a connection to the Conductor must stand, it must answer, and what was killed must be gone.
+_CALL_S, _ANSWERS_S, _ENDS_S = 5.0, 30.0, 10.0
 
 
 def main(config: dict[str, Any], session: str, where: str) -> int:
@@ -92,7 +92,7 @@ def _reach(config: dict[str, Any]) -> tuple[Wire, list[int], bool]:
     """
     piped = config.get("piped", False)
     for host, port in _doors(config):
-        wire = call(host, port, config["key"], _CALL_S)
+        wire = call(host, port, config["key"], _CALL_S, _ANSWERS_S)
         if wire is not None:
             return wire, [0] if piped else [], True
     if not piped:
