@@ -11,7 +11,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help setup scenario test conformance lint schemas tox soak mutants bench bits matrix claims docs screenshots gpu docker slurm image clean
+.PHONY: help setup scenario test conformance lint schemas tox soak mutants bench bits matrix scale claims docs screenshots gpu docker slurm image clean
 
 BIN := $(VENV)/bin
 
@@ -247,6 +247,9 @@ bench: setup ## set up, then measure: launching, a scenario, what the agent cost
 		'$(BIN)/python' -m pip install -q -c constraints.txt expecttest
 	fi
 	'$(BIN)/python' -m pytest -q -s tests/bench $(ARGS)
+
+scale: setup ## set up, then play a thousand ranks on 128 deputies, and judge as many: docs/engines.md; ARGS='256 32 20' plays fewer
+	@PYTHONPATH=tests '$(BIN)/python' tests/bench/scale.py $(ARGS)
 
 claims: setup ## set up, then run what tries each claim about crashes: docs/claims.md; some minutes
 	@'$(BIN)/python' tests/bench/claims.py $(ARGS)

@@ -5,17 +5,21 @@ with one number for each thread (Mattern 1988; Fidge 1988). A thread's own numbe
 a thread that acquires it takes the releaser's clock in. Turns of a schedule order nothing: they belong to our way of
 running the program, and not to the program.
 
-All times on record are of one machine's clock. A release is written before it happens, an acquire after it. The events
-of all ranks, in the order of their times, are therefore in an order in which they could have happened.
+A release is written before it happens, an acquire after it. By one machine's clock the events of all ranks, in the
+order of their times, are therefore in an order in which they could have happened; by the clocks of several nodes, that
+order is found by `breakrank.analysis.node_order`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from breakrank.analysis.byte_ranges import overlap
+from breakrank.analysis.moments import NodeClock
+from breakrank.analysis.node_order import possible_order
 from breakrank.history.reader import RankHistory
 from breakrank_agent.protocol.events import AccessEvent, DoneEvent, PointEvent, RankLine, RankName
 
@@ -106,6 +110,9 @@ class _Orderer:
     _released: dict[str, dict[Thread, int]] = field(default_factory=dict)
     _holders: dict[str, Thread] = field(default_factory=dict)
     _issued: dict[tuple[str, str], dict[int, Clock]] = field(default_factory=dict)
+    #: By collective, the pasts of all that have issued it in one, and how many had then.
+    _together: dict[tuple[str, str], tuple[int, dict[Thread, int]]] = field(default_factory=dict)
+    _times_issued: Counter[tuple[str, str]] = field(default_factory=Counter)
     _inside: dict[Thread, _Collective] = field(default_factory=dict)
     _going_on: dict[tuple[int, str, str], _Collective] = field(default_factory=dict)
     _passed: dict[Thread, list[AccessEvent]] = field(default_factory=dict)
@@ -181,6 +188,7 @@ class _Orderer:
     def _issue(self, thread: Thread, event: PointEvent) -> None:
         issued = self._collective(thread, event)
         past = self._issued.setdefault((issued.group, issued.number), {})
+        self._times_issued[issued.group, issued.number] += 1
         self._release(past.setdefault(thread.rank, {}), thread)  # type: ignore[arg-type]
         touched = [_as_it_is(access, event, thread.rank) for access in self._passed.pop(thread, [])]
         if event.get("async"):
@@ -205,11 +213,26 @@ class _Orderer:
     def _complete(self, thread: Thread, issued: _Collective) -> None:
         """Give a thread the past of those whose part the collective has brought it."""
         clock = self._clock(thread)
-        for rank, past in self._issued.get((issued.group, issued.number), {}).items():
-            if _brings(issued, rank, thread.rank):
-                _join(clock, past)
+        own = self._issued.get((issued.group, issued.number), {}).get(thread.rank, {})
+        to_all = issued.root is None and issued.op not in (*_SENDS, *_RECEIVES)
+        if to_all and all(clock.get(other, 0) >= at for other, at in own.items()):
+            _join(clock, self._of_all(issued.group, issued.number))
+        else:
+            for rank, past in self._issued.get((issued.group, issued.number), {}).items():
+                if _brings(issued, rank, thread.rank):
+                    _join(clock, past)
         if issued.beside is not None:
             _join(clock, self._clocks[issued.beside])
+
+    def _of_all(self, group: str, number: str) -> Clock:
+        """Return the pasts of all ranks that have issued a collective, in one: there may be a thousand."""
+        times, together = self._together.get((group, number), (0, {}))
+        if times != self._times_issued[group, number]:
+            together = {}
+            for past in self._issued[group, number].values():
+                _join(together, past)
+            self._together[group, number] = self._times_issued[group, number], together
+        return together
 
     def _done(self, thread: Thread, event: DoneEvent) -> None:
         numbers = [str(event["c"])] if "c" in event else self._with_peer(thread.rank, event)
@@ -262,11 +285,15 @@ def _join(clock: dict[Thread, int], other: Clock) -> None:
             clock[thread] = number
 
 
-def accesses(ranks: Sequence[RankHistory]) -> list[Access]:
-    """Return the accesses of all ranks of one attempt, with their clocks, in the order of their times."""
+def accesses(ranks: Sequence[RankHistory], clocks: Mapping[int, NodeClock] | None = None) -> list[Access]:
+    """Return the accesses of all ranks of one attempt, with their pasts, in an order in which they could have happened.
+
+    `clocks` are those of the ranks, if they are on several nodes.
+    """
+    if not any(event["kind"] == "access" for lived in ranks for event in lived.events):
+        return []
     orderer = _Orderer()
-    events = [(e["t"], lived.rank, i, e) for lived in ranks for i, e in enumerate(lived.events)]
-    for _, rank, _, event in sorted(events, key=lambda item: item[:3]):
+    for rank, event in possible_order(ranks, clocks or {}):
         orderer.read(rank, event)
     return orderer.found
 

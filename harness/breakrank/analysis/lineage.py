@@ -25,6 +25,8 @@ def lineage(history: History, attempt: int, rank: int) -> list[Stretch]:
     path, or by the name that it got right after the save: it is the last such save of an earlier attempt. A rank that
     restored nothing by itself has what the lowest rank that did restored, and sent to it.
     """
+    if attempt <= min(history.attempts, default=attempt):
+        return []
     restored = _restored(history, attempt, rank)
     saved = _saved(history, attempt, restored) if restored is not None else None
     if saved is None:
@@ -77,8 +79,8 @@ def _restored(history: History, attempt: int, rank: int) -> PayloadEvent | None:
     """Return the restore that a rank began from: the last one before its first step ended."""
     ranks = sorted(history.attempt(attempt), key=lambda lived: (lived.rank != rank, lived.rank))
     for lived in ranks:
-        ends = [i for i, e in enumerate(lived.events) if e["kind"] == "point" and e["point"] == "step"]
-        before = RankHistory(attempt, lived.rank, lived.events[: ends[0]] if ends else lived.events)
+        ends = (i for i, e in enumerate(lived.events) if e["kind"] == "point" and e["point"] == "step")
+        before = RankHistory(attempt, lived.rank, lived.events[: next(ends, len(lived.events))])
         found = before.payloads("restore")
         if found:
             return found[-1]

@@ -82,7 +82,7 @@ class Departures:
         for what in (signal.SIGSTOP, signal.SIGKILL):
             for rank in standing.values():
                 rank.ended_by_us = True
-                session.signal(rank.process.pid, what)
+            session.signal_all([rank.process.pid for rank in standing.values()], what)
         while group.live:
             self._inbox.wait()
         return hung

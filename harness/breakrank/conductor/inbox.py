@@ -16,7 +16,7 @@ from breakrank.conductor.strikes import Strikes
 from breakrank.conductor.validation import MOST_CHILDREN, Line, made_of, parse_event
 from breakrank.history.output import Output
 from breakrank.history.rank_file import Chronicle
-from breakrank.host.node_pid import number_of
+from breakrank.host.node_pid import Pid, number_of
 from breakrank.host.write_watch import WriteWatch
 from breakrank.runners.base import RankProcess
 from breakrank_agent.kernel.pidfd import take
@@ -40,6 +40,8 @@ class Inbox:
         self._strikes = strikes
         self._gate = gate
         self._lines: dict[int, Line] = {}
+        #: The ranks by process. Two attempts have an inbox each.
+        self._by_pid: dict[Pid, Rank] = {}
         self._watches: dict[int, WriteWatch] = {}
         self._selector = selectors.DefaultSelector()
 
@@ -56,7 +58,8 @@ class Inbox:
         room = self._run.room
         outputs = {name: Output(base.with_suffix(f".{name}"), room) for name in process.pipes}
         chronicle = Chronicle(base.with_suffix(".jsonl"), self._run.keep, room)
-        self._group.ranks[process.rank] = Rank(process, chronicle, outputs)
+        rank = self._group.ranks[process.rank] = Rank(process, chronicle, outputs)
+        self._by_pid[process.pid] = rank
         self._lines[process.rank] = Line(self._run.plan, process.rank)
         self._selector.register(process.channel, selectors.EVENT_READ, (process.rank, "channel"))
         self._selector.register(process.words.descriptor, selectors.EVENT_READ, (process.rank, "words"))
@@ -194,15 +197,14 @@ class Inbox:
     # --- ends
 
     def _reported(self, report: dict[str, Any]) -> None:
-        found = [r for r in self._group.live.values() if r.process.pid == report.get("child")]
-        if not found and self._run.launcher is not None:
-            self._run.launcher.told(report)
-        for rank in found:
-            number = rank.process.rank
+        rank = self._by_pid.get(report.get("child", 0))
+        if rank is not None and rank.live:
             self.drain_rank(rank)
-            self._strikes.report(number, report)
+            self._strikes.report(rank.process.rank, report)
             if report["what"] == "ended" and rank.live:
                 self._ended(rank, report["status"])
+        elif self._run.launcher is not None:
+            self._run.launcher.told(report)
 
     def _ended(self, rank: Rank, status: int | None) -> None:
         """Write down the end of a rank, unless its status is not known."""

@@ -15,7 +15,7 @@ from breakrank.conductor.rank import Rank
 from breakrank.host.blocked import Stillness
 from breakrank.host.datagrams import Way
 from breakrank.host.node_pid import Pid
-from breakrank.host.places import asleep, describe, is_stopped, is_there, joins_in_vain
+from breakrank.host.places import asleep, describe, is_there, joining_in_vain, stopped_among
 from breakrank_agent.plan import Plan
 
 #: Idle seconds before ranks are checked for a proven wait.
@@ -90,7 +90,8 @@ class Watchdog:
             return None
         if idle < self._rests_until:
             return None
-        stopped = {n for n, r in live.items() if is_stopped(r.process.pid)}
+        standing = stopped_among([r.process.pid for r in live.values()])
+        stopped = {n for n, r in live.items() if r.process.pid in standing}
         if any(live[n].process.words.waits for n in stopped):
             # The kernel has stopped the crashing rank so that its stacks can be read.
             self.forget()
@@ -114,7 +115,7 @@ class Watchdog:
     def _imports(self, live: Mapping[int, Rank]) -> bool:
         """Return whether a rank that has made no point but the first is still at work: it imports its framework."""
         starting = [r for r in live.values() if r.point == "start"]
-        self._slept = self._slept + 1 if all(asleep(r.process.pid) for r in starting) else 0
+        self._slept = self._slept + 1 if asleep([r.process.pid for r in starting]) else 0
         return bool(starting) and self._slept < _ASKED
 
     def _proof(
@@ -163,7 +164,7 @@ class Watchdog:
         """
         asking = {n: r for n, r in waiting.items() if r.ledger.meeting is not None or r.ledger.is_grouping}
         others = {n: r for n, r in waiting.items() if n not in asking}
-        if not all(asleep(r.process.pid) for r in asking.values()):
+        if not asleep([r.process.pid for r in asking.values()]):
             # A rank that cannot connect tries again now and then; a closed way is found by probes.
             self._stillness.forget()
             self._asked = 0
@@ -255,13 +256,14 @@ class Watchdog:
     def _evidence(self, waiting: Mapping[int, Rank], by: str) -> dict[str, Any]:
         """Return what was looked at, with the threads as they are now: they stand still."""
         looks = self._stillness.looks if by in ("threads", "network") else 0
+        threads = describe({rank.process.pid: rank.ledger.in_call for rank in waiting.values()})
         return {
             "by": by,
             "looks": looks,
             "threads": [
                 {"rank": number, **seen}
                 for number, rank in sorted(waiting.items())
-                for seen in describe(rank.process.pid, rank.ledger.in_call)
+                for seen in threads[rank.process.pid]
             ],
         }
 
@@ -272,7 +274,8 @@ def _explain(ranks: Mapping[int, Rank], stopped: Collection[int]) -> Stuck:
     live = {n: r.process.pid for n, r in ranks.items() if n not in gone and n not in stopped}
     ledgers = {n: r.ledger for n, r in ranks.items()}
     found = explain(ledgers, gone, stopped)
-    joining = tuple(sorted(n for n, pid in live.items() if joins_in_vain(pid)))
+    vain = joining_in_vain(live.values())
+    joining = tuple(sorted(n for n, pid in live.items() if pid in vain))
     if joining:
         return replace(found, why="GIL deadlock", peers=joining, shown_by=_JOINING)
     unlike = find_unlike(ledgers)

@@ -24,8 +24,10 @@ from breakrank.deputy.watches import Watches
 from breakrank.host.supervisor import PR_SET_CHILD_SUBREAPER
 from breakrank.host.wire import FULL, LOST_S, Wire, WireCut
 
-#: Seconds between two looks at the logs of the ranks, and between two looks at watched ranks.
+#: Seconds between two looks at the logs of the ranks, while they record, and between two looks at watched ranks.
 TICK_S, LOOK_S = 0.01, 0.02
+#: The same, once the ranks have recorded nothing for a while: looks cost the processor that they train with.
+QUIET_TICK_S = 0.08
 
 
 class Deputy:
@@ -48,7 +50,7 @@ class Deputy:
         self._heard = time.monotonic()
         #: Over the pipes of another program, nothing but its silence may show that a machine is lost.
         self._patience_s = math.inf if over_tcp else 2.0 * LOST_S
-        self._looked = 0.0
+        self._looked, self._tick_s = 0.0, TICK_S
         self.ranks = Ranks(folder, session, config["home"], self.say)
         self._door = Door(config["home"], config["secret"], self.say)
         self._watches = Watches(self.say)
@@ -91,7 +93,8 @@ class Deputy:
         # When the Conductor takes nothing more, the ranks wait, as they do for one that reads no log.
         if self._wire.unsent < FULL:
             self._door.look()
-            self.ranks.pass_on()
+            moved = self.ranks.pass_on()
+            self._tick_s = TICK_S if moved else min(2 * self._tick_s, QUIET_TICK_S)
             self._look()
         self.ranks.report()
 
@@ -101,7 +104,8 @@ class Deputy:
         sources += [self._leaving] if self._leaving is not None and not self.ranks.live else []
         writers = [self._wire.writer] if self._wire.unsent else []
         # A log wakes nobody who reads it.
-        select.select(sources, writers, [], TICK_S if self.ranks.live or self._door.busy else 1.0)
+        tick_s = min(self._tick_s, LOOK_S) if self._watches.any else self._tick_s
+        select.select(sources, writers, [], tick_s if self.ranks.live or self._door.busy else 1.0)
 
     def _look(self) -> None:
         now = time.monotonic()

@@ -26,8 +26,8 @@ from breakrank.host.wire import MARKER, MOST_LINE, Wire, WireCut, call
 from breakrank_agent.protocol.entry import HOME
 from breakrank_agent.protocol.identity import tasks_here
 
-#: Seconds within which the Conductor must answer, and what was killed must be gone.
-_CALL_S, _ENDS_S = 5.0, 10.0
+#: Seconds within which a connection to the Conductor must stand, it must answer, and what was killed must be gone.
+_CALL_S, _ANSWERS_S, _ENDS_S = 5.0, 30.0, 10.0
 #: Signals that a cluster may send to all processes of a step: they are meant for its tasks.
 _OF_TASKS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
 #: The exit code of a deputy that has told all, and that the end of its step has let go.
@@ -126,7 +126,7 @@ def _reach(config: dict[str, Any]) -> tuple[Wire, list[int], bool]:
     """
     piped, doors = config.get("piped", False), list(_doors(config))
     for host, port in doors:
-        wire = call(host, port, config["key"], _CALL_S)
+        wire = call(host, port, config["key"], _CALL_S, _ANSWERS_S)
         if wire is not None:
             return wire, [0] if piped else [], True
     if not piped:

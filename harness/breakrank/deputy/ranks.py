@@ -114,14 +114,16 @@ class Ranks:
                 yield rank.line
             yield from rank.pipes.values() if reads else ()
 
-    def pass_on(self) -> None:
-        """Pass on what the ranks have recorded, said and printed since the last time."""
+    def pass_on(self) -> bool:
+        """Pass on what the ranks have recorded, said and printed since the last time; return whether any recorded."""
+        moved = False
         for rank in list(self.known.values()):
-            rank.drain(self.shift)
+            moved |= rank.drain(self.shift)
             if not rank.deaf and not rank.ended:
                 rank.hear()
             for name in list(rank.pipes):
                 rank.read(name)
+        return moved
 
     def hear_words(self) -> None:
         """Take what dying ranks say, and let them go on."""

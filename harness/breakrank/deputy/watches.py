@@ -16,6 +16,11 @@ class Watches:
         self._watched: dict[int, tuple[int, str]] = {}
         self._polled: dict[int, Collection[int]] = {}
 
+    @property
+    def any(self) -> bool:
+        """True if some process is watched."""
+        return bool(self._watched)
+
     def begin(self, pid: int, watch: int, call: str) -> None:
         """Watch a process, which is in `call` as its log says."""
         self._watched[pid] = watch, call

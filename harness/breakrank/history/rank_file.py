@@ -17,6 +17,9 @@ from breakrank_agent.protocol.log import HistoryError, peek_log
 _PARTS = ("", ".before", ".latest")
 #: The most bytes of a rank's log that are read: the log is made with a hundredth of that.
 _MOST_LOG = 128 << 20
+#: The texts that events share, and the most of them.
+_TEXTS: dict[str, str] = {}
+_MOST_TEXTS = 4096
 
 
 class Chronicle:
@@ -111,7 +114,14 @@ def _event(record: bytes, schema: str, where: str) -> Any:
     wrong = shape.wrong(event) if shape is not None else ""
     if wrong:
         raise HistoryError(f"{where} is no {kind}: {wrong}")
-    return event
+    return {_shared(name): _shared(value) if type(value) is str else value for name, value in event.items()}
+
+
+def _shared(text: str) -> str:
+    """Return the one string of this text that all events have: they are mostly names, and there may be millions."""
+    if len(_TEXTS) < _MOST_TEXTS:
+        return _TEXTS.setdefault(text, text)
+    return _TEXTS.get(text, text)
 
 
 def _part(path: Path, name: str) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -112,11 +113,19 @@ class History(ConductorKinds):
     @property
     def attempts(self) -> list[int]:
         """The numbers of the attempts that were started."""
-        return sorted({attempt for attempt, _ in self.ranks})
+        return [*self._by_attempt]
 
     def attempt(self, number: int) -> list[RankHistory]:
         """Return the ranks of one attempt, in order."""
-        return [self.ranks[key] for key in sorted(self.ranks) if key[0] == number]
+        return list(self._by_attempt.get(number, ()))
+
+    @cached_property
+    def _by_attempt(self) -> dict[int, list[RankHistory]]:
+        """The ranks of each attempt, both in order: a thousand ranks are not to be sorted for each of them."""
+        found: dict[int, list[RankHistory]] = {}
+        for key in sorted(self.ranks):
+            found.setdefault(key[0], []).append(self.ranks[key])
+        return found
 
     @property
     def last(self) -> list[RankHistory]:
@@ -140,10 +149,24 @@ class History(ConductorKinds):
 
     def exit_position(self, attempt: int, rank: int) -> int | None:
         """Return where among the Conductor's events the rank's exit stands, or None if it never ended."""
+        return self._exits.get((attempt, rank))
+
+    @cached_property
+    def _exits(self) -> dict[tuple[int, int], int]:
+        """The place of the first exit of each rank among the Conductor's events."""
+        found: dict[tuple[int, int], int] = {}
         for position, event in enumerate(self.conductor):
-            if event["kind"] == "exit" and (event["attempt"], event["rank"]) == (attempt, rank):
-                return position
-        return None
+            if event["kind"] == "exit":
+                found.setdefault((event["attempt"], event["rank"]), position)
+        return found
+
+    @cached_property
+    def nodes(self) -> dict[tuple[int, int], str]:
+        """The node of each rank by attempt and number; those of this machine are not in it."""
+        found: dict[tuple[int, int], str] = {}
+        for event in self.seen("spawned"):
+            found.setdefault((event["attempt"], event["rank"]), event.get("node", ""))
+        return {key: node for key, node in found.items() if node}
 
     def without(self, *kinds: str) -> History:
         """Return the history without events of some kinds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, Union
 
@@ -16,6 +17,9 @@ class Place(Protocol):
     def ask(self, question: str, *arguments: Any) -> Any:
         """Return the answer, in plain values, to a question that the place knows by name. Raises `OSError`."""
 
+    def begin(self, question: str, *arguments: Any) -> Callable[[], Any]:
+        """Ask, and return what waits for the answer and returns it: other places can be asked meanwhile."""
+
 
 class Node(Place, Protocol):
     """A place that is another machine. `work` is the folder of its ranks, `hello` what its deputy told about it."""
@@ -25,6 +29,9 @@ class Node(Place, Protocol):
 
     def signal(self, pid: int, number: int) -> bool:
         """Send a signal to a rank there; return False if it has ended."""
+
+    def begin_signal(self, pid: int, number: int) -> Callable[[], Any]:
+        """Send a signal to a rank there, and return what waits until that is done."""
 
     def has_sight(self, pid: int, call: str) -> bool:
         """Return whether a look at a rank has come that was not taken. The rank is watched there from now on."""

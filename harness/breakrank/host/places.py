@@ -33,13 +33,17 @@ def _ends(pids: Iterable[int]) -> list[list[Any]]:
     return [[*link.local, *link.remote] for pid in pids for link in sockets.ends(pid)]
 
 
-#: The questions that any place answers, in plain values.
-QUESTIONS: Mapping[str, Callable[..., Any]] = {
+#: The questions about one process that are asked of all ranks at once: a node has one answer for all that it has.
+_OF_EACH: Mapping[str, Callable[..., Any]] = {
     "is_stopped": blocked.is_stopped,
     "sleeps": sleeps,
     "pending": _pending,
     "describe": blocked.describe,
     "joins_in_vain": _joins_in_vain,
+}
+#: The questions that any place answers, in plain values.
+QUESTIONS: Mapping[str, Callable[..., Any]] = {
+    "of_each": lambda question, asked: [_OF_EACH[question](*words) for words in asked],
     "is_there": lambda pid: os.path.exists(f"/proc/{pid}"),
     "undelivered": _undelivered,
     "ends": _ends,
@@ -58,6 +62,10 @@ class Here:
         """Return the answer to a question."""
         return QUESTIONS[question](*arguments)
 
+    def begin(self, question: str, *arguments: Any) -> Callable[[], Any]:
+        """Return what returns the answer to a question."""
+        return lambda: self.ask(question, *arguments)
+
 
 HERE = Here()
 
@@ -67,29 +75,48 @@ def place_of(pid: Pid) -> Place:
     return HERE if isinstance(pid, int) else pid.node
 
 
-def is_stopped(pid: Pid) -> bool:
-    """Return whether a process was told to stand still."""
-    return bool(place_of(pid).ask("is_stopped", number_of(pid)))
+def stopped_among(pids: Collection[Pid]) -> set[Pid]:
+    """Return the processes that were told to stand still."""
+    return {pid for pid, said in _of_each("is_stopped", {pid: () for pid in pids}).items() if said}
 
 
-def asleep(pid: Pid) -> bool:
-    """Return whether the main thread of a process sleeps in the kernel now."""
-    return bool(place_of(pid).ask("sleeps", number_of(pid)))
+def asleep(pids: Collection[Pid]) -> bool:
+    """Return whether the main threads of all these processes sleep in the kernel now."""
+    return all(_of_each("sleeps", {pid: () for pid in pids}).values())
 
 
 def pending(pid: Pid, signal: int) -> str:
     """Return how a process will treat a signal that waits for it, empty if none does."""
-    return str(place_of(pid).ask("pending", number_of(pid), signal))
+    return str(_of_each("pending", {pid: (signal,)})[pid])
 
 
-def describe(pid: Pid, call: str) -> list[dict[str, Any]]:
-    """Return the threads of a process, those alike as one."""
-    return list(place_of(pid).ask("describe", number_of(pid), call))
+def describe(calls: Mapping[Pid, str]) -> dict[Pid, list[dict[str, Any]]]:
+    """Return the threads of each process, those alike as one; `calls` say what each is in."""
+    return {
+        pid: list(said) for pid, said in _of_each("describe", {pid: (call,) for pid, call in calls.items()}).items()
+    }
 
 
-def joins_in_vain(pid: Pid) -> bool:
-    """Return whether the main thread of a process joins a thread that wants the lock which it holds itself."""
-    return bool(place_of(pid).ask("joins_in_vain", number_of(pid)))
+def joining_in_vain(pids: Collection[Pid]) -> set[Pid]:
+    """Return the processes whose main thread joins a thread that wants the lock which it holds itself."""
+    return {pid for pid, said in _of_each("joins_in_vain", {pid: () for pid in pids}).items() if said}
+
+
+def _of_each(question: str, asked: Mapping[Pid, tuple[Any, ...]]) -> dict[Pid, Any]:
+    """Return the answers to a question about each process; all places find theirs at the same time."""
+    there = by_place(asked)
+    found: dict[Pid, Any] = {}
+    words = {place: [[number_of(pid), *asked[pid]] for pid in pids] for place, pids in there.items()}
+    for place, answer in _of_places("of_each", {place: (question, own) for place, own in words.items()}).items():
+        # `strict` of zip came with Python 3.10, and nodes may have 3.9.
+        found |= dict(zip(there[place], answer))
+    return found
+
+
+def _of_places(question: str, asked: Mapping[Place, tuple[Any, ...]]) -> dict[Place, Any]:
+    """Return the answers of places to a question. All are asked before the first is waited for."""
+    begun = {place: place.begin(question, *words) for place, words in asked.items()}
+    return {place: answer() for place, answer in begun.items()}
 
 
 def is_there(pid: Pid) -> bool:
@@ -100,21 +127,22 @@ def is_there(pid: Pid) -> bool:
 def undelivered(pids: Collection[Pid]) -> dict[Pid, list[Entry]]:
     """Return, by process, its connections that have something to deliver, or are still being made."""
     found: dict[Pid, list[Entry]] = {pid: [] for pid in pids}
-    for place, there in by_place(pids).items():
-        known = {number_of(pid): pid for pid in there}
-        for number, host, port, to_host, to_port, state, inode, timer, tries in place.ask("undelivered", list(known)):
+    there = {place: {number_of(pid): pid for pid in own} for place, own in by_place(pids).items()}
+    for place, said in _of_places("undelivered", {place: (list(known),) for place, known in there.items()}).items():
+        for number, host, port, to_host, to_port, state, inode, timer, tries in said:
             link = Link(Address(host, port), Address(to_host, to_port))
-            found[known[number]].append(Entry(link, state, inode, timer, tries))
+            found[there[place][number]].append(Entry(link, state, inode, timer, tries))
     return found
 
 
 def ends(pids: Collection[Pid]) -> set[Link]:
     """Return the ends of established connections that processes hold."""
-    found = set()
-    for place, there in by_place(pids).items():
-        for host, port, to_host, to_port in place.ask("ends", [number_of(pid) for pid in there]):
-            found.add(Link(Address(host, port), Address(to_host, to_port)))
-    return found
+    there = {place: ([number_of(pid) for pid in own],) for place, own in by_place(pids).items()}
+    return {
+        Link(Address(host, port), Address(to_host, to_port))
+        for said in _of_places("ends", there).values()
+        for host, port, to_host, to_port in said
+    }
 
 
 def by_place(pids: Iterable[Pid]) -> dict[Place, list[Pid]]:

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -195,6 +195,17 @@ class Session:
             return done
         self._send({"do": "signal", "pid": pid, "signal": number})
         return bool(self._await("signalled")["done"])
+
+    def signal_all(self, pids: Iterable[Pid], number: int) -> None:
+        """Send a signal to processes of ours. Other nodes do it all at the same time."""
+        begun = []
+        for pid in pids if self.ends_jobs else ():
+            if isinstance(pid, int):
+                self.signal(pid, number)
+            else:
+                begun.append(pid.node.begin_signal(pid.number, number))
+        for done in begun:
+            done()
 
     def own(self, folders: Sequence[str]) -> None:
         """Have the supervisor remove these control groups, last one first, when we are gone; they need not be there."""

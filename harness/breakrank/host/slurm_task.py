@@ -57,7 +57,7 @@ class Task:
 
     def stands_still(self) -> bool:
         """Return whether the rank was told to stand still, as the kernel of its node has it."""
-        return places.is_stopped(self.pid)
+        return self.pid in places.stopped_among([self.pid])
 
     def pending(self, number: int) -> str:
         """Return how the rank will treat a signal that waits for it, empty if none does."""

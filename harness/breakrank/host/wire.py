@@ -13,6 +13,7 @@ import os
 import secrets
 import select
 import socket
+from collections.abc import Sequence
 from typing import Any
 
 from breakrank_agent.protocol.checked import Unfit, check, is_text, parse
@@ -41,6 +42,7 @@ class Wire:
         for descriptor in (reader, writer):
             os.set_blocking(descriptor, False)
         self._heard, self._unsent = b"", bytearray()
+        self._kept: list[dict[str, Any]] = []
         self.most = MOST_UNKNOWN
 
     @classmethod
@@ -87,6 +89,9 @@ class Wire:
 
     def receive(self) -> list[dict[str, Any]]:
         """Return the messages that have come, without waiting. Raises `WireCut`."""
+        if self._kept:
+            kept, self._kept = self._kept, []
+            return kept
         try:
             data = os.read(self._reader, _CHUNK)
         except BlockingIOError:
@@ -96,6 +101,10 @@ class Wire:
         if not data:
             raise WireCut("its wire was closed")
         return self.take(data)
+
+    def keep(self, messages: Sequence[dict[str, Any]]) -> None:
+        """Have the next `receive` return messages that came with one that was waited for."""
+        self._kept += messages
 
     def take(self, data: bytes) -> list[dict[str, Any]]:
         """Return the messages that end in these bytes, which come next. Raises `WireCut`."""
@@ -162,16 +171,19 @@ class Greeting:
         return hmac.new(self._key, b"|".join((who, first.encode(), second.encode())), "sha256").hexdigest()
 
 
-def call(host: str, port: int, key: str, limit_s: float) -> Wire | None:
-    """Return a wire to a Conductor that knows the key; None if nobody answers there in time. Raises `WireCut`."""
+def call(host: str, port: int, key: str, connects_s: float, answers_s: float) -> Wire | None:
+    """Return a wire to a Conductor that knows the key; None if nobody answers there in time. Raises `WireCut`.
+
+    The kernel accepts a connection by itself. A Conductor that a hundred deputies call at once answers when it can.
+    """
     try:
-        line = socket.create_connection((host, port), limit_s)
+        line = socket.create_connection((host, port), connects_s)
     except OSError:
         return None
     wire, greeting = Wire.over(line), Greeting(key, caller=True)
     greeting.begin(wire)
     while not greeting.done:
-        if not select.select([wire], [], [], limit_s)[0]:
+        if not select.select([wire], [], [], answers_s)[0]:
             wire.close()
             return None
         for message in wire.receive():

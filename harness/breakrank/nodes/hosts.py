@@ -109,6 +109,7 @@ def _through_ssh(login: Login) -> Node | None:
         while not messages and time.monotonic() < until:
             wire.wait(0.2)
             messages = wire.receive()
+        wire.keep(messages[1:])
         return Node(login.name, wire, hello_of(messages[0] if messages else {}), login.why)
     except WireCut as error:
         raise BreakrankError(f"host {login.name} cannot be used: {login.why() or error}") from None

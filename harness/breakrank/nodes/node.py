@@ -7,6 +7,7 @@ import contextlib
 import select
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from breakrank.errors import CutShortError
@@ -79,11 +80,19 @@ class Node:
 
     def ask(self, question: str, *arguments: Any) -> Any:
         """Return the answer to a question. Raises `OSError` with the words of the node, or `CutShortError`."""
-        return self._await("ask", question=question, arguments=list(arguments))
+        return self.begin(question, *arguments)()
+
+    def begin(self, question: str, *arguments: Any) -> Callable[[], Any]:
+        """Ask, and return what waits for the answer and returns it: other places can be asked meanwhile."""
+        return self._begin("ask", question=question, arguments=list(arguments))
 
     def signal(self, pid: int, number: int) -> bool:
         """Send a signal to a rank there; return False if it has ended."""
-        return bool(self._await("signal", pid=pid, signal=int(number)))
+        return bool(self.begin_signal(pid, number)())
+
+    def begin_signal(self, pid: int, number: int) -> Callable[[], Any]:
+        """Send a signal to a rank there, and return what waits until that is done."""
+        return self._begin("signal", pid=pid, signal=int(number))
 
     def has_sight(self, pid: int, call: str) -> bool:
         """Return whether a look at a rank has come that was not taken. The rank is watched there from now on."""
@@ -244,11 +253,18 @@ class Node:
 
     def _await(self, do: str, **values: Any) -> Any:
         """Say something, and return the answer. Raises `OSError` or `CutShortError`."""
+        return self._begin(do, **values)()
+
+    def _begin(self, do: str, **values: Any) -> Callable[[], Any]:
+        """Say something, and return what waits for the answer. Both raise `OSError` or `CutShortError`."""
         if self._cut:
             raise CutShortError(self._cut)
         self._asked += 1
-        number, until = self._asked, time.monotonic() + ANSWER_S
-        self.send(do, id=number, **values)
+        self.send(do, id=self._asked, **values)
+        return partial(self._answer_to, self._asked)
+
+    def _answer_to(self, number: int) -> Any:
+        until = time.monotonic() + ANSWER_S
         while number not in self._answers:
             if self._left:
                 raise ProcessLookupError(f"the ranks of {self._name} have ended, and their deputy has left")

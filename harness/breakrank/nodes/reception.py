@@ -13,7 +13,9 @@ from typing import Any
 from breakrank.host.wire import Greeting, Wire, WireCut
 
 #: The most callers that may be about to prove who they are, and their most seconds.
-MOST_CALLERS, PROVES_WITHIN_S = 64, 10.0
+MOST_CALLERS, PROVES_WITHIN_S = 256, 10.0
+#: The connections that the kernel keeps until they are taken: a thousand nodes may call at once.
+_BACKLOG = 1024
 
 
 @dataclass
@@ -31,7 +33,7 @@ class Reception:
         self._callers: list[_Caller] = []
         dual = socket.has_dualstack_ipv6()
         family = socket.AF_INET6 if dual else socket.AF_INET
-        self._listener = socket.create_server(("", 0), family=family, dualstack_ipv6=dual, backlog=MOST_CALLERS)
+        self._listener = socket.create_server(("", 0), family=family, dualstack_ipv6=dual, backlog=_BACKLOG)
         self._listener.setblocking(False)
         self._poll = select.epoll()
         self._poll.register(self._listener, select.EPOLLIN)
@@ -83,12 +85,17 @@ class Reception:
 
     def _hear(self, caller: _Caller) -> dict[str, Any] | None:
         """Return what a deputy tells about itself, once it has proved that it is one. Raises `WireCut`."""
-        if time.monotonic() - caller.since > PROVES_WITHIN_S:
+        messages = caller.wire.receive()
+        # It counts against nobody that we were away.
+        if not messages and time.monotonic() - caller.since > PROVES_WITHIN_S:
             raise WireCut("it took too long")
-        for message in caller.wire.receive():
+        for number, message in enumerate(messages, 1):
             if caller.greeting.done:
+                # Ranks may have called the deputy already, which it says next.
+                caller.wire.keep(messages[number:])
                 return hello_of(message)
             caller.greeting.take(caller.wire, message)
+            caller.since = time.monotonic()
         return None
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import inf
 
 from breakrank.analysis.happens_before import Access, Pair, accesses
+from breakrank.analysis.moments import clocks_of
 from breakrank.history.reader import History
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
@@ -51,7 +52,7 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     seen = any(e.get("accesses") for lived in history.ranks.values() for e in lived.of_kind("note"))
     for attempt in history.attempts:
         by_path: dict[str, list[Access]] = {}
-        for access in accesses(history.attempt(attempt)):
+        for access in accesses(history.attempt(attempt), clocks_of(history, attempt)):
             seen = True
             # An access with a range of bytes in memory is a tensor's.
             if "lo" not in access.event:

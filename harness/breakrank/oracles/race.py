@@ -8,6 +8,7 @@ from typing import Any
 
 from breakrank.analysis.byte_ranges import common
 from breakrank.analysis.happens_before import Access, Pair, accesses, by_storage, overwritten, unordered
+from breakrank.analysis.moments import clocks_of
 from breakrank.history.reader import History, RankHistory
 from breakrank.oracles import Abstain, Terms
 from breakrank.verdict import Finding
@@ -24,7 +25,9 @@ def judge(history: History, control: History | None, terms: Terms) -> Sequence[F
     watched = any(e.get("accesses") for lived in history.ranks.values() for e in lived.of_kind("note"))
     findings: list[Finding] = []
     for attempt in history.attempts:
-        found = [access for access in accesses(history.attempt(attempt)) if "lo" in access.event]
+        found = [
+            access for access in accesses(history.attempt(attempt), clocks_of(history, attempt)) if "lo" in access.event
+        ]
         watched = watched or bool(found)
         findings += _findings(history.attempt(attempt), found, attempt)
     if not watched:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from support.golden import Golden, GoldenRank
 
 from breakrank.analysis.byte_ranges import common, overlap
 from breakrank.analysis.happens_before import accesses, by_storage, overwritten, unordered
+from breakrank.analysis.moments import NodeClock
+from breakrank.history.reader import RankHistory
 
 BYTES = {"lo": 0, "hi": 4}
 
@@ -30,6 +33,17 @@ def syncs(one: GoldenRank, do: str, key: str, **facts: Any) -> GoldenRank:
 def racing(job: Golden) -> list[tuple[int, int]]:
     """Return the ranks of each pair that nothing orders."""
     return [(pair.one.rank, pair.other.rank) for pair in unordered(accesses(job.history().last))]
+
+
+def behind(job: Golden, rank: int, seconds: float) -> list[RankHistory]:
+    """Return the ranks, one of which has a clock that is behind, as it is where the offset of a node is wrong."""
+    late = [
+        replace(lived, events=tuple({**e, "t": e["t"] - seconds} for e in lived.events))
+        if lived.rank == rank
+        else lived
+        for lived in job.history().last
+    ]
+    return late
 
 
 def enters(one: GoldenRank, op: str, number: int, **facts: Any) -> GoldenRank:
@@ -296,3 +310,56 @@ def test_columns_of_a_large_matrix_are_told_apart() -> None:
     both = {"shape": (rows,), "strides": (4 * columns,), "item": 4}
     assert not overlap({**one, **both}, {**other, **both})
     assert overlap({**one, **both}, {**one, **both})
+
+
+#: Two nodes whose clocks may be wrong by 10 ms and 20 ms: five or more events of a golden history.
+NODES = {0: NodeClock("one", 0.01), 1: NodeClock("two", 0.02)}
+
+
+def meet_on_two_nodes(kind: str) -> Golden:
+    """Have rank 0 write, and rank 1 write after both have met."""
+    job = Golden()
+    writes(job[0])
+    if kind == "collective":
+        enters(job[1], "barrier", 1)
+        enters(job[0], "barrier", 1)
+        leaves(job[0], "barrier", 1)
+        leaves(job[1], "barrier", 1)
+    elif kind == "message":
+        enters(job[1], "recv_", 1, peer=0)
+        enters(job[0], "send", 1, peer=1)
+        leaves(job[0], "send", 1, peer=1)
+        leaves(job[1], "recv_", 1, peer=0)
+    elif kind == "lock":
+        syncs(job[0], "release", "shared:lock")
+        syncs(job[1], "acquire", "shared:lock")
+    writes(job[1])
+    return job
+
+
+@pytest.mark.parametrize("kind", ["collective", "message", "lock"])
+def test_the_error_of_a_clock_makes_no_race_of_ranks_that_have_met(kind: str) -> None:
+    late = behind(meet_on_two_nodes(kind), rank=1, seconds=0.025)
+    # By the times alone, rank 1 wrote before rank 0 had come.
+    assert list(unordered(accesses(late)))
+    assert not list(unordered(accesses(late, NODES)))
+
+
+def test_ranks_of_two_nodes_that_have_not_met_race_however_their_clocks_are() -> None:
+    for seconds in (0.0, 0.025):
+        late = behind(meet_on_two_nodes("nowhere"), rank=1, seconds=seconds)
+        assert [{pair.one.rank, pair.other.rank} for pair in unordered(accesses(late, NODES))] == [{0, 1}]
+
+
+def test_a_lock_that_was_given_up_later_than_any_clock_is_wrong_orders_nothing() -> None:
+    late = behind(meet_on_two_nodes("lock"), rank=1, seconds=0.2)
+    assert list(unordered(accesses(late, NODES)))
+
+
+def test_nodes_whose_events_each_wait_for_the_other_are_read_to_the_end() -> None:
+    job = Golden()
+    for one, other in ((0, 1), (1, 0)):
+        leaves(job[one], "barrier", one + 1)
+        enters(job[one], "barrier", other + 1)
+        writes(job[one])
+    assert len(accesses(job.history().last, NODES)) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import threading
@@ -34,7 +35,7 @@ def greet(reception, key):
 
     def go():
         try:
-            wire = call("127.0.0.1", reception.port, key, 5.0)
+            wire = call("127.0.0.1", reception.port, key, 5.0, 5.0)
             if wire is not None:
                 texts = ("name", "host", "machine", "folder", "address", "interface", "python")
                 wire.send(hello=dict.fromkeys(texts, "x"))
@@ -94,7 +95,7 @@ def test_a_stranger_is_hung_up_on(reception, said):
 def test_the_key_is_never_said(ends, reception):
     said = b""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        caller = threading.Thread(target=call, args=("127.0.0.1", listener.getsockname()[1], reception.key, 0.2))
+        caller = threading.Thread(target=call, args=("127.0.0.1", listener.getsockname()[1], reception.key, 0.2, 0.2))
         caller.start()
         line, _ = listener.accept()
         with line:
@@ -130,3 +131,30 @@ def test_the_end_of_the_other_is_an_error(ends):
     one.close()
     with pytest.raises(WireCut, match="closed"):
         other.receive()
+
+
+def test_nothing_is_lost_of_what_a_deputy_says_right_after_its_first_words(reception):
+    texts = ("name", "host", "machine", "folder", "address", "interface", "python")
+    said = [{"hello": dict.fromkeys(texts, "x")}, {"caller": "door-1"}, {"caller": "door-2"}]
+    deputies = []
+
+    def go():
+        wire = call("127.0.0.1", reception.port, reception.key, 30.0, 30.0)
+        # In one piece, as where ranks have called before the deputy could say anything.
+        os.write(wire.writer, b"".join(json.dumps(message).encode() + b"\n" for message in said))
+        deputies.append(wire)
+
+    caller = threading.Thread(target=go)
+    caller.start()
+    come = []
+    while not come:
+        come += reception.arrivals()
+    caller.join()
+    ((wire, _),) = come
+    heard = []
+    while len(heard) < 2:
+        wire.wait(1.0)
+        heard += wire.receive()
+    assert heard == said[1:]
+    for end in (wire, *deputies):
+        end.close()
