@@ -240,7 +240,7 @@ def test_a_python_that_is_old_or_missing_is_named(cluster, job, tmp_path, python
     (tmp_path / "ssh").chmod(0o755)
     code, printed = job("--scenario=baseline", "--scenario-train=train.py", ssh=str(tmp_path / "ssh")).finish()
     # Both hosts are such; the one that answers first is named.
-    assert code != 0 and "cannot be used: " + said in printed, printed
+    assert code != 0 and "cannot be used: " in printed and said in printed, printed
 
 
 def test_a_pulled_cable_and_a_host_without_power_are_said_by_name(cluster, job):

@@ -51,9 +51,10 @@ def test_a_bad_value_is_answered_with_the_cure(project, arguments, words):
 
 
 def test_a_runner_that_cannot_be_had_here_is_answered_with_the_cure(project, monkeypatch):
+    # The doctor finds a reason once a process, and another one where Slurm is installed and does not run.
     monkeypatch.setenv("PATH", "/nowhere")
     said = complaint(project.pytest("--scenario=racy", "--scenario-runner=slurm"))
-    assert "--scenario-runner=slurm needs slurm: no Slurm: srun is not on the PATH" in said
+    assert "--scenario-runner=slurm needs slurm: " in said and "make slurm" in said
 
 
 @pytest.mark.parametrize("arguments", [["--scenario="], ["--scenario=,"], ["--scenario-dry-run"]])

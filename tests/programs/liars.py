@@ -32,7 +32,7 @@ def says_head(place):
 
     def how(agent):
         time.sleep(0.2)
-        agent.recorder._log._words[_HEAD] = place
+        agent.recorder._log.words[_HEAD] = place
         time.sleep(1000)
 
     lie(how)
@@ -65,7 +65,7 @@ def raw(data):
         padded = data + bytes(-len(data) % 8)
         log._map[_HEADER + log._head : _HEADER + log._head + len(padded)] = padded
         log._head += len(padded)
-        log._words[_HEAD] = log._head
+        log.words[_HEAD] = log._head
 
     lie(how)
 

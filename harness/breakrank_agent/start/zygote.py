@@ -38,6 +38,9 @@ _MADV_COLLAPSE = 25
 #: The size of a huge page. If it is another one, the kernel rounds.
 HUGE = 1 << 21
 
+#: Read by the allocator of pyarrow, which pandas imports, and so Keras, where they are there: it starts no thread then.
+_ALLOCATOR, _WITHOUT_THREAD = "JE_ARROW_MALLOC_CONF", "background_thread:false"
+
 #: Ends the process at once, even if a hook has replaced `os._exit`.
 _end = os._exit
 
@@ -72,8 +75,15 @@ def _warm_up(framework: str) -> None:
     all_faults()
     all_policies()
     beyond = filter(None, os.environ.get(WARM, "").split(","))
+    asked = os.environ.get(_ALLOCATOR)
+    os.environ[_ALLOCATOR] = ",".join(filter(None, (asked, _WITHOUT_THREAD)))
     for name in ("breakrank_agent.start.boot", *profile(framework).warm, *beyond):
         importlib.import_module(name)
+    # It has been read, and a rank finds its environment as it was.
+    if asked is None:
+        del os.environ[_ALLOCATOR]
+    else:
+        os.environ[_ALLOCATOR] = asked
     hooks.warm_up()
     _forget_finalizers()
     gc.collect()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.ray_jobs import events, lacks, left, start, verdicts
 
-pytestmark = pytest.mark.skipif(bool(lacks()), reason=lacks())
+pytestmark = [pytest.mark.soak, pytest.mark.skipif(bool(lacks()), reason=lacks())]
 
 
 def test_the_thread_that_trains_is_the_rank_to_its_end(tmp_path):
