@@ -126,11 +126,14 @@ _BEGINNING = 1 << 20
 
 
 class Sides(NamedTuple):
-    """The file system of a folder as the rank sees it, and digests of its files: there, and where peers see them."""
+    """The file system of a folder as the rank sees it, and the versions of its files: there, and where peers see them.
+
+    A version is the digest of a file and the time in nanoseconds at which it was written.
+    """
 
     system: int
-    here: Mapping[str, bytes]
-    there: Mapping[str, bytes]
+    here: Mapping[str, tuple[bytes, int]]
+    there: Mapping[str, tuple[bytes, int]]
 
 
 class Stale(Witness[Sides]):
@@ -150,10 +153,11 @@ class Stale(Witness[Sides]):
         before, after = evidence.before, evidence.after
         if before is None or after is None or before.system == after.system:
             return None
-        for path, digest in sorted(after.there.items()):
-            was, here = before.there.get(path), after.here.get(path)
-            if here == was and here != digest:
-                is_here = "is still what it was" if here else "is not there"
+        for path, (digest, written) in sorted(after.there.items()):
+            was, (here, at) = before.there.get(path, (None, 0))[0], after.here.get(path, (None, 0))
+            # A peer may have written it between the first look and the strike; what the rank wrote itself is younger.
+            if here != digest != was and (here == was or at < written):
+                is_here = "is still what it was" if here is not None else "is not there"
                 return f"read on both sides: {os.path.basename(path)} {is_here}, and its new version is on the other"
         return None
 
@@ -163,12 +167,12 @@ class Stale(Witness[Sides]):
         return before is not None and after is not None and before.system != after.system
 
 
-def _digests_in(files: WorkingFolder, folder: str) -> dict[str, bytes]:
-    """Return the digest of the beginning of each file in a folder: it is read again and again."""
+def _digests_in(files: WorkingFolder, folder: str) -> dict[str, tuple[bytes, int]]:
+    """Return the version of each file in a folder, by its beginning: it is read again and again."""
     found = {}
     for path in files.glob(os.path.join(folder, "*")):
         with contextlib.suppress(OSError), os.fdopen(files.open(path), "rb") as file:
-            found[path] = _digest(file)
+            found[path] = _digest(file), os.fstat(file.fileno()).st_mtime_ns
     return found
 
 
