@@ -49,8 +49,8 @@ def test_a_command_on_a_page_works(project, text):
         assert words[0] in targets
     elif program == "pytest":
         if not any(word.startswith(option) for word in words for option in ELSEWHERE):
-                for name in ("train.py", "driver.py"):
-                    project.file(name, "import torch\n")
+            for name in ("train.py", "driver.py"):
+                project.file(name, "import torch\n")
             result = project.pytest(*words, "--scenario-dry-run")
             assert result.ret == 0, result.outlines
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from typing import Any, Callable
 
@@ -28,7 +29,8 @@ class Beginnings:
             self._agent.guard(self._digest, found)
 
     def _digest(self, found: list[Any]) -> None:
-        with self._agent.quietly():
+        # One that lies on several devices cannot be read, which the digest of the parameters says.
+        with self._agent.quietly(), contextlib.suppress(TypeError):
             self._known = {id(one): (one, _digest_of(one)) for one in found}
 
     def of(self, parameters: list[Any]) -> list[str]:
