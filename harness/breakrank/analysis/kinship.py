@@ -139,8 +139,11 @@ def _sends(lived: RankHistory) -> bool:
 def _shares(lived: RankHistory) -> bool:
     """Return whether a rank takes its part of what ranks add up in each step, or adds up and gathers floats.
 
-    A collective behind the optimizer belongs to the step that follows.
+    A collective behind the optimizer belongs to the step that follows. A rank that names its shards has told which of
+    its parameters are divided.
     """
+    if _shards_on_meshes(lived):
+        return False
     made: dict[int, set[str]] = {}
     for event in lived.points("collective"):
         if "float" in str(event.get("dtype", "")):
