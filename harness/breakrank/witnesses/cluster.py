@@ -11,6 +11,9 @@ from breakrank.witnesses import Evidence, Witness
 from breakrank_agent.protocol.fault import Fault
 from breakrank_agent.protocol.target import Target
 
+#: Seconds that a controller may take for a strike: a step ends after its epilogs, and a daemon is asked now and then.
+_CONTROLLER_S = 90.0
+
 
 class Steps(NamedTuple):
     """The steps of a job that run."""
@@ -20,6 +23,8 @@ class Steps(NamedTuple):
 
 class StepGone(Witness[Steps]):
     """The controller lists a step no more that ran before the strike."""
+
+    within_s = _CONTROLLER_S
 
     def look(self, fault: Fault, target: Target) -> Steps | None:
         """Return the steps that run; None if the controller does not say."""
@@ -38,6 +43,8 @@ class StepGone(Witness[Steps]):
 class Requeued(Witness[int]):
     """The controller counts one restart more of the job."""
 
+    within_s = _CONTROLLER_S
+
     def look(self, fault: Fault, target: Target) -> int | None:
         """Return how many it counts; None if it does not say."""
         with contextlib.suppress(OSError):
@@ -54,6 +61,8 @@ class Requeued(Witness[int]):
 
 class NodeDown(Witness[str]):
     """The controller says that the node is down, which it was not before."""
+
+    within_s = _CONTROLLER_S
 
     def look(self, fault: Fault, target: Target) -> str | None:
         """Return the state of the node; None if the controller does not say."""
@@ -98,7 +107,7 @@ class Warned(Witness[Limit]):
     With the warning, and at no other time, the controller sends SIGCONT.
     """
 
-    within_s = 90.0
+    within_s = _CONTROLLER_S
 
     def look(self, fault: Fault, target: Target) -> Limit | None:
         """Return both; None if one is not said."""
@@ -118,7 +127,7 @@ class Warned(Witness[Limit]):
 class DaemonSilent(Witness[str]):
     """The controller says that the node does not respond, which it did before."""
 
-    within_s = 90.0
+    within_s = _CONTROLLER_S
 
     def look(self, fault: Fault, target: Target) -> str | None:
         """Return the state of the node, which ends in a star if it does not respond; None if it is not said."""
